@@ -1,0 +1,97 @@
+# Every recipe sets up what it needs: a clean clone, make and Python 3.11 or newer are enough.
+
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+BENCH := .venv-bench/bin
+PIN := .venv-pin/bin
+
+# Numba's cache notices a change in the file of a kernel, but not in a kernel that it imports and
+# inlines. So the folder of the cache is named after the text of all kernels.
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/likewise/kernels/*.py 2>/dev/null | cksum | cut -d' ' -f1)
+
+PIP_INSTALL := -m pip --disable-pip-version-check --no-input install -qq --no-compile
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-slow check lint format types imports fix bench pin clean
+
+help:  ## list the recipes (this list)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo '  PYTHON=python3.12 picks the Python of a new environment.'
+	@echo '  ARGS="..." is passed on by demo, test, test-slow and bench.'
+
+demo: .venv/project  ## show what likewise does on a small stream of decisions
+	@$(BIN)/likewise demo $(ARGS)
+
+test: .venv/project  ## run the tests, except the slow ones
+	$(BIN)/pytest -m "not slow" $(ARGS)
+
+test-slow: .venv/project  ## run the slow tests
+	$(BIN)/pytest -m slow $(ARGS)
+
+check: lint format types imports test  ## everything that must hold before a change lands
+
+lint: .venv/project  ## look for mistakes and bad habits (ruff)
+	$(BIN)/ruff check
+
+format: .venv/project  ## is everything formatted? (ruff; `make fix` formats)
+	$(BIN)/ruff format --check
+
+types: .venv/project  ## do the types agree? (mypy --strict)
+	$(BIN)/mypy
+
+imports: .venv/project  ## do imports point one way? (import-linter)
+	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
+
+fix: .venv/project  ## format, and mend what ruff can mend by itself
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: .venv-bench/project  ## measure, beside other libraries (in an environment of its own, 0.7 GB)
+	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks $(ARGS)
+
+pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
+	$(call compile,dev)
+	$(call compile,bench)
+
+clean:  ## remove everything the recipes made
+	rm -rf .venv .venv-bench .venv-pin .cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- environments: two stamps each, one for the pinned packages, one for likewise itself ---
+
+define environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "likewise needs Python 3.11 or newer, but \"$(PYTHON)\" is not that ($$($(PYTHON) --version 2>&1))." \
+	"Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+@echo "Setting up $(1) ..."
+@$(PYTHON) -m venv --clear $(1)
+endef
+
+define compile
+@cd requirements && ../$(PIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest \
+	--python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make pin" $(1).in --output-file $(1).txt
+endef
+
+.venv/packages: requirements/dev.txt
+	$(call environment,.venv)
+	@$(BIN)/python $(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv-bench/packages: requirements/bench.txt
+	$(call environment,.venv-bench)
+	@$(BENCH)/python $(PIP_INSTALL) --require-hashes -r requirements/bench.txt
+	@touch $@
+
+.venv/project .venv-bench/project: %/project: %/packages pyproject.toml src/likewise/__init__.py
+	@$*/bin/python $(PIP_INSTALL) --no-build-isolation --no-deps --editable .
+	@touch $@
+
+.venv-pin/tools: Makefile
+	$(call environment,.venv-pin)
+	@$(PIN)/python $(PIP_INSTALL) uv==0.13.7
+	@touch $@

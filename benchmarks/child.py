@@ -1,0 +1,102 @@
+"""Small programs that need a process of their own: memory, and the first use on a machine.
+
+`run_child` starts one and reads the JSON it prints; `python -m benchmarks.child` is one.
+Invariant: a child measures itself; its parent only waits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_child(*words: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Run one program of this file in a fresh process; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.child", *words],
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the {words[0]} program ended with:\n{done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def memory(rows: int, columns: int, source: str) -> dict[str, Any]:
+    """Bytes per decision, and whether stored rows are found again."""
+    import gc
+
+    from benchmarks import workloads
+    from benchmarks.contenders import Question, warm_up
+    from benchmarks.measure import rss_bytes
+
+    folder = workloads.data_folder()
+    made_up = workloads.generated()
+    mix = made_up if source == made_up.name or folder is None else workloads.higgs(folder)
+    points, outputs = mix.rows(rows, columns)
+    question = Question("linf", 0.025)
+    warm_up(question, points, outputs)
+    gc.collect()
+    before = rss_bytes()
+    monitor = question.monitor()
+    monitor.observe_many(points, outputs, threads=1)  # the verdicts are dropped at once
+    gc.collect()
+    grown = rss_bytes() - before
+    explained = float(monitor.explain().bytes_per_decision)
+    found = 0
+    for i in range(0, rows, max(1, rows // 20)):
+        found += i in monitor.check(points[i], 1 - int(outputs[i])).witnesses.rows
+    return {
+        "remembered": len(monitor),
+        "witnesses": int(found),
+        "explained_bytes": explained,
+        "rss_bytes": grown / rows,
+    }
+
+
+def first_use() -> dict[str, Any]:
+    """Seconds of the first call of each kind, in the order a user would make them."""
+    import numpy as np
+
+    points = np.random.default_rng(1).random((300, 12), dtype=np.float32)
+    outputs = np.arange(300) % 2
+    points[-1] = points[0]  # row 0 again, with the other label
+    clock = time.perf_counter
+    start = clock()
+    import likewise as lw
+
+    imported = clock()
+    monitor = lw.Monitor(lw.Rule(metric="linf", epsilon=0.025))
+    monitor.observe(points[0], 0)
+    observed = clock()
+    verdicts = monitor.observe_many(points[1:], outputs[1:])
+    observed_many = clock()
+    lw.Monitor(monitor.rule).load(points, outputs)
+    loaded = clock()
+    return {
+        "import_seconds": imported - start,
+        "observe_seconds": observed - imported,
+        "observe_many_seconds": observed_many - observed,
+        "load_seconds": loaded - observed_many,
+        "violation": bool(verdicts.violations[-1]),
+    }
+
+
+if __name__ == "__main__":
+    program, *arguments = sys.argv[1:]
+    if program == "memory":
+        print(json.dumps(memory(int(arguments[0]), int(arguments[1]), arguments[2])))
+    else:
+        print(json.dumps(first_use()))

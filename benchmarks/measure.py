@@ -1,0 +1,183 @@
+"""Clocks, percentiles and memory, and the facts of the machine they were taken on.
+
+Invariant: a timed piece of work returns its result, so nothing is freed while the clock runs;
+the garbage collector is off inside every timed loop.
+Not here: what is measured. A question brings that.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+PACKAGES = ("likewise", "numpy", "numba", "scipy", "scikit-learn", "faiss-cpu", "clemont", "pandas")
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Keep Python's garbage collector out of the measurement."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds on the clock, and seconds of processor over all threads."""
+
+    wall: float
+    cpu: float
+
+
+def timed(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[T, Timing]:
+    """Call it once; background threads show up in `cpu`."""
+    with no_collector():
+        cpu, wall = time.process_time(), time.perf_counter()
+        result = work(*args, **kwargs)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return result, Timing(wall, cpu)
+
+
+def alternate(
+    runs: Mapping[str, Callable[[], Any]], rounds: int, keep: Callable[[str, Any], None]
+) -> dict[str, list[Timing]]:
+    """Each run in turn, `rounds` times over; `keep` sees every result after its clock stopped."""
+    timings: dict[str, list[Timing]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            result, timing = timed(run)
+            timings[name].append(timing)
+            keep(name, result)
+            del result
+    return timings
+
+
+def wall_us(timings: Sequence[Timing], decisions: int) -> dict[str, float]:
+    """Median, least and most microseconds per decision, and processor time beside."""
+    each = [t.wall / decisions * 1e6 for t in timings]
+    return {
+        "us": statistics.median(each),
+        "us_low": min(each),
+        "us_high": max(each),
+        "cpu_us": statistics.median(t.cpu / decisions * 1e6 for t in timings),
+    }
+
+
+@dataclass(frozen=True)
+class Singles:
+    """Every single call of one run: its time, and how many witnesses it found."""
+
+    nanoseconds: Array
+    counts: Array
+
+    def percentiles(self) -> dict[str, Any]:
+        """p50, p99, p99.9, max and mean in microseconds; p50 of the calls with witnesses too."""
+        us = self.nanoseconds / 1e3
+        p50, p99, p999 = np.percentile(us, (50, 99, 99.9)).tolist()
+        found = us[self.counts > 0]
+        return {
+            "p50_us": p50,
+            "p99_us": p99,
+            "p999_us": p999,
+            "max_us": float(us.max()),
+            "mean_us": float(us.mean()),
+            "p50_alarm_us": float(np.median(found)) if len(found) else None,
+        }
+
+
+def single_calls(observe: Callable[[Any, Any], Any], points: Array, outputs: Array) -> Singles:
+    """Time each `observe(x, z)`, its verdict included and the clock itself too."""
+    clock = time.perf_counter_ns
+    spent = np.zeros(len(points), np.int64)
+    counts = np.zeros(len(points), np.int64)
+    rows, labels = list(points), outputs.tolist()
+    with no_collector():
+        for i in range(len(rows)):
+            x, z = rows[i], labels[i]
+            start = clock()
+            verdict = observe(x, z)
+            stop = clock()
+            spent[i] = stop - start
+            counts[i] = len(verdict.witnesses)
+    return Singles(spent, counts)
+
+
+def worst_pause_us(seconds: float) -> float:
+    """The longest gap that this machine itself puts into an idle loop of that length."""
+    clock = time.perf_counter_ns
+    worst = 0
+    with no_collector():
+        now = clock()
+        end = now + int(seconds * 1e9)
+        while now < end:
+            before, now = now, clock()
+            worst = max(worst, now - before)
+    return worst / 1e3
+
+
+def rss_bytes() -> int:
+    """Memory of this process that is really there."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory_gb() -> float | None:
+    try:
+        return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to compare: no name of the machine, no path."""
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:
+        cores = os.cpu_count() or 1
+    return {
+        "processor": _processor(),
+        "cores": cores,
+        "memory_gb": _memory_gb(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": versions,
+    }

@@ -1,0 +1,67 @@
+"""Like cases, treated alike.
+
+likewise remembers a model's decisions. For each new one it asks: which past inputs were near this
+one, and did they get a different answer?
+
+    >>> import likewise as lw
+    >>> monitor = lw.Monitor(lw.Rule(metric="linf", epsilon=0.16))
+    >>> monitor.observe([0.50, 0.30], "approved").violation
+    False
+    >>> monitor.observe([0.55, 0.30], "declined").witnesses.rows
+    array([0])
+
+Only names live here, and each loads what it needs when it is first used: importing likewise does
+not import the compiler.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from likewise.errors import BadDecision, BadRow, BadRule, LikewiseError
+    from likewise.monitors.robustness import Explanation, Monitor
+    from likewise.rule import Rule
+    from likewise.types import Verdict, Verdicts, Witness, Witnesses
+
+_HOMES = {
+    "BadDecision": "errors",
+    "BadRow": "errors",
+    "BadRule": "errors",
+    "LikewiseError": "errors",
+    "Explanation": "monitors.robustness",
+    "Monitor": "monitors.robustness",
+    "Rule": "rule",
+    "Verdict": "types",
+    "Verdicts": "types",
+    "Witness": "types",
+    "Witnesses": "types",
+}
+
+__all__ = [
+    "BadDecision",
+    "BadRow",
+    "BadRule",
+    "Explanation",
+    "LikewiseError",
+    "Monitor",
+    "Rule",
+    "Verdict",
+    "Verdicts",
+    "Witness",
+    "Witnesses",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'likewise' has no attribute {name!r}")
+    value = getattr(import_module(f"likewise.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,57 @@
+"""Adding a row to the tree while a rebuild may be under way.
+
+Invariant: a row added below the subtree being rebuilt is in that rebuild's log until it is applied.
+"""
+
+from typing import Any
+
+from likewise.kernels import table as t
+from likewise.kernels.compile import kernel
+from likewise.kernels.table import bytes_of, ints
+from likewise.kernels.tree import insert
+
+IDLE, COLLECT, SEGMENT, PARTITION, EQUAL, CHAIN, LOG, FREE = 0, 1, 2, 3, 4, 5, 6, 7
+"""The phases of a rebuild (rebuild.py)."""
+
+LOGGED = 2  # in ALIVE: remembered, and in the log of the rebuild under way
+_EVERY = 16  # insertions between two pieces of work on a rebuild
+_ROOM = 64  # nodes and blocks kept free for one insertion and one such piece
+
+
+@kernel
+def has_room(table: Any, rows: int) -> bool:
+    """Whether that many more rows, and one insertion's worth of nodes and blocks, fit."""
+    return (
+        table[t.TOTAL] + rows <= table[t.ROW_CAPACITY]
+        and table[t.NODES] + 2 * _ROOM <= table[t.NODE_CAPACITY]
+        and table[t.BLOCKS] + _ROOM <= table[t.BLOCK_CAPACITY]
+    )
+
+
+@kernel
+def _log(table: Any, row: int) -> None:
+    """Log a row just inserted if the subtree being rebuilt is above it."""
+    parent = ints(table, t.PARENT)
+    node = table[t.LANDED]
+    while node >= 0 and node != table[t.JOB_NODE]:
+        node = parent[node]
+    if node >= 0:
+        ints(table, t.JOB_LOG)[table[t.JOB_LOGGED]] = row
+        table[t.JOB_LOGGED] += 1
+        bytes_of(table, t.ALIVE)[row] = LOGGED
+
+
+@kernel
+def add(table: Any, row: int, node: int, point: Any, codes: Any) -> bool:
+    """Add a written row at or below `node`. Whether the tree now wants tending."""
+    parted = insert(table, row, node, point, codes)
+    table[t.LIVE] += 1
+    if parted >= 0:
+        ints(table, t.PARTED)[table[t.PARTED_COUNT]] = parted
+        table[t.PARTED_COUNT] += 1
+    phase = table[t.JOB_PHASE]
+    if phase == IDLE:
+        return table[t.PARTED_COUNT] == t.PARTED_MOST
+    if phase != FREE:
+        _log(table, row)
+    return table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.LIVE] % _EVERY == 0

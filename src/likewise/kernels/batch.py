@@ -1,0 +1,144 @@
+"""A batch of decisions: written, led to their leaves, sorted by leaf, inserted, searched.
+
+Every row is searched only against rows before it, so inserting the whole batch first changes no
+witness. Neighbours in the tree are worked on one after the other, which keeps their blocks in
+cache; leading rows to leaves and searching only read the tree, so threads can share that work.
+
+Invariant: the order of work within a batch is invisible in its verdicts.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.kernels import table as t
+from likewise.kernels.add import add, has_room
+from likewise.kernels.codes import encode
+from likewise.kernels.compile import prefetch, step, view
+from likewise.kernels.rows import admit, admit_output, read_point, read_row, write_row
+from likewise.kernels.search import prepare, search
+from likewise.kernels.sort import PATH_BITS
+from likewise.kernels.table import BLOCK, bytes_of, floats, ints
+from likewise.kernels.tree import tree_of
+
+_AHEAD = 8  # rows between asking for a leaf and inserting into it
+_TREE_BITS = 4  # of a path, for the root
+
+
+@step
+def write_rows(table: Any) -> int:
+    """Write rows START to STOP behind the history, unseen as yet. 0, or why not (FOUND: which)."""
+    width = table[t.WIDTH]
+    out_width = table[t.OUT_WIDTH]
+    stored = floats(table, t.OUTPUTS)
+    first = table[t.FIRST] + table[t.START]
+    for i in range(table[t.STOP] - table[t.START]):
+        given = view(table[t.GIVENS] + i * out_width * 8, np.float64)
+        bad = admit(table, view(table[t.INPUTS] + i * width * 8, np.float64))
+        if bad == 0:
+            bad = admit_output(table, given)
+        if bad != 0:
+            table[t.FOUND] = i
+            return bad
+        write_row(table, first + i, floats(table, t.QUERY))
+        for k in range(out_width):
+            stored[(first + i) * out_width + k] = given[k]
+    return 0
+
+
+@step
+def route_rows(table: Any) -> int:
+    """The leaf of each written row, and the turns that lead there, first turn highest."""
+    axis = ints(table, t.AXIS)
+    split = floats(table, t.SPLIT)
+    left = ints(table, t.LEFT)
+    point = floats(table, t.POINT)
+    leaf_of = ints(table, t.LEAF_OF)
+    path_of = view(table[t.PATH_OF], np.uint64)
+    for i in range(table[t.START], table[t.STOP]):
+        row = table[t.FIRST] + i
+        read_point(table, row, point)
+        node = tree_of(table, row)
+        path = np.uint64(min(node, (1 << _TREE_BITS) - 1))
+        turns = PATH_BITS - _TREE_BITS
+        while axis[node] >= 0:
+            right = point[axis[node]] >= split[node]
+            node = left[node] + right
+            if turns > 0:
+                path = (path << np.uint64(1)) | np.uint64(right)
+                turns -= 1
+        leaf_of[i] = node
+        path_of[i] = path << np.uint64(turns)
+    return 0
+
+
+@step
+def _fetch_leaf(table: Any, node: int) -> None:
+    """Ask for what inserting into a leaf will touch."""
+    block = ints(table, t.LEFT)[node]
+    slot = ints(table, t.COUNT)[block]
+    lanes = table[t.CODES] + block * table[t.WIDTH] * BLOCK + slot
+    for j in range(min(table[t.WIDTH], 32)):
+        prefetch(lanes + j * BLOCK)
+    prefetch(table[t.IDS] + (block * BLOCK + slot) * 8)
+    prefetch(table[t.BOX] + node * table[t.WIDTH] * 8)
+
+
+@step
+def insert_rows(table: Any) -> int:
+    """Insert routed rows in the working order, until the tree wants tending or memory is short.
+
+    How far the work has come; it goes on from there.
+    """
+    width = table[t.WIDTH]
+    point = floats(table, t.POINT)
+    codes = bytes_of(table, t.QCODES)
+    scale = floats(table, t.CODE_SCALE)
+    clamp = floats(table, t.NUMBERS)[t.CLAMP]
+    axis = ints(table, t.AXIS)
+    order = ints(table, t.WORK_ORDER)
+    leaf_of = ints(table, t.LEAF_OF)
+    stop = table[t.STOP]
+    for k in range(table[t.START], stop):
+        if not has_room(table, 0):
+            return k
+        if k + _AHEAD < stop:
+            coming = leaf_of[order[k + _AHEAD]]
+            if axis[coming] == -1:
+                _fetch_leaf(table, coming)
+        row = table[t.FIRST] + order[k]
+        read_point(table, row, point)
+        encode(point, scale, clamp, width, codes)
+        if add(table, row, leaf_of[order[k]], point, codes):
+            return k + 1
+    return stop
+
+
+@step
+def search_rows(table: Any) -> int:
+    """Search for rows among the rows before each, in the working order, while results have room.
+
+    How far the work has come. COUNTS has the witnesses of each row, FOUND those of all of them.
+    """
+    width = table[t.OUT_WIDTH]
+    given = floats(table, t.GIVEN)
+    outputs = floats(table, t.OUTPUTS)
+    query = floats(table, t.QUERY)
+    order = ints(table, t.WORK_ORDER)
+    counts = ints(table, t.COUNTS)
+    results = 0
+    stop = table[t.STOP]
+    for k in range(table[t.START], stop):
+        row = table[t.FIRST] + order[k]
+        if results + row > table[t.RESULT_CAPACITY]:
+            stop = k
+            break
+        read_row(table, row, query)
+        for j in range(width):
+            given[j] = outputs[row * width + j]
+        prepare(table)
+        found = search(table, row, results)
+        counts[order[k]] = found
+        results += found
+    table[t.FOUND] = results
+    return stop

@@ -1,0 +1,72 @@
+"""The one kernel that decides: a single decision, or one task of a batch.
+
+All tasks share one compiled function, so that searching and inserting are compiled once.
+
+Invariant: a task that answers below zero has changed nothing that anyone can see.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.kernels import table as t
+from likewise.kernels.add import add, has_room
+from likewise.kernels.batch import insert_rows, route_rows, search_rows, write_rows
+from likewise.kernels.compile import entry, step, view
+from likewise.kernels.rows import admit, admit_output, write_row
+from likewise.kernels.search import prepare, search
+from likewise.kernels.sort import sort_by_path
+from likewise.kernels.table import bytes_of, floats, ints
+from likewise.kernels.tree import plant, tree_of
+
+OBSERVE, CHECK, PLANT, WRITE, ROUTE, SORT, INSERT, SEARCH = 0, 1, 2, 3, 4, 5, 6, 7
+
+
+@step
+def _observe(table: Any, remember: bool) -> int:
+    """Judge the decision in INPUT and GIVEN; make it part of the past if told so."""
+    if remember and not has_room(table, 1):
+        return t.FULL
+    given = floats(table, t.GIVEN)
+    bad = admit(table, floats(table, t.INPUT))
+    if bad == 0:
+        bad = admit_output(table, given)
+    if bad != 0:
+        return bad
+    prepare(table)
+    row = table[t.TOTAL]
+    found = search(table, row, 0)
+    if remember:
+        write_row(table, row, floats(table, t.QUERY))
+        width = table[t.OUT_WIDTH]
+        outputs = floats(table, t.OUTPUTS)
+        for k in range(width):
+            outputs[row * width + k] = given[k]
+        codes = bytes_of(table, t.QCODES)
+        wants_tending = add(table, row, tree_of(table, row), floats(table, t.POINT), codes)
+        table[t.TOTAL] += 1
+        if wants_tending:
+            found += t.TEND
+    return found
+
+
+@entry
+def decide(table: Any) -> int:
+    """Do the TASK; what it answers is said there."""
+    task = table[t.TASK]
+    if task <= CHECK:
+        return _observe(table, task == OBSERVE)
+    if task == SEARCH:
+        return search_rows(table)
+    if task == INSERT:
+        return insert_rows(table)
+    if task == ROUTE:
+        return route_rows(table)
+    if task == WRITE:
+        return write_rows(table)
+    if task == SORT:
+        paths = view(table[t.PATH_OF], np.uint64)
+        sort_by_path(paths, table[t.STOP], ints(table, t.WORK_ORDER), ints(table, t.COUNTS))
+        return 0
+    plant(table)
+    return 0

@@ -1,0 +1,154 @@
+"""Take a row out of the tree.
+
+The row's position leads to its leaf, where the block's last point takes its place. A leaf left
+almost empty joins its sibling, and the pair and the block become free again.
+
+Invariant: ranges and boxes may stay wider than needed; they never become too narrow.
+Cost: a descent and a look through one leaf's row numbers, chains included.
+Not here: freeing the memory of the row itself (indexes/live.py gives back whole pages).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.kernels import table as t
+from likewise.kernels.balance import copy_node, summarise
+from likewise.kernels.compile import entry, kernel, view
+from likewise.kernels.add import IDLE
+from likewise.kernels.rows import read_point
+from likewise.kernels.table import BLOCK, bytes_of, floats, ints
+from likewise.kernels.tree import descend, free_block, free_pair, job_root, tree_of
+
+_SPARSE = BLOCK // 4  # a leaf with fewer points looks for company
+
+
+@kernel
+def _take_out(table: Any, leaf: int, row: int) -> bool:
+    """Remove a row from a leaf's blocks; False if it is not there."""
+    width = table[t.WIDTH]
+    count = ints(table, t.COUNT)
+    following = ints(table, t.NEXT)
+    left = ints(table, t.LEFT)
+    before = -1
+    block = left[leaf]
+    while block >= 0:
+        ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
+        for i in range(count[block]):
+            if ids[i] != row:
+                continue
+            last = count[block] - 1
+            codes = view(table[t.CODES] + block * width * BLOCK, np.uint8)
+            for j in range(width):
+                codes[j * BLOCK + i] = codes[j * BLOCK + last]
+            ids[i] = ids[last]
+            count[block] = last
+            if last == 0 and table[t.JOB_PHASE] == IDLE:
+                if before >= 0:
+                    following[before] = following[block]
+                    free_block(table, block)
+                elif following[block] >= 0:
+                    left[leaf] = following[block]
+                    free_block(table, block)
+            return True
+        before = block
+        block = following[block]
+    return False
+
+
+@kernel
+def _join(table: Any, leaf: int) -> None:
+    """Let a sparse leaf and its sibling, if that is a leaf too, share one block."""
+    axis = ints(table, t.AXIS)
+    left = ints(table, t.LEFT)
+    count = ints(table, t.COUNT)
+    following = ints(table, t.NEXT)
+    leaves = ints(table, t.LEAVES)
+    parents = ints(table, t.PARENT)
+    parent = parents[leaf]
+    if parent < 0:
+        return
+    pair = left[parent]
+    sibling = pair + 1 if leaf == pair else pair
+    block = left[leaf]
+    if following[block] >= 0:
+        return
+    if count[block] > 0:
+        if axis[sibling] >= 0 or count[left[sibling]] + count[block] > BLOCK // 2:
+            return
+        if following[left[sibling]] >= 0:  # its chain must stay copies of one point
+            return
+    width = table[t.WIDTH]
+    target = left[sibling]
+    if count[block] > 0:
+        codes = view(table[t.CODES] + block * width * BLOCK, np.uint8)
+        goal = view(table[t.CODES] + target * width * BLOCK, np.uint8)
+        for i in range(count[block]):
+            slot = count[target] + i
+            for j in range(width):
+                goal[j * BLOCK + slot] = codes[j * BLOCK + i]
+            ints(table, t.IDS)[target * BLOCK + slot] = ints(table, t.IDS)[block * BLOCK + i]
+        count[target] += count[block]
+        summarise(table, parent)  # keep the union of both boxes and ranges for the shared leaf
+        _keep_extent(table, parent, sibling)
+    free_block(table, block)
+    copy_node(table, sibling, parent)
+    free_pair(table, pair)
+    above = parents[parent]
+    while above >= 0:
+        leaves[above] -= 1
+        above = parents[above]
+
+
+@kernel
+def _keep_extent(table: Any, source: int, target: int) -> None:
+    """Copy range and box from one node to another."""
+    width = table[t.RANGE_WIDTH]
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    for k in range(width):
+        low[target * width + k] = low[source * width + k]
+        high[target * width + k] = high[source * width + k]
+    box_from = view(table[t.BOX] + source * table[t.WIDTH] * 8, np.float32)
+    box_to = view(table[t.BOX] + target * table[t.WIDTH] * 8, np.float32)
+    for j in range(2 * table[t.WIDTH]):
+        box_to[j] = box_from[j]
+
+
+@kernel
+def _erase(table: Any, row: int) -> None:
+    """Overwrite what was stored."""
+    stored = view(table[t.ROWS] + row * table[t.ROW_BYTES], np.uint8)
+    for i in range(table[t.ROW_BYTES]):
+        stored[i] = 0
+    outputs = floats(table, t.OUTPUTS)
+    for k in range(table[t.OUT_WIDTH]):
+        outputs[row * table[t.OUT_WIDTH] + k] = 0.0
+    if table[t.METRIC] == t.COSINE:
+        floats(table, t.NORMS)[row] = 0.0
+
+
+@entry
+def forget_rows(table: Any, rows: Any) -> int:
+    """Take rows out of the tree and erase them; how many were still remembered."""
+    alive = bytes_of(table, t.ALIVE)
+    point = floats(table, t.OTHER)
+    forgotten = 0
+    for k in range(len(rows)):
+        row = rows[k]
+        if alive[row] == 0:
+            continue
+        read_point(table, row, point)
+        leaf = descend(table, tree_of(table, row), point)
+        _take_out(table, leaf, row)
+        if table[t.JOB_PHASE] != IDLE:
+            other = descend(table, job_root(table), point)
+            if ints(table, t.AXIS)[other] == -1:
+                _take_out(table, other, row)
+        elif ints(table, t.COUNT)[ints(table, t.LEFT)[leaf]] < _SPARSE:
+            _join(table, leaf)
+        alive[row] = 0
+        _erase(table, row)
+        table[t.LIVE] -= 1
+        forgotten += 1
+    return forgotten

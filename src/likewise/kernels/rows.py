@@ -1,0 +1,186 @@
+"""Stored rows: admitted, written, read back, placed in the tree's coordinates.
+
+All arithmetic is in float64, into which every stored value converts exactly; a value that the
+storage type cannot hold is refused before anything is written.
+
+Invariant: what `read_row` gives for a row is, to the bit, what `admit` left in QUERY for it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.kernels import table as t
+from likewise.kernels.compile import kernel, view
+from likewise.kernels.table import bytes_of, floats
+
+_SUM_TOLERANCE = 1e-3  # how far from 1 probabilities may add up
+_SIGN_TOLERANCE = 1e-9
+_EXACT = 2.0**53  # below this every integer is a float64
+_NORM_LOW, _NORM_HIGH = 1e-150, 1e150  # so that the product of two squared norms neither overflows nor vanishes
+
+
+@kernel
+def squared_norm(values: Any, weights: Any, width: int) -> float:
+    total = 0.0
+    for j in range(width):
+        total += weights[j] * values[j] * values[j]
+    return total
+
+
+@kernel
+def _integer_bounds(storage: int) -> tuple[float, float]:
+    if storage == t.INT8:
+        return -128.0, 127.0
+    if storage == t.UINT8:
+        return 0.0, 255.0
+    if storage == t.INT16:
+        return -32768.0, 32767.0
+    if storage == t.UINT16:
+        return 0.0, 65535.0
+    if storage == t.INT32:
+        return -2147483648.0, 2147483647.0
+    if storage == t.UINT32:
+        return 0.0, 4294967295.0
+    return -_EXACT, _EXACT
+
+
+@kernel
+def admit(table: Any, given: Any) -> int:
+    """Turn `given` into QUERY, the input as stored. 0, or why not (BAD_AT says where)."""
+    width = table[t.WIDTH]
+    storage = table[t.STORAGE]
+    query = floats(table, t.QUERY)
+    low, high = _integer_bounds(storage)
+    for j in range(width):
+        value = given[j]
+        table[t.BAD_AT] = j
+        if not np.isfinite(value):
+            return t.NOT_FINITE
+        if storage == t.FLOAT32:
+            value = np.float64(np.float32(value))
+            if not np.isfinite(value):
+                return t.OUT_OF_RANGE
+        elif storage != t.FLOAT64:
+            if value != np.floor(value):
+                return t.NOT_INTEGER
+            if value < low or value > high:
+                return t.OUT_OF_RANGE
+        query[j] = value
+    if table[t.METRIC] == t.COSINE:
+        norm = squared_norm(query, floats(table, t.WEIGHTS), width)
+        if not (_NORM_LOW <= norm <= _NORM_HIGH):
+            return t.BAD_NORM
+    return 0
+
+
+@kernel
+def admit_output(table: Any, given: Any) -> int:
+    """0, or why `given` is no output (BAD_AT says where)."""
+    kind = table[t.OUTPUT]
+    width = table[t.OUT_WIDTH]
+    total = 0.0
+    for k in range(width):
+        table[t.BAD_AT] = k
+        if not np.isfinite(given[k]):
+            return t.BAD_OUTPUT
+        if kind >= t.OUT_LINF and given[k] < -_SIGN_TOLERANCE:
+            return t.BAD_OUTPUT
+        total += given[k]
+    if kind >= t.OUT_LINF and abs(total - 1.0) > _SUM_TOLERANCE:
+        return t.BAD_SUM
+    return 0
+
+
+@kernel
+def _copy(source: Any, source_at: int, target: Any, target_at: int, width: int) -> None:
+    for j in range(width):
+        target[target_at + j] = source[source_at + j]
+
+
+@kernel
+def _store_integer(address: int, storage: int, at: int, value: float) -> None:
+    if storage == t.UINT8:
+        view(address, np.uint8)[at] = value
+    elif storage == t.INT8:
+        view(address, np.int8)[at] = value
+    elif storage == t.UINT16:
+        view(address, np.uint16)[at] = value
+    elif storage == t.INT16:
+        view(address, np.int16)[at] = value
+    elif storage == t.UINT32:
+        view(address, np.uint32)[at] = value
+    else:
+        view(address, np.int32)[at] = value
+
+
+@kernel
+def _load_integer(address: int, storage: int, at: int) -> float:
+    if storage == t.UINT8:
+        return np.float64(view(address, np.uint8)[at])
+    if storage == t.INT8:
+        return np.float64(view(address, np.int8)[at])
+    if storage == t.UINT16:
+        return np.float64(view(address, np.uint16)[at])
+    if storage == t.INT16:
+        return np.float64(view(address, np.int16)[at])
+    if storage == t.UINT32:
+        return np.float64(view(address, np.uint32)[at])
+    return np.float64(view(address, np.int32)[at])
+
+
+@kernel
+def write_row(table: Any, row: int, values: Any) -> None:
+    """Store an admitted input as `row`."""
+    width = table[t.WIDTH]
+    storage = table[t.STORAGE]
+    at = row * width
+    address = table[t.ROWS]
+    if storage == t.FLOAT32:
+        _copy(values, 0, view(address, np.float32), at, width)
+    elif storage == t.FLOAT64 or storage == t.WIDE_INT:
+        _copy(values, 0, view(address, np.float64), at, width)
+    else:
+        for j in range(width):
+            _store_integer(address, storage, at + j, values[j])
+    if table[t.METRIC] == t.COSINE:
+        floats(table, t.NORMS)[row] = squared_norm(values, floats(table, t.WEIGHTS), width)
+    bytes_of(table, t.ALIVE)[row] = 1
+
+
+@kernel
+def read_row(table: Any, row: int, out: Any) -> None:
+    """The stored input of `row`, as float64."""
+    width = table[t.WIDTH]
+    storage = table[t.STORAGE]
+    at = row * width
+    address = table[t.ROWS]
+    if storage == t.FLOAT32:
+        _copy(view(address, np.float32), at, out, 0, width)
+    elif storage == t.FLOAT64 or storage == t.WIDE_INT:
+        _copy(view(address, np.float64), at, out, 0, width)
+    else:
+        for j in range(width):
+            out[j] = _load_integer(address, storage, at + j)
+
+
+@kernel
+def place(table: Any, values: Any, norm: float, out: Any) -> None:
+    """Where a stored input lies in the tree: itself, or on the unit sphere for cosine."""
+    width = table[t.WIDTH]
+    if table[t.METRIC] == t.COSINE:
+        prescale = floats(table, t.PRESCALE)
+        factor = 1.0 / np.sqrt(norm)
+        for j in range(width):
+            out[j] = values[j] * prescale[j] * factor
+    else:
+        for j in range(width):
+            out[j] = values[j]
+
+
+@kernel
+def read_point(table: Any, row: int, out: Any) -> None:
+    """The position of `row` in the tree."""
+    read_row(table, row, out)
+    if table[t.METRIC] == t.COSINE:
+        place(table, out, floats(table, t.NORMS)[row], out)

@@ -1,0 +1,288 @@
+"""Searching the live tree: collect the blocks a query may touch, scan their codes, decide by row.
+
+Collecting first lets the blocks' cache lines travel while other nodes are visited. A subtree is
+skipped when its cell is out of reach or when none of its outputs can differ from the query's.
+
+Why no cell within reach is skipped. For linf a cell's distance is that of the plane; TREE_REACH
+exceeds the reach by more than the roundings of both. For sums (l1, l2) each visited cell carries
+the distance from the query to it, coordinate by coordinate (Arya and Mount's incremental
+distance): leaving one plane's offset and adding the next errs by at most 2^-51 of the limit per
+step, since a sum above the limit is not followed, and TREE_REACH allows for 10^5 steps.
+
+Invariant: the candidates hold every row within reach whose output differs.
+Cost: the stack never holds more than there are nodes, so it cannot overflow.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.kernels import table as t
+from likewise.kernels.codes import encode, scan_box, scan_sum
+from likewise.kernels.compile import kernel, prefetch, view
+from likewise.kernels.distance import (
+    input_distance,
+    is_different,
+    is_near,
+    output_distance,
+    outputs_agree,
+)
+from likewise.kernels.rows import place, read_row, squared_norm
+from likewise.kernels.sort import sort_rows
+from likewise.kernels.table import BLOCK, bytes_of, floats, ints
+
+_LINES = 14  # cache lines of a block asked for when it is collected
+
+
+@kernel
+def prepare(table: Any) -> None:
+    """From QUERY, its position and its codes."""
+    width = table[t.WIDTH]
+    query = floats(table, t.QUERY)
+    point = floats(table, t.POINT)
+    norm = 1.0
+    if table[t.METRIC] == t.COSINE:
+        norm = squared_norm(query, floats(table, t.WEIGHTS), width)
+    place(table, query, norm, point)
+    clamp = floats(table, t.NUMBERS)[t.CLAMP]
+    encode(point, floats(table, t.CODE_SCALE), clamp, width, bytes_of(table, t.QCODES))
+
+
+@kernel
+def _fetch(table: Any, block: int) -> None:
+    address = table[t.CODES] + block * table[t.WIDTH] * BLOCK
+    prefetch(table[t.COUNT] + block * 8)
+    for line in range(min(_LINES, 2 * table[t.WIDTH])):
+        prefetch(address + line * 64)
+
+
+@kernel
+def _agreement(table: Any) -> tuple[float, float]:
+    """The interval in which a single-number output does not differ from the query's.
+
+    z - v is at most delta, rounding included, where v >= z - delta; one step inwards makes up for
+    the rounding of that bound itself.
+    """
+    z = floats(table, t.GIVEN)[0]
+    delta = floats(table, t.NUMBERS)[t.DELTA]
+    if table[t.OUTPUT] == t.LABEL:
+        return (-np.inf, np.inf) if delta >= 1.0 else (z, z)
+    if delta == 0.0:
+        return z, z
+    return np.nextafter(z - delta, np.inf), np.nextafter(z + delta, -np.inf)
+
+
+@kernel
+def _agrees(table: Any, node: int, lowest: float, highest: float) -> bool:
+    """Whether no output below `node` can differ from the query's."""
+    width = table[t.RANGE_WIDTH]
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    if width == 1:
+        return low[node] >= lowest and high[node] <= highest
+    if width == 0:
+        return False
+    return outputs_agree(
+        table[t.OUTPUT],
+        floats(table, t.GIVEN),
+        low,
+        high,
+        node * width,
+        width,
+        floats(table, t.CORNER),
+        floats(table, t.NUMBERS)[t.DELTA],
+    )
+
+
+@kernel
+def _collect_box(table: Any) -> int:
+    """The blocks of all cells that the query's box meets."""
+    point = floats(table, t.POINT)
+    reach = floats(table, t.NUMBERS)[t.TREE_REACH]
+    gap_scale = floats(table, t.GAP_SCALE)
+    axis = ints(table, t.AXIS)
+    split = floats(table, t.SPLIT)
+    left = ints(table, t.LEFT)
+    stack = ints(table, t.STACK)
+    found = ints(table, t.FOUND_BLOCKS)
+    blocks = 0
+    lowest, highest = _agreement(table)
+    for root in range(table[t.TREES]):
+        if _agrees(table, root, lowest, highest):
+            continue
+        stack[0] = root
+        top = 1
+        while top > 0:
+            top -= 1
+            node = stack[top]
+            while axis[node] >= 0:
+                a = axis[node]
+                child = left[node]
+                gap = (point[a] - split[node]) * gap_scale[a]
+                right = gap >= 0.0
+                stack[top] = child + 1 - right
+                top += abs(gap) <= reach
+                node = child + right
+            if not _agrees(table, node, lowest, highest):
+                found[blocks] = left[node]
+                blocks += 1
+                _fetch(table, left[node])
+    return blocks
+
+
+@kernel
+def _collect_ball(table: Any, square: bool) -> int:
+    """The blocks of all cells within reach, for distances that add up."""
+    width = table[t.WIDTH]
+    point = floats(table, t.POINT)
+    reach = floats(table, t.NUMBERS)[t.TREE_REACH]
+    limit = reach * reach if square else reach
+    gap_scale = floats(table, t.GAP_SCALE)
+    axis = ints(table, t.AXIS)
+    split = floats(table, t.SPLIT)
+    left = ints(table, t.LEFT)
+    offsets = floats(table, t.OFFSETS)
+    stack = ints(table, t.STACK)
+    stack_sum = floats(table, t.STACK_SUM)
+    stack_axis = ints(table, t.STACK_AXIS)
+    stack_offset = floats(table, t.STACK_OFFSET)
+    found = ints(table, t.FOUND_BLOCKS)
+    blocks = 0
+    for j in range(width):
+        offsets[j] = 0.0
+    lowest, highest = _agreement(table)
+    for root in range(table[t.TREES]):
+        if _agrees(table, root, lowest, highest):
+            continue
+        top = 1
+        stack[0] = root
+        stack_sum[0] = 0.0
+        stack_axis[0] = 0
+        stack_offset[0] = 0.0
+        while top > 0:
+            top -= 1
+            node = stack[top]
+            offsets[stack_axis[top]] = stack_offset[top]
+            if node < 0:  # back from a far side: only its offset was to be undone
+                continue
+            total = stack_sum[top]
+            while axis[node] >= 0:
+                a = axis[node]
+                child = left[node]
+                gap = (point[a] - split[node]) * gap_scale[a]
+                right = gap >= 0.0
+                old = offsets[a]
+                new = abs(gap)
+                farther = total - old * old + new * new if square else total - old + new
+                if farther <= limit:
+                    stack[top] = -1
+                    stack_axis[top] = a
+                    stack_offset[top] = old
+                    top += 1
+                    stack[top] = child + 1 - right
+                    stack_sum[top] = farther
+                    stack_axis[top] = a
+                    stack_offset[top] = new
+                    top += 1
+                node = child + right
+            if not _agrees(table, node, lowest, highest):
+                found[blocks] = left[node]
+                blocks += 1
+                _fetch(table, left[node])
+    return blocks
+
+
+@kernel
+def _scan(table: Any, blocks: int, before: int) -> int:
+    """Rows below `before` in the collected blocks that codes cannot rule out and outputs admit."""
+    width = table[t.WIDTH]
+    metric = table[t.METRIC]
+    window = table[t.WINDOW]
+    found = ints(table, t.FOUND_BLOCKS)
+    count = ints(table, t.COUNT)
+    following = ints(table, t.NEXT)
+    query = bytes_of(table, t.QCODES)
+    mask = bytes_of(table, t.MASK)
+    sums = view(table[t.SUMS], np.uint16)
+    candidates = ints(table, t.CANDIDATES)
+    outputs = floats(table, t.OUTPUTS)
+    given = floats(table, t.GIVEN)
+    out_width = table[t.OUT_WIDTH]
+    delta = floats(table, t.NUMBERS)[t.DELTA]
+    words = view(table[t.MASK], np.uint64)
+    kept = 0
+    visited = 0
+    for k in range(blocks):
+        block = found[k]
+        while block >= 0:
+            visited += 1
+            codes = table[t.CODES] + block * width * BLOCK
+            if metric == t.LINF:
+                some = scan_box(codes, query, width, window, count[block], mask)
+            else:
+                some = scan_sum(
+                    codes, query, width, window, table[t.LIMIT], metric != t.L1, count[block], sums, mask
+                )
+            if some:
+                ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
+                for word in range(BLOCK // 8):
+                    if words[word] == 0:
+                        continue
+                    for i in range(word * 8, word * 8 + 8):
+                        if mask[i] != 0 and ids[i] < before:
+                            far = output_distance(
+                                table[t.OUTPUT], given, outputs, ids[i] * out_width, out_width
+                            )
+                            if is_different(far, delta):
+                                candidates[kept] = ids[i]
+                                kept += 1
+            block = following[block]
+    table[t.VISITED] += visited
+    table[t.SEARCHES] += 1
+    return kept
+
+
+@kernel
+def search(table: Any, before: int, results: int) -> int:
+    """Write the witnesses of QUERY and GIVEN among rows below `before` from slot `results` on."""
+    width = table[t.WIDTH]
+    metric = table[t.METRIC]
+    if metric == t.LINF:
+        blocks = _collect_box(table)
+    else:
+        blocks = _collect_ball(table, metric != t.L1)
+    kept = _scan(table, blocks, before)
+    if kept == 0:
+        return 0
+    candidates = ints(table, t.CANDIDATES)
+    sort_rows(candidates, kept)
+    query = floats(table, t.QUERY)
+    weights = floats(table, t.WEIGHTS)
+    numbers = floats(table, t.NUMBERS)
+    reach = numbers[t.REACH]
+    other = floats(table, t.OTHER)
+    outputs = floats(table, t.OUTPUTS)
+    out_width = table[t.OUT_WIDTH]
+    rows = ints(table, t.RESULT_ROWS)
+    near = floats(table, t.RESULT_INPUT)
+    far = floats(table, t.RESULT_OUTPUT)
+    norm = 1.0
+    other_norm = 1.0
+    if metric == t.COSINE:
+        norm = squared_norm(query, weights, width)
+    found = results
+    for k in range(kept):
+        row = candidates[k]
+        read_row(table, row, other)
+        if metric == t.COSINE:
+            other_norm = floats(table, t.NORMS)[row]
+        distance = input_distance(metric, query, other, weights, width, reach, norm, other_norm)
+        different = output_distance(
+            table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * out_width, out_width
+        )
+        if is_near(distance, reach) and is_different(different, numbers[t.DELTA]):
+            rows[found] = row
+            near[found] = distance
+            far[found] = different
+            found += 1
+    return found - results

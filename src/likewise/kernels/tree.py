@@ -1,0 +1,432 @@
+"""The live tree: a k-d tree of blocks that splits as it grows.
+
+A node is a slot in a few arrays; children lie side by side, so a node keeps the first only. A leaf
+holds a block of up to BLOCK points; equal points that no plane can part chain further blocks.
+Points below SPLIT on AXIS are left, all others right. Each node knows a range that holds every
+output below it and a box that holds every position. There is one tree for each of the first labels and one for all others (TREES).
+
+Invariant: every remembered row is in exactly one block, the one its position leads to.
+Invariant: all blocks of a chain but the first hold copies of one point only.
+Cost: a descent; every BLOCK/2 insertions a split, which reads one block's rows.
+Not here: searching (search.py), balance (balance.py), removal (remove.py).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.kernels import table as t
+from likewise.kernels.compile import kernel, prefetch, view
+from likewise.kernels.rows import read_point
+from likewise.kernels.table import BLOCK, box_of, floats, ints
+
+
+@kernel
+def new_block(table: Any) -> int:
+    block = table[t.FREE_BLOCK]
+    if block >= 0:
+        table[t.FREE_BLOCK] = ints(table, t.NEXT)[block]
+    else:
+        block = table[t.BLOCKS]
+        table[t.BLOCKS] += 1
+    ints(table, t.COUNT)[block] = 0
+    ints(table, t.NEXT)[block] = -1
+    return block
+
+
+@kernel
+def free_block(table: Any, block: int) -> None:
+    ints(table, t.NEXT)[block] = table[t.FREE_BLOCK]
+    table[t.FREE_BLOCK] = block
+
+
+@kernel
+def new_pair(table: Any) -> int:
+    pair = table[t.FREE_PAIR]
+    if pair >= 0:
+        table[t.FREE_PAIR] = ints(table, t.LEFT)[pair]
+    else:
+        pair = table[t.NODES]
+        table[t.NODES] += 2
+    return pair
+
+
+@kernel
+def free_pair(table: Any, pair: int) -> None:
+    ints(table, t.LEFT)[pair] = table[t.FREE_PAIR]
+    table[t.FREE_PAIR] = pair
+
+
+@kernel
+def make_leaf(table: Any, node: int, parent: int, block: int) -> None:
+    """A leaf whose range of outputs and whose box are empty."""
+    ints(table, t.AXIS)[node] = -1
+    ints(table, t.LEFT)[node] = block
+    ints(table, t.PARENT)[node] = parent
+    ints(table, t.LEAVES)[node] = 1
+    ints(table, t.TRIED)[node] = 0
+    ints(table, t.BUILT)[node] = 0
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    width = table[t.RANGE_WIDTH]
+    for k in range(width):
+        low[node * width + k] = np.inf
+        high[node * width + k] = -np.inf
+    box = box_of(table, node)
+    for j in range(table[t.WIDTH]):
+        box[j] = np.inf
+        box[table[t.WIDTH] + j] = -np.inf
+
+
+@kernel
+def make_inner(table: Any, node: int, axis: int, split: float, pair: int) -> None:
+    """Turn a leaf into an inner node; its range and its parent stay."""
+    ints(table, t.AXIS)[node] = axis
+    floats(table, t.SPLIT)[node] = split
+    ints(table, t.LEFT)[node] = pair
+
+
+@kernel
+def spare_pair(table: Any) -> int:
+    """Two nodes of no tree, for keeping what is being moved."""
+    return table[t.TREES]
+
+
+@kernel
+def job_root(table: Any) -> int:
+    """The root of the subtree being built, then of the one being given back."""
+    return table[t.TREES] + 2
+
+
+@kernel
+def plant(table: Any) -> None:
+    """An empty leaf for each tree."""
+    table[t.NODES] = table[t.TREES] + 4
+    table[t.BLOCKS] = 0
+    table[t.FREE_PAIR] = -1
+    table[t.FREE_BLOCK] = -1
+    for root in range(table[t.TREES]):
+        make_leaf(table, root, -1, new_block(table))
+
+
+@kernel
+def tree_of(table: Any, row: int) -> int:
+    """The root under which `row` belongs."""
+    if table[t.OUTPUT] != t.LABEL:
+        return 0
+    return min(np.int64(floats(table, t.OUTPUTS)[row]), table[t.TREES] - 1)
+
+
+@kernel
+def descend(table: Any, node: int, point: Any) -> int:
+    """The leaf below `node` to which `point` leads."""
+    axis = ints(table, t.AXIS)
+    split = floats(table, t.SPLIT)
+    left = ints(table, t.LEFT)
+    while axis[node] >= 0:
+        node = left[node] + (point[axis[node]] >= split[node])
+    return node
+
+
+@kernel
+def widen_range(table: Any, node: int, row: int) -> None:
+    """Make the ranges from `node` upwards hold the output of `row`.
+
+    A parent's range holds its children's, so the first range that holds it ends the walk.
+    """
+    width = table[t.RANGE_WIDTH]
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    parent = ints(table, t.PARENT)
+    outputs = floats(table, t.OUTPUTS)
+    grown = width > 0
+    while node >= 0 and grown:
+        grown = False
+        for k in range(width):
+            z = outputs[row * width + k]
+            at = node * width + k
+            if z < low[at]:
+                low[at] = z
+                grown = True
+            if z > high[at]:
+                high[at] = z
+                grown = True
+        node = parent[node]
+
+
+@kernel
+def round_down(value: float) -> Any:
+    single = np.float32(value)
+    return single if single <= value else np.nextafter(single, np.float32(-np.inf))
+
+
+@kernel
+def round_up(value: float) -> Any:
+    single = np.float32(value)
+    return single if single >= value else np.nextafter(single, np.float32(np.inf))
+
+
+@kernel
+def widen_box(table: Any, node: int, point: Any) -> None:
+    """Make the boxes from `node` upwards hold a position; the same walk as for ranges."""
+    width = table[t.WIDTH]
+    parent = ints(table, t.PARENT)
+    grown = True
+    while node >= 0 and grown:
+        box = box_of(table, node)
+        inside = True
+        for j in range(width):
+            inside &= (box[j] <= point[j]) & (point[j] <= box[width + j])
+        grown = not inside
+        if grown:
+            for j in range(width):
+                if point[j] < box[j]:
+                    box[j] = round_down(point[j])
+                if point[j] > box[width + j]:
+                    box[width + j] = round_up(point[j])
+        node = parent[node]
+
+
+@kernel
+def put(table: Any, block: int, row: int, codes: Any) -> None:
+    """Append a point to a block that has room."""
+    count = ints(table, t.COUNT)
+    slot = count[block]
+    lanes = view(table[t.CODES] + block * table[t.WIDTH] * BLOCK + slot, np.uint8)
+    for j in range(table[t.WIDTH]):
+        lanes[j * BLOCK] = codes[j]
+    ints(table, t.IDS)[block * BLOCK + slot] = row
+    count[block] = slot + 1
+
+
+@kernel
+def choose_axis(
+    points: Any, count: int, width: int, gap_scale: Any, unit: float, spread: Any
+) -> int:
+    """The coordinate of largest variance, as the metric weighs it; -1 if all points are equal.
+
+    `spread` has room for 5 x width numbers. Steps are capped so that their squares stay finite; the
+    widest coordinate serves where all variances vanish in rounding.
+    """
+    low = spread
+    high = spread[width:]
+    total = spread[2 * width :]
+    squares = spread[3 * width :]
+    scale = spread[4 * width :]
+    for j in range(width):
+        scale[j] = gap_scale[j] / unit
+        low[j] = points[j]
+        high[j] = points[j]
+        total[j] = 0.0
+        squares[j] = 0.0
+    for i in range(1, count):
+        point = points[i * width :]
+        for j in range(width):
+            low[j] = min(low[j], point[j])
+            high[j] = max(high[j], point[j])
+            step = min(max((point[j] - points[j]) * scale[j], -1e100), 1e100)
+            total[j] += step
+            squares[j] += step * step
+    best = -1
+    best_variance = 0.0
+    widest = -1
+    most = 0.0
+    for j in range(width):
+        if gap_scale[j] <= 0.0 or high[j] <= low[j]:
+            continue
+        variance = squares[j] - total[j] * total[j] / count
+        if variance > best_variance:
+            best_variance = variance
+            best = j
+        extent = min((high[j] - low[j]) * scale[j], 1e300)
+        if widest < 0 or extent > most:
+            most = extent
+            widest = j
+    return best if best >= 0 else widest
+
+
+@kernel
+def median(keys: Any, count: int) -> float:
+    """The value at count // 2 in order; reorders `keys` (Hoare's selection)."""
+    target = count // 2
+    low = 0
+    high = count - 1
+    while low < high:
+        pivot = keys[(low + high) // 2]
+        i = low
+        j = high
+        while i <= j:
+            while keys[i] < pivot:
+                i += 1
+            while keys[j] > pivot:
+                j -= 1
+            if i <= j:
+                held = keys[i]
+                keys[i] = keys[j]
+                keys[j] = held
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            break
+    return keys[target]
+
+
+@kernel
+def choose_split(keys: Any, count: int) -> float:
+    """A plane near the median with points on both sides; `keys` are not all equal."""
+    middle = median(keys, count)
+    below = 0
+    equal = 0
+    above = np.inf
+    for i in range(count):
+        if keys[i] < middle:
+            below += 1
+        elif keys[i] == middle:
+            equal += 1
+        else:
+            above = min(above, keys[i])
+    if above < np.inf and abs(below + equal - count // 2) < abs(below - count // 2):
+        return above
+    return middle
+
+
+@kernel
+def _move_points(table: Any, source: int, target: int, order: Any, count: int) -> None:
+    """Copy the points at slots order[:count] of a block to the start of another (or the same)."""
+    width = table[t.WIDTH]
+    for j in range(width):
+        lane_from = view(table[t.CODES] + (source * width + j) * BLOCK, np.uint8)
+        lane_to = view(table[t.CODES] + (target * width + j) * BLOCK, np.uint8)
+        for i in range(count):
+            lane_to[i] = lane_from[order[i]]
+    ids_from = view(table[t.IDS] + source * BLOCK * 8, np.int64)
+    ids_to = view(table[t.IDS] + target * BLOCK * 8, np.int64)
+    for i in range(count):
+        ids_to[i] = ids_from[order[i]]
+    ints(table, t.COUNT)[target] = count
+
+
+@kernel
+def fetch_rows(table: Any, ids: Any, count: int) -> None:
+    """Ask for stored rows ahead of reading them: they lie scattered over the history."""
+    size = table[t.ROW_BYTES]
+    for i in range(count):
+        start = table[t.ROWS] + ids[i] * size
+        for byte in range(0, min(size, 1024), 64):
+            prefetch(start + byte)
+        prefetch(start + min(size, 1024) - 1)
+
+
+@kernel
+def split_leaf(table: Any, node: int) -> bool:
+    """Part a leaf whose first block is full. False if no plane can."""
+    width = table[t.WIDTH]
+    left = ints(table, t.LEFT)
+    following = ints(table, t.NEXT)
+    points = floats(table, t.POINTS)
+    keys = floats(table, t.KEYS)
+    order = ints(table, t.ORDER)
+    block = left[node]
+    tail = following[block]
+    ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
+    fetch_rows(table, ids, BLOCK)
+    for i in range(BLOCK):
+        read_point(table, ids[i], view(table[t.POINTS] + i * width * 8, np.float64))
+    count = BLOCK
+    if tail >= 0:  # one point stands for the whole tail
+        copy = ints(table, t.IDS)[tail * BLOCK]
+        read_point(table, copy, view(table[t.POINTS] + BLOCK * width * 8, np.float64))
+        count += 1
+    unit = floats(table, t.NUMBERS)[t.TREE_REACH]
+    axis = choose_axis(
+        points, count, width, floats(table, t.GAP_SCALE), unit, floats(table, t.SPREAD)
+    )
+    if axis < 0:
+        return False
+    for i in range(count):
+        keys[i] = points[i * width + axis]
+    split = choose_split(keys, count)
+
+    pair = new_pair(table)
+    other = new_block(table)
+    make_leaf(table, pair, node, block)
+    make_leaf(table, pair + 1, node, other)
+    outgoing = 0
+    staying = 0
+    for i in range(BLOCK):
+        if points[i * width + axis] >= split:
+            order[BLOCK - 1 - outgoing] = i
+            outgoing += 1
+        else:
+            order[staying] = i
+            staying += 1
+    _move_points(table, block, other, order[staying:], outgoing)
+    _move_points(table, block, block, order, staying)
+    if tail >= 0 and points[BLOCK * width + axis] >= split:
+        following[other] = tail
+        following[block] = -1
+    make_inner(table, node, axis, split, pair)
+    for i in range(count):
+        side = pair + (points[i * width + axis] >= split)
+        _hold(box_of(table, side), points[i * width :], width)
+    _measure_range(table, pair)
+    _measure_range(table, pair + 1)
+    while node >= 0:
+        ints(table, t.LEAVES)[node] += 1
+        node = ints(table, t.PARENT)[node]
+    return True
+
+
+@kernel
+def _hold(box: Any, point: Any, width: int) -> None:
+    for j in range(width):
+        box[j] = min(box[j], round_down(point[j]))
+        box[width + j] = max(box[width + j], round_up(point[j]))
+
+
+@kernel
+def _measure_range(table: Any, node: int) -> None:
+    """The range of a new leaf's outputs; with a chain, its parent's, which is wide enough."""
+    width = table[t.RANGE_WIDTH]
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    outputs = floats(table, t.OUTPUTS)
+    block = ints(table, t.LEFT)[node]
+    if ints(table, t.NEXT)[block] >= 0:
+        parent = ints(table, t.PARENT)[node]
+        for k in range(width):
+            low[node * width + k] = low[parent * width + k]
+            high[node * width + k] = high[parent * width + k]
+        return
+    ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
+    for i in range(ints(table, t.COUNT)[block]):
+        for k in range(width):
+            z = outputs[ids[i] * width + k]
+            low[node * width + k] = min(low[node * width + k], z)
+            high[node * width + k] = max(high[node * width + k], z)
+
+
+@kernel
+def insert(table: Any, row: int, node: int, point: Any, codes: Any) -> int:
+    """Add a row at or below `node`. The node that was split for it, or -1."""
+    left = ints(table, t.LEFT)
+    count = ints(table, t.COUNT)
+    parted = -1
+    node = descend(table, node, point)
+    if count[left[node]] == BLOCK:
+        if split_leaf(table, node):
+            parted = node
+            node = descend(table, node, point)
+        if count[left[node]] == BLOCK:  # equal points only: chain
+            block = new_block(table)
+            ints(table, t.NEXT)[block] = left[node]
+            left[node] = block
+    put(table, left[node], row, codes)
+    widen_range(table, node, row)
+    widen_box(table, node, point)
+    table[t.LANDED] = node
+    return parted

@@ -1,0 +1,229 @@
+"""Outputs become numbers: a label its code, a number itself, probabilities a vector.
+
+Invariant: a new label gets its code only when its decision has been accepted (`commit`), so that a
+rejected decision leaves no trace.
+Cost: one dictionary entry per distinct label; labels are never dropped.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadDecision
+from likewise.kernels import table as t
+from likewise.rule import Rule
+from likewise.types import Floats
+
+_SMALL_RANGE = 1 << 16
+
+
+class Outputs(Protocol):
+    """How outputs of one kind are read."""
+
+    kind: int
+    width: int
+
+    def read(self, z: Any, into: Floats) -> None:
+        """Write one output as numbers; raise BadDecision and write nothing if it is none."""
+
+    def read_many(self, z: Any, count: int) -> Floats:
+        """`count` outputs as a (count, width) array."""
+
+    def commit(self) -> None:
+        """The outputs read last were accepted."""
+
+    def discard(self) -> None:
+        """The outputs read last were not."""
+
+
+def outputs_of(rule: Rule, first: Any) -> Outputs:
+    """The reader for a rule; `first` is an output, which settles how many probabilities there are."""
+    if rule.output == "label":
+        return Labels()
+    if rule.output == "number":
+        return Numbers()
+    return Probabilities(rule.output_metric, len(_vector(first)))
+
+
+class Labels:
+    """Any hashable; two are the same if Python's == says so."""
+
+    kind = t.LABEL
+    width = 1
+
+    def __init__(self) -> None:
+        self._codes: dict[Hashable, int] = {}
+        self._new: list[Hashable] = []
+
+    def read(self, z: Any, into: Floats) -> None:
+        try:
+            code = self._codes.get(z)
+        except TypeError:
+            raise _unhashable(z) from None
+        if code is None:
+            code = self._next(z)
+        into[0] = code
+
+    def _next(self, z: Hashable) -> int:
+        if z != z:
+            raise BadDecision(
+                f"the output is {z!r}, which equals nothing, not even itself; expected a label."
+                " Nothing was stored: say what a missing output means, for example 'none'."
+            )
+        self._new = [z]
+        return len(self._codes)
+
+    def read_many(self, z: Any, count: int) -> Floats:
+        self._new = []
+        coded = _small_integers(z)
+        if coded is None:
+            labels = z.tolist() if isinstance(z, np.ndarray) and z.ndim == 1 else list(z)
+            return self._code(labels).reshape(-1, 1)
+        values, low = coded
+        seen = np.flatnonzero(np.bincount(values))
+        codes = np.zeros(seen[-1] + 1 if len(seen) else 0)
+        codes[seen] = self._code((seen + low).tolist())
+        return codes[values].reshape(-1, 1)
+
+    def _code(self, labels: Sequence[Hashable]) -> Floats:
+        known, fresh = self._codes, dict[Hashable, int]()
+        codes = np.empty(len(labels))
+        for i, label in enumerate(labels):
+            try:
+                code = known.get(label)
+                if code is None:
+                    if label != label:
+                        raise BadDecision(
+                            f"output {i} of the batch is {label!r}, which equals nothing, not even"
+                            " itself; expected a label. Nothing was stored."
+                        )
+                    code = fresh.setdefault(label, len(known) + len(fresh))
+            except TypeError:
+                raise _unhashable(label, f" {i} of the batch") from None
+            codes[i] = code
+        self._new = list(fresh)
+        return codes
+
+    def commit(self) -> None:
+        for label in self._new:
+            self._codes[label] = len(self._codes)
+        self._new = []
+
+    def discard(self) -> None:
+        self._new = []
+
+
+def _unhashable(z: Any, which: str = "") -> BadDecision:
+    return BadDecision(
+        f"output{which} is {z!r} of type {type(z).__name__}, which cannot be hashed; expected a"
+        " label such as a string, a number or a tuple. Nothing was stored."
+    )
+
+
+def _small_integers(z: Any) -> tuple[npt.NDArray[np.int64], int] | None:
+    """Integers of a small range, shifted to start at 0: coded without looking at each."""
+    if not (isinstance(z, np.ndarray) and z.ndim == 1 and z.dtype.kind in "iu" and len(z)):
+        return None
+    low, high = int(z.min()), int(z.max())
+    if high - low >= _SMALL_RANGE or not -(2**62) < low <= high < 2**62:
+        return None
+    return z.astype(np.int64) - low, low
+
+
+class Numbers:
+    """One finite number each."""
+
+    kind = t.NUMBER
+    width = 1
+
+    def read(self, z: Any, into: Floats) -> None:
+        if isinstance(z, str | bytes):
+            raise _no_number(z)
+        try:
+            into[0] = z
+        except (TypeError, ValueError):
+            raise _no_number(z) from None
+
+    def read_many(self, z: Any, count: int) -> Floats:
+        numbers = _numeric(z, "numbers")
+        if numbers.ndim == 2 and numbers.shape[1] == 1:
+            numbers = numbers[:, 0]
+        if numbers.ndim != 1:
+            raise BadDecision(
+                f"the outputs have shape {numbers.shape}; expected one number for each decision."
+                " Nothing was stored."
+            )
+        return numbers.reshape(-1, 1)
+
+    def commit(self) -> None:
+        """Numbers leave nothing to remember."""
+
+    discard = commit
+
+
+def _no_number(z: Any) -> BadDecision:
+    return BadDecision(
+        f"the output is {z!r} of type {type(z).__name__}; expected one finite number."
+        " Nothing was stored."
+    )
+
+
+class Probabilities:
+    """A vector of class probabilities each, all of one length."""
+
+    def __init__(self, metric: str, width: int) -> None:
+        self.kind = {"linf": t.OUT_LINF, "l1": t.OUT_L1, "l2": t.OUT_L2, "tv": t.OUT_TV}[metric]
+        self.width = width
+
+    def read(self, z: Any, into: Floats) -> None:
+        vector = _vector(z)
+        if len(vector) != self.width:
+            raise self._width_error(len(vector))
+        into[:] = vector
+
+    def read_many(self, z: Any, count: int) -> Floats:
+        matrix = _numeric(z, "probabilities")
+        if matrix.ndim != 2:
+            raise BadDecision(
+                f"the outputs have shape {matrix.shape}; expected one row of probabilities for"
+                " each decision. Nothing was stored."
+            )
+        if matrix.shape[1] != self.width:
+            raise self._width_error(matrix.shape[1])
+        return matrix
+
+    def _width_error(self, came: int) -> BadDecision:
+        return BadDecision(
+            f"the output has {came} probabilities, but this history holds {self.width}, set by its"
+            " first decision. Nothing was stored: send one for each class."
+        )
+
+    def commit(self) -> None:
+        """Probabilities leave nothing to remember."""
+
+    discard = commit
+
+
+def _vector(z: Any) -> Floats:
+    vector = _numeric(z, "probabilities")
+    if vector.ndim != 1 or len(vector) == 0:
+        raise BadDecision(
+            f"the output has shape {vector.shape}; expected a vector of probabilities."
+            " Nothing was stored."
+        )
+    return vector
+
+
+def _numeric(z: Any, what: str) -> Floats:
+    try:
+        array = np.asarray(z)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "fiub":
+        raise BadDecision(
+            f"the output is {z!r}, an array of type {array.dtype}; expected {what}."
+            " Nothing was stored."
+        )
+    return np.ascontiguousarray(array, dtype=np.float64)

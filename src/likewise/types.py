@@ -1,0 +1,137 @@
+"""What a monitor answers: frozen values, with read-only arrays inside.
+
+A `Verdict` is what one decision revealed, its `Witnesses` are the past decisions it contradicts.
+`Verdicts` hold a whole batch in four flat arrays, and make a `Verdict` when asked for one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A past decision that the new one contradicts."""
+
+    row: int
+    input_distance: float
+    output_distance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Witnesses:
+    """Past decisions near in input and different in output, by ascending row."""
+
+    rows: Rows
+    input_distances: Floats
+    output_distances: Floats
+
+    def __post_init__(self) -> None:
+        for array in (self.rows, self.input_distances, self.output_distances):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> Witness:
+        return Witness(
+            int(self.rows[i]), float(self.input_distances[i]), float(self.output_distances[i])
+        )
+
+    def __iter__(self) -> Iterator[Witness]:
+        columns = (self.rows, self.input_distances, self.output_distances)
+        return map(Witness, *(column.tolist() for column in columns))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Witnesses):
+            return NotImplemented
+        return (
+            np.array_equal(self.rows, other.rows)
+            and np.array_equal(self.input_distances, other.input_distances)
+            and np.array_equal(self.output_distances, other.output_distances)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def nearest(self, count: int = 5) -> "list[Witness]":
+        """The nearest few, nearest first; the earlier row first where equally near."""
+        order = np.argsort(self.input_distances, kind="stable")[:count]
+        return [self[i] for i in order]
+
+
+NO_WITNESSES = Witnesses(np.empty(0, np.int64), np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one decision revealed. No witnesses: nothing contradicts it yet.
+
+    `row` is the decision's place in the history, or None if it was only checked.
+    """
+
+    row: int | None
+    witnesses: Witnesses
+
+    @property
+    def violation(self) -> bool:
+        """Whether a near past input got a different output."""
+        return len(self.witnesses.rows) > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdicts:
+    """The verdicts of a batch, in its order.
+
+    The witnesses of decision i are `witnesses` from offsets[i] up to offsets[i + 1].
+    """
+
+    first_row: int
+    offsets: Rows
+    witnesses: Witnesses
+
+    def __post_init__(self) -> None:
+        self.offsets.flags.writeable = False
+
+    @property
+    def rows(self) -> Rows:
+        """The batch's rows in the history."""
+        return np.arange(self.first_row, self.first_row + len(self), dtype=np.int64)
+
+    @property
+    def counts(self) -> Rows:
+        """Witnesses per decision."""
+        return np.diff(self.offsets)
+
+    @property
+    def violations(self) -> npt.NDArray[np.bool_]:
+        """Whether each decision has a witness."""
+        return self.counts > 0
+
+    @property
+    def pairs(self) -> int:
+        """Witnesses in all: each is one violating pair."""
+        return len(self.witnesses)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> Verdict:
+        n = len(self)
+        if not -n <= i < n:
+            raise IndexError(f"this batch has {n} verdicts, there is no number {i}")
+        i %= n
+        part = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+        found = self.witnesses
+        return Verdict(
+            self.first_row + i,
+            Witnesses(found.rows[part], found.input_distances[part], found.output_distances[part]),
+        )
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (self[i] for i in range(len(self)))

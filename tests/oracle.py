@@ -1,0 +1,197 @@
+"""What likewise must answer, worked out the slow and obvious way.
+
+`witnesses` is the promise of the project in a few lines of NumPy: no index, no threads, no early
+exit. `Oracle` wraps it as a monitor that remembers everything in order. Sums run through the
+coordinates in order (`np.cumsum`), so a correct engine agrees with it to the last bit.
+
+Cost: every question reads the whole history.
+Not here: refusing bad input. The oracle trusts its caller.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import likewise as lw
+
+SLACK = {"f8": 1e-9, "f4": 1e-5}  # integers have none
+
+
+def storage_of(rule: lw.Rule, first: Any) -> np.dtype:
+    """The type that inputs are kept in, given the first input (or batch of inputs)."""
+    if rule.storage != "auto":
+        return np.dtype(rule.storage)
+    given = first.dtype if isinstance(first, np.ndarray) else np.dtype(np.float64)
+    if given.kind == "f" and given.itemsize <= 4:
+        return np.dtype(np.float32)
+    if given.kind in "iu" and given.itemsize <= 4:
+        return given.newbyteorder("=")
+    return np.dtype(np.float64)
+
+
+def slack_of(rule: lw.Rule, storage: np.dtype) -> float:
+    if rule.slack is not None:
+        return rule.slack
+    return SLACK.get(f"{storage.kind}{storage.itemsize}", 0.0)
+
+
+def as_stored(storage: np.dtype, x: Any) -> np.ndarray:
+    """The values that take part in comparisons: cast to the storage type, then to float64."""
+    return np.asarray(x).astype(storage).astype(np.float64)
+
+
+def in_order(terms: np.ndarray) -> np.ndarray:
+    return np.cumsum(terms, axis=1)[:, -1]
+
+
+def squared_norms(rule: lw.Rule, points: np.ndarray) -> np.ndarray:
+    weights = np.ones(points.shape[1]) if rule.weights is None else np.array(rule.weights)
+    return in_order(weights * (points * points))
+
+
+@np.errstate(over="ignore", invalid="ignore", under="ignore")
+def input_distances(rule: lw.Rule, past: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Distances from x to each row of `past`, both float64 as stored."""
+    weights = np.ones(x.size) if rule.weights is None else np.array(rule.weights, dtype=float)
+    counts = weights > 0  # a coordinate of weight 0 takes no part, however large
+    weights, past, x = weights[counts], past[:, counts], x[counts]
+    gaps = np.abs(past - x)
+    if rule.metric == "linf":
+        return (weights * gaps).max(axis=1)
+    if rule.metric == "l1":
+        return in_order(weights * gaps)
+    if rule.metric == "l2":
+        return np.sqrt(in_order(weights * (gaps * gaps)))
+    dots = in_order(weights * (past * x))
+    norms, norm = in_order(weights * (past * past)), in_order((weights * (x * x))[None])
+    return np.maximum(0.0, 1.0 - dots / np.sqrt(norms * norm))
+
+
+def output_distances(rule: lw.Rule, past: Sequence[Any], z: Any) -> np.ndarray:
+    if rule.output == "label":
+        same = {z}  # Python's ==, asked in Python's way: by hash first
+        return np.array([0.0 if past_z in same else 1.0 for past_z in past])
+    if len(past) == 0:
+        return np.empty(0)
+    gaps = np.abs(np.array(past, dtype=float) - np.array(z, dtype=float))
+    if rule.output == "number":
+        return gaps
+    return {
+        "linf": lambda: gaps.max(axis=1),
+        "l1": lambda: in_order(gaps),
+        "l2": lambda: np.sqrt(in_order(gaps * gaps)),
+        "tv": lambda: in_order(gaps) / 2,
+    }[rule.output_metric]()
+
+
+def witnesses(rule, storage, slack, past_x, past_z, alive, x, z):
+    """Rows, input distances and output distances of all that is near x and differs from z."""
+    distances = input_distances(rule, as_stored(storage, past_x), as_stored(storage, x))
+    rows = np.flatnonzero(alive & (distances <= rule.epsilon * (1.0 + slack)))
+    apart = output_distances(rule, [past_z[row] for row in rows], z)
+    different = apart > rule.delta
+    return rows[different], distances[rows][different], apart[different]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A verdict as the oracle sees it."""
+
+    row: int | None
+    rows: np.ndarray
+    input_distances: np.ndarray
+    output_distances: np.ndarray
+
+
+class Oracle:
+    """The monitor's interface over `witnesses`."""
+
+    def __init__(self, rule: lw.Rule) -> None:
+        self.rule = rule
+        self.storage: np.dtype | None = None
+        self.inputs = np.empty((0, 0))
+        self.outputs: list[Any] = []
+        self.alive = np.zeros(0, dtype=bool)
+
+    def __len__(self) -> int:
+        return int(self.alive.sum())
+
+    def check(self, x: Any, z: Any) -> Expected:
+        return self._judge(None, x, z)
+
+    def observe(self, x: Any, z: Any) -> Expected:
+        expected = self._judge(len(self.outputs), x, z)
+        self._remember(x, z)
+        return expected
+
+    def observe_many(self, xs: Any, zs: Any) -> list[Expected]:
+        return [self.observe(x, z) for x, z in zip(xs, zs, strict=True)]
+
+    def load(self, xs: Any, zs: Any) -> range:
+        first = len(self.outputs)
+        for x, z in zip(xs, zs, strict=True):
+            self._remember(x, z)
+        return range(first, len(self.outputs))
+
+    def forget(self, rows: int | Iterable[int]) -> int:
+        before = len(self)
+        self.alive[: len(self.outputs)][np.array(rows, dtype=int)] = False
+        return before - len(self)
+
+    def _judge(self, row: int | None, x: Any, z: Any) -> Expected:
+        n = len(self.outputs)
+        if n == 0:
+            return Expected(row, np.empty(0, dtype=int), np.empty(0), np.empty(0))
+        assert self.storage is not None
+        slack = slack_of(self.rule, self.storage)
+        past = self.inputs[:n], self.outputs, self.alive[:n]
+        return Expected(row, *witnesses(self.rule, self.storage, slack, *past, x, z))
+
+    def _remember(self, x: Any, z: Any) -> None:
+        n = len(self.outputs)
+        if self.storage is None:
+            self.storage = storage_of(self.rule, x)
+        if n == len(self.inputs):  # twice the room, so that long streams stay linear
+            room = np.empty((max(16, n), len(x)), dtype=self.storage)
+            self.inputs = np.concatenate([self.inputs, room]) if n else room
+            self.alive = np.concatenate([self.alive, np.zeros(len(room), dtype=bool)])
+        self.inputs[n] = np.asarray(x).astype(self.storage)
+        self.alive[n] = True
+        self.outputs.append(z)
+
+
+def assert_same_verdict(verdict: lw.Verdict, expected: Expected) -> None:
+    """Same row, same witnesses, and distances equal to the last bit."""
+    found, where = verdict.witnesses, f"decision {expected.row}"
+    assert verdict.row == expected.row
+    missed = sorted(set(expected.rows.tolist()) - set(found.rows.tolist()))
+    invented = sorted(set(found.rows.tolist()) - set(expected.rows.tolist()))
+    assert not missed, f"{where}: rows {missed[:20]} are witnesses, yet were not named"
+    assert not invented, f"{where}: rows {invented[:20]} were named, yet are no witnesses"
+    assert found.rows.tolist() == expected.rows.tolist(), f"{where}: rows not ascending, or twice"
+    assert len(found) == len(expected.rows)
+    assert verdict.violation == bool(len(expected.rows))
+    for mine, theirs in (
+        (found.input_distances, expected.input_distances),
+        (found.output_distances, expected.output_distances),
+    ):
+        assert mine.dtype == np.float64
+        assert mine.tobytes() == theirs.tobytes(), f"{where}: {mine} is not exactly {theirs}"
+
+
+def assert_same_verdicts(verdicts: lw.Verdicts, expected: list[Expected]) -> None:
+    """A batch says, as a whole and verdict by verdict, what was expected of each decision."""
+    counts = [len(one.rows) for one in expected]
+    assert len(verdicts) == len(expected)
+    assert verdicts.rows.tolist() == [one.row for one in expected]
+    for verdict, one in zip(verdicts, expected, strict=True):
+        assert_same_verdict(verdict, one)
+    assert verdicts.counts.tolist() == counts
+    assert verdicts.violations.tolist() == [count > 0 for count in counts]
+    assert verdicts.pairs == sum(counts)
+    assert verdicts.offsets.tolist() == [0, *np.cumsum(counts, dtype=int).tolist()]
+    assert len(verdicts.witnesses) == sum(counts)
+    everything = [row for one in expected for row in one.rows.tolist()]
+    assert verdicts.witnesses.rows.tolist() == everything

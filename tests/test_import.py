@@ -1,0 +1,75 @@
+"""`import likewise` is light: the compiler is loaded when a kernel is first used, not before."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+import likewise as lw
+
+DECISIONS = ("Rule", "Monitor", "Verdict", "Verdicts", "Witness", "Witnesses", "Explanation")
+ERRORS = ("LikewiseError", "BadRule", "BadDecision", "BadRow")
+PUBLIC = (*DECISIONS, *ERRORS, "__version__")
+HEAVY = {"numba", "llvmlite", "scipy"}
+
+
+def python(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def modules_after(code: str) -> set[str]:
+    listing = python("-c", f"{code}\nimport sys, json\nprint(json.dumps(sorted(sys.modules)))")
+    return set(json.loads(listing.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("code", ["import likewise", "import likewise; dir(likewise)"])
+def test_import_loads_no_compiler(code):
+    modules = modules_after(code)
+    assert "likewise" in modules
+    assert not modules & HEAVY
+
+
+def test_version_on_the_command_line_loads_no_compiler():
+    code = (
+        "import runpy, sys\n"
+        "sys.argv = ['likewise', '--version']\n"
+        "try:\n"
+        "    runpy.run_module('likewise', run_name='__main__', alter_sys=True)\n"
+        "except SystemExit as done:\n"
+        "    assert not done.code, done.code"
+    )
+    assert not modules_after(code) & HEAVY
+
+
+def test_version_on_the_command_line_is_the_version_of_the_library():
+    assert lw.__version__ in python("-m", "likewise", "--version").split()
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_name_is_there_and_listed(name):
+    assert getattr(lw, name) is not None
+    assert name in dir(lw)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="Moniter"):
+        lw.Moniter  # noqa: B018
+
+
+def test_import_takes_hardly_longer_than_numpy():
+    def seconds(code: str) -> float:
+        start = time.perf_counter()
+        python("-c", code)
+        return time.perf_counter() - start
+
+    numpy, likewise = [], []
+    for _ in range(4):  # interleaved, so that a busy machine slows both
+        numpy.append(seconds("import numpy"))
+        likewise.append(seconds("import likewise"))
+    assert min(likewise) < 2 * min(numpy), f"{min(likewise):.3f} s; numpy {min(numpy):.3f} s"

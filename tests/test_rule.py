@@ -1,0 +1,194 @@
+"""A rule that makes no sense is refused; one that does survives being written down."""
+
+import dataclasses
+import math
+import re
+import tomllib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import likewise as lw
+
+NAN, INF = float("nan"), float("inf")
+BAD_FIELDS = {
+    "metric unknown": ({"metric": "manhattan"}, "manhattan"),
+    "metric not text": ({"metric": 2}, r"\b2\b"),
+    "metric None": ({"metric": None}, "none"),
+    "metric in capitals": ({"metric": "LINF"}, "LINF"),
+    "epsilon zero": ({"epsilon": 0.0}, r"\b0"),
+    "epsilon negative": ({"epsilon": -0.5}, r"-0\.5"),
+    "epsilon NaN": ({"epsilon": NAN}, "nan"),
+    "epsilon infinite": ({"epsilon": INF}, "inf"),
+    "epsilon too small": ({"epsilon": 1e-151}, "1e-151"),
+    "epsilon too large": ({"epsilon": 1e151}, r"1e\+?151"),
+    "epsilon text": ({"epsilon": "0.1"}, r"0\.1"),
+    "epsilon None": ({"epsilon": None}, "none"),
+    "epsilon a list": ({"epsilon": [0.1]}, r"0\.1|list"),
+    "epsilon complex": ({"epsilon": 1j}, "1j|complex"),
+    "delta negative": ({"delta": -1e-9}, "-1e-0?9"),
+    "delta NaN": ({"delta": NAN}, "nan"),
+    "delta infinite": ({"delta": INF}, "inf"),
+    "delta text": ({"delta": "much"}, "much"),
+    "output unknown": ({"output": "picture"}, "picture"),
+    "output None": ({"output": None}, "none"),
+    "output metric unknown": ({"output": "probabilities", "output_metric": "kl"}, "kl"),
+    "slack negative": ({"slack": -1e-9}, "-1e-0?9"),
+    "slack above one": ({"slack": 1.5}, r"1\.5"),
+    "slack NaN": ({"slack": NAN}, "nan"),
+    "slack text": ({"slack": "some"}, "some"),
+    "storage unknown": ({"storage": "float16"}, "float16"),
+    "storage nonsense": ({"storage": "bigger"}, "bigger"),
+    "storage None": ({"storage": None}, "none"),
+    "weight negative": ({"weights": [1.0, -2.5]}, r"-2\.5"),
+    "weight NaN": ({"weights": [1.0, NAN]}, "nan"),
+    "weight infinite": ({"weights": [1.0, INF]}, "inf"),
+    "weight too small": ({"weights": [1.0, 1e-101]}, "1e-101"),
+    "weight too large": ({"weights": [1.0, 1e101]}, r"1e\+?101"),
+    "weights all zero": ({"weights": [0.0, 0.0]}, "zero|0"),
+    "weights empty": ({"weights": []}, "empty|none|no |at least|weight"),
+    "weights a number": ({"weights": 2.0}, "weight"),
+    "weights a table": ({"weights": [[1.0, 2.0]]}, "weight"),
+    "weights ragged": ({"weights": [[1.0, 2.0], [1.0]]}, "weight"),
+    "weights text": ({"weights": ["heavy", "light"]}, "weight"),
+    "weights digits": ({"weights": ["1", "2"]}, "weight"),
+    "weights complex": ({"weights": [1j, 1.0]}, "weight"),
+}
+
+
+@pytest.mark.parametrize(("fields", "says"), BAD_FIELDS.values(), ids=BAD_FIELDS)
+def test_rule_that_makes_no_sense_is_refused(fields, says):
+    with pytest.raises(lw.BadRule) as error:
+        lw.Rule(**{"metric": "linf", "epsilon": 0.1, **fields})
+    message = str(error.value)
+    assert re.search(says, message, re.IGNORECASE), message
+    (named,) = [name for name in fields if name != "output" or len(fields) == 1]
+    subject = named.removesuffix("s").replace("_", "[_ ]")
+    assert re.search(subject, message, re.IGNORECASE), f"{named} is not mentioned: {message}"
+
+
+def test_rule_needs_an_epsilon():
+    with pytest.raises((TypeError, lw.BadRule), match="epsilon"):
+        lw.Rule("linf")
+
+
+def test_rule_has_the_promised_defaults():
+    rule = lw.Rule(epsilon=0.16)
+    assert (rule.metric, rule.epsilon, rule.weights) == ("linf", 0.16, None)
+    assert (rule.output, rule.delta, rule.output_metric) == ("label", 0.0, "linf")
+    assert (rule.slack, rule.storage) == (None, "auto")
+    assert rule == lw.Rule("linf", 0.16)
+
+
+def test_rule_takes_metric_and_epsilon_by_position_and_the_rest_by_name():
+    assert lw.Rule("l2", 0.5).metric == "l2"
+    with pytest.raises(TypeError):
+        lw.Rule("l2", 0.5, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("field", ["metric", "epsilon", "weights", "delta", "slack", "storage"])
+def test_rule_never_changes(field):
+    rule = lw.Rule("linf", 0.1, weights=[1.0, 2.0])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(rule, field, getattr(rule, field))
+    with pytest.raises(TypeError):
+        rule.weights[0] = 5.0
+
+
+def test_rule_keeps_its_own_copy_of_weights():
+    weights = np.array([1.0, 2.0])
+    rule = lw.Rule("linf", 0.1, weights=weights)
+    weights[:] = 9.0
+    assert list(rule.weights) == [1.0, 2.0]
+
+
+def test_equal_rules_are_equal_and_have_equal_hashes():
+    rules = [lw.Rule("l2", 1, weights=w) for w in ([1, 2], (1.0, 2.0), np.array([1.0, 2.0]))]
+    assert rules[0] == rules[1] == rules[2]
+    assert len(set(rules)) == 1
+    assert rules[0] != lw.Rule("l2", 1, weights=[1, 3])
+    assert rules[0] != lw.Rule("l2", 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"epsilon": 1},
+        {"epsilon": np.float32(0.5)},
+        {"epsilon": np.int64(3)},
+        {"epsilon": 1e-150},
+        {"epsilon": 1e150},
+        {"slack": 0},
+        {"slack": 1},
+        {"weights": [0, 1e-100, 1e100]},
+        {"weights": np.array([1, 2], dtype=np.uint8)},
+        {"delta": 5e-324, "output": "number"},
+        {"output": "probabilities", "output_metric": "tv", "delta": 1},
+    ],
+    ids=str,
+)
+def test_rule_at_the_edge_of_sense_is_accepted_and_survives_toml(fields):
+    rule = lw.Rule(**{"epsilon": 0.1, **fields})
+    assert lw.Rule.from_toml(rule.to_toml()) == rule
+    assert type(rule.epsilon) is float
+
+
+def test_monitor_gives_back_its_rule():
+    rule = lw.Rule("l1", 0.1, weights=[1.0, 2.0])
+    assert lw.Monitor(rule).rule == rule
+
+
+def in_range(low: float, high: float) -> st.SearchStrategy[float]:
+    odd = [0.1 + 0.2, 1 / 3, 8 / 255, 1e22, 1e-7, 123456789.123456789, math.pi, 1.0]
+    return st.floats(low, high) | st.sampled_from([x for x in odd if low <= x <= high])
+
+
+@given(
+    metric=st.sampled_from(["linf", "l1", "l2", "cosine"]),
+    epsilon=in_range(1e-150, 1e150),
+    weights=st.none() | st.lists(st.just(0.0) | in_range(1e-100, 1e100), min_size=1).filter(any),
+    output=st.sampled_from(["label", "number", "probabilities"]),
+    delta=in_range(0.0, 1.7e308),
+    output_metric=st.sampled_from(["linf", "l1", "l2", "tv"]),
+    slack=st.none() | in_range(0.0, 1.0),
+    storage=st.sampled_from(["auto", "float64", "float32", "int8", "uint16", "int64", "uint64"]),
+)
+def test_rule_survives_being_written_as_toml(**fields):
+    if fields["output"] == "label":
+        fields["delta"] = 0.0
+    if fields["output"] != "probabilities":
+        fields["output_metric"] = "linf"
+    rule = lw.Rule(**fields)
+    text = rule.to_toml()
+    tomllib.loads(text)  # is TOML for everyone, not only for us
+    again = lw.Rule.from_toml(text)
+    assert again == rule
+    assert again.to_toml() == text
+    for name, value in fields.items():
+        assert getattr(again, name) == (tuple(value) if isinstance(value, list) else value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("epsilon = 0.1\nmetric = [", "toml"),
+        ('metric = "linf"', "epsilon"),
+        ('metric = "linf"\nepsilon = 0.1\nepsilom = 0.2', "epsilom"),
+        ('metric = "linf"\nepsilon = -3.5', r"-3\.5"),
+        ('metric = "linf"\nepsilon = "0.1"', r"0\.1"),
+        ('metric = "linf"\nepsilon = nan', "nan"),
+        ('metric = "linf"\nepsilon = 0.1\nweights = "heavy"', "weight"),
+    ],
+    ids=["not TOML", "no epsilon", "a misspelt field", "negative", "text", "NaN", "bad weights"],
+)
+def test_toml_that_is_no_rule_is_refused(text, says):
+    with pytest.raises(lw.BadRule) as error:
+        lw.Rule.from_toml(text)
+    assert re.search(says, str(error.value), re.IGNORECASE), str(error.value)
+
+
+def test_hand_written_toml_is_read_with_defaults_and_integers():
+    rule = lw.Rule.from_toml('metric = "l1"\nepsilon = 2\nweights = [1, 0, 2.5]\n')
+    assert rule == lw.Rule("l1", 2.0, weights=[1.0, 0.0, 2.5])
