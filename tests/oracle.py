@@ -48,7 +48,7 @@ def in_order(terms: np.ndarray) -> np.ndarray:
 
 def squared_norms(rule: lw.Rule, points: np.ndarray) -> np.ndarray:
     weights = np.ones(points.shape[1]) if rule.weights is None else np.array(rule.weights)
-    return in_order(weights * (points * points))
+    return in_order(weights * points * points)
 
 
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
@@ -63,9 +63,9 @@ def input_distances(rule: lw.Rule, past: np.ndarray, x: np.ndarray) -> np.ndarra
     if rule.metric == "l1":
         return in_order(weights * gaps)
     if rule.metric == "l2":
-        return np.sqrt(in_order(weights * (gaps * gaps)))
-    dots = in_order(weights * (past * x))
-    norms, norm = in_order(weights * (past * past)), in_order((weights * (x * x))[None])
+        return np.sqrt(in_order(weights * gaps * gaps))
+    dots = in_order(weights * x * past)
+    norms, norm = in_order(weights * past * past), in_order((weights * x * x)[None])
     return np.maximum(0.0, 1.0 - dots / np.sqrt(norms * norm))
 
 

@@ -90,6 +90,10 @@ class Stream:
     def __repr__(self) -> str:
         return f"Stream({self.rule}, {self.X.dtype}{self.X.shape}, {self.made_from})"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How Hypothesis prints a failing example: without its thousands of numbers."""
+        printer.text(repr(self))
+
 
 @st.composite
 def streams(

@@ -118,7 +118,7 @@ def test_results_never_change(verdict, verdicts):
         (witness, "row"),
         (witness, "input_distance"),
     ):
-        with pytest.raises(AttributeError):
+        with pytest.raises((AttributeError, TypeError)):  # what frozen slots raise varies
             setattr(thing, name, 1)
 
 

@@ -7,7 +7,7 @@ how neighbours are found.
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 from likewise.errors import BadRule
@@ -31,6 +31,7 @@ STORAGES = (
 
 _EPSILON = (1e-150, 1e150)  # squares of what is near neither vanish nor overflow
 _WEIGHT = (1e-100, 1e100)
+_LARGEST = 1.7976931348623157e308
 _SLACK = {"float64": 1e-9, "float32": 1e-5}
 
 
@@ -76,6 +77,7 @@ class Rule:
 
     metric: str = "linf"
     epsilon: float = math.nan
+    _: KW_ONLY
     weights: Sequence[float] | None = None
     output: str = "label"
     delta: float = 0.0
@@ -91,7 +93,7 @@ class Rule:
         if isinstance(self.epsilon, float) and math.isnan(self.epsilon):
             raise BadRule("epsilon is missing or NaN; expected how near is near, such as epsilon=0.1")
         self._set("epsilon", _number("epsilon", self.epsilon, *_EPSILON))
-        self._set("delta", _number("delta", self.delta, 0.0, 1e300))
+        self._set("delta", _number("delta", self.delta, 0.0, _LARGEST))
         if self.slack is not None:
             self._set("slack", _number("slack", self.slack, 0.0, 1.0))
         if self.weights is not None:
@@ -102,7 +104,7 @@ class Rule:
 
     def _checked_weights(self) -> tuple[float, ...]:
         try:
-            given = list(self.weights or ())
+            given = list(self.weights)  # type: ignore[arg-type]
         except TypeError:
             raise BadRule(
                 f"weights are {self.weights!r}; expected one number for each coordinate"

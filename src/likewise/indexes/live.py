@@ -93,7 +93,9 @@ class LiveTree:
         table[t.FIRST] = table[t.TOTAL]
         for start in range(0, count, _CHUNK_ROWS):
             stop = min(start + _CHUNK_ROWS, count)
-            chunk = np.ascontiguousarray(inputs[start:stop], dtype=np.float64)
+            kept = np.float32 if inputs.dtype == np.float32 else np.float64
+            chunk = np.ascontiguousarray(inputs[start:stop], dtype=kept)
+            table[t.INPUTS_SINGLE] = kept is np.float32
             given = np.ascontiguousarray(outputs[start:stop])
             table[t.START], table[t.STOP] = start, stop
             table[t.INPUTS], table[t.GIVENS] = chunk.ctypes.data, given.ctypes.data

@@ -26,8 +26,8 @@ STORAGES = {
     "uint16": t.UINT16,
     "int32": t.INT32,
     "uint32": t.UINT32,
-    "int64": t.WIDE_INT,
-    "uint64": t.WIDE_INT,
+    "int64": t.INT64,
+    "uint64": t.UINT64,
 }
 
 _PER_NODE = {t.AXIS: 8, t.SPLIT: 8, t.LEFT: 8, t.PARENT: 8, t.LEAVES: 8, t.TRIED: 8, t.BUILT: 8}
@@ -89,7 +89,7 @@ class State:
 
     def _row_bytes(self) -> dict[int, int]:
         sizes = {t.ROWS: self.width * self.item_bytes, t.OUTPUTS: 8 * self.out_width, t.ALIVE: 1}
-        sizes |= {t.JOB_IDS: 8, t.JOB_LOG: 8}
+        sizes |= {t.JOB_IDS: 8, t.JOB_LOG: 8}  # touched by rebuilds only
         return sizes | ({t.NORMS: 8} if self.cosine else {})
 
     def _node_bytes(self) -> dict[int, int]:
@@ -133,7 +133,13 @@ class State:
 
     @property
     def used_bytes(self) -> int:
-        return sum(self._used(slot) for slot in self._regions)
+        """Memory in use, scratch for a rebuild included where there has been one."""
+        rebuilt = self.table[t.REBUILDS] > 0
+        return sum(
+            self._used(slot)
+            for slot in self._regions
+            if rebuilt or slot not in (t.JOB_IDS, t.JOB_LOG, t.JOB_STACK)
+        )
 
     # Growing
 
@@ -196,10 +202,12 @@ class Desk:
             t.CORNER: np.zeros(out_width),
             t.POINTS: np.zeros((t.BLOCK + 1) * width),
             t.KEYS: np.zeros(t.BLOCK + 1),
-            t.SPREAD: np.zeros(5 * width),
+            t.LANES: np.zeros(8 * width),
             t.ORDER: np.zeros(t.BLOCK, dtype=np.int64),
             t.PARTED: np.zeros(t.PARTED_MOST, dtype=np.int64),
         }
+        if not state.cosine:  # an input lies in the tree where it is
+            self.small[t.POINT] = self.small[t.QUERY]
         self._large: dict[int, Region] = {}
         self.fit(state)
 

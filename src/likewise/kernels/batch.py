@@ -14,15 +14,16 @@ import numpy as np
 from likewise.kernels import table as t
 from likewise.kernels.add import add, has_room
 from likewise.kernels.codes import encode
-from likewise.kernels.compile import prefetch, step, view
+from likewise.kernels.compile import kernel, prefetch, step, view
 from likewise.kernels.rows import admit, admit_output, read_point, read_row, write_row
 from likewise.kernels.search import prepare, search
 from likewise.kernels.sort import PATH_BITS
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
-from likewise.kernels.tree import tree_of
+from likewise.kernels.tree import fetch_rows, tree_of
 
 _AHEAD = 8  # rows between asking for a leaf and inserting into it
 _TREE_BITS = 4  # of a path, for the root
+_LANES = 8  # rows led to their leaves together
 
 
 @step
@@ -32,9 +33,17 @@ def write_rows(table: Any) -> int:
     out_width = table[t.OUT_WIDTH]
     stored = floats(table, t.OUTPUTS)
     first = table[t.FIRST] + table[t.START]
+    single = table[t.INPUTS_SINGLE] != 0
+    came = floats(table, t.INPUT)
     for i in range(table[t.STOP] - table[t.START]):
         given = view(table[t.GIVENS] + i * out_width * 8, np.float64)
-        bad = admit(table, view(table[t.INPUTS] + i * width * 8, np.float64))
+        if single:
+            singles = view(table[t.INPUTS] + i * width * 4, np.float32)
+            for j in range(width):
+                came[j] = np.float64(singles[j])
+        else:
+            came = view(table[t.INPUTS] + i * width * 8, np.float64)
+        bad = admit(table, came)
         if bad == 0:
             bad = admit_output(table, given)
         if bad != 0:
@@ -48,28 +57,51 @@ def write_rows(table: Any) -> int:
 
 @step
 def route_rows(table: Any) -> int:
-    """The leaf of each written row, and the turns that lead there, first turn highest."""
+    """The leaf of each written row, and the turns that lead there, first turn highest.
+
+    A few rows descend side by side: each step waits for memory, and the waits overlap.
+    """
+    width = table[t.WIDTH]
     axis = ints(table, t.AXIS)
     split = floats(table, t.SPLIT)
     left = ints(table, t.LEFT)
-    point = floats(table, t.POINT)
+    points = floats(table, t.LANES)
     leaf_of = ints(table, t.LEAF_OF)
     path_of = view(table[t.PATH_OF], np.uint64)
-    for i in range(table[t.START], table[t.STOP]):
-        row = table[t.FIRST] + i
-        read_point(table, row, point)
-        node = tree_of(table, row)
-        path = np.uint64(min(node, (1 << _TREE_BITS) - 1))
+    for start in range(table[t.START], table[t.STOP], _LANES):
+        stop = min(start + _LANES, table[t.STOP])
+        for i in range(start, stop):
+            row = table[t.FIRST] + i
+            read_point(table, row, view(table[t.LANES] + (i - start) * width * 8, np.float64))
+            leaf_of[i] = tree_of(table, row)
+            path_of[i] = np.uint64(min(leaf_of[i], (1 << _TREE_BITS) - 1))
         turns = PATH_BITS - _TREE_BITS
-        while axis[node] >= 0:
-            right = point[axis[node]] >= split[node]
-            node = left[node] + right
-            if turns > 0:
-                path = (path << np.uint64(1)) | np.uint64(right)
-                turns -= 1
-        leaf_of[i] = node
-        path_of[i] = path << np.uint64(turns)
+        descending = True
+        while descending:
+            descending = False
+            for i in range(start, stop):
+                node = leaf_of[i]
+                right = False
+                if axis[node] >= 0:
+                    right = points[(i - start) * width + axis[node]] >= split[node]
+                    leaf_of[i] = left[node] + right
+                    descending = True
+                if turns > 0:
+                    path_of[i] = (path_of[i] << np.uint64(1)) | np.uint64(right)
+            turns -= 1
+        if turns > 0:
+            for i in range(start, stop):
+                path_of[i] = path_of[i] << np.uint64(turns)
     return 0
+
+
+@kernel
+def _fetch_row(table: Any, row: int) -> None:
+    """Ask for a row of the batch and its output."""
+    start = table[t.ROWS] + row * table[t.ROW_BYTES]
+    prefetch(start)
+    prefetch(start + min(table[t.ROW_BYTES], 256) - 1)
+    prefetch(table[t.OUTPUTS] + row * table[t.OUT_WIDTH] * 8)
 
 
 @step
@@ -81,7 +113,10 @@ def _fetch_leaf(table: Any, node: int) -> None:
     for j in range(min(table[t.WIDTH], 32)):
         prefetch(lanes + j * BLOCK)
     prefetch(table[t.IDS] + (block * BLOCK + slot) * 8)
-    prefetch(table[t.BOX] + node * table[t.WIDTH] * 8)
+    for byte in range(0, min(8 * table[t.WIDTH], 256), 64):
+        prefetch(table[t.BOX] + node * table[t.WIDTH] * 8 + byte)
+    if slot >= BLOCK - _AHEAD:  # it may be about to split
+        fetch_rows(table, view(table[t.IDS] + block * BLOCK * 8, np.int64), slot)
 
 
 @step
@@ -104,8 +139,10 @@ def insert_rows(table: Any) -> int:
             return k
         if k + _AHEAD < stop:
             coming = leaf_of[order[k + _AHEAD]]
-            if axis[coming] == -1:
+            if axis[coming] == -1 and coming != leaf_of[order[k + _AHEAD - 1]]:
                 _fetch_leaf(table, coming)
+        if k + 2 * _AHEAD < stop:
+            _fetch_row(table, table[t.FIRST] + order[k + 2 * _AHEAD])
         row = table[t.FIRST] + order[k]
         read_point(table, row, point)
         encode(point, scale, clamp, width, codes)
@@ -129,6 +166,8 @@ def search_rows(table: Any) -> int:
     results = 0
     stop = table[t.STOP]
     for k in range(table[t.START], stop):
+        if k + _AHEAD < stop:
+            _fetch_row(table, table[t.FIRST] + order[k + _AHEAD])
         row = table[t.FIRST] + order[k]
         if results + row > table[t.RESULT_CAPACITY]:
             stop = k

@@ -8,7 +8,7 @@ Why nothing near is lost. Let x, y be near, a = x*scale, b = y*scale as computed
 - Unclamped, |a - b| <= GRID + e: the distance as computed is at most the reach, its roundings and
   those of `scale` are relative and below 2^-45, and the two products err by at most 2^-52 CLAMP
   together. Clamping is monotone and never lengthens a gap, so the bound survives it: a coordinate
-  too large for a code merely stops discarding, and the cast to an integer cannot overflow.
+  too large for a code merely stops discarding; below 2^52 the reduction modulo 256 is exact.
 - floor(a) - floor(b) is an integer below |a - b| + 1, so codes differ by at most GRID + 1 modulo
   256: that is WINDOW. Reducing modulo 256 can only bring codes closer together.
 - For sums: |floor(a) - floor(b)| - 1 <= |a - b|, so the sum of (gap - 1), squared for l2, is at most
@@ -30,8 +30,9 @@ _CHECK = 4  # coordinates between two looks at whether any point is left
 
 @kernel
 def code_of(position: float, scale: float, clamp: float) -> int:
-    unit = min(max(position * scale, -clamp), clamp)
-    return np.int64(np.floor(unit)) & 255
+    """floor(position * scale) mod 256, in floating point, where every step is exact and vectorises."""
+    unit = np.floor(min(max(position * scale, -clamp), clamp))
+    return np.int32(unit - 256.0 * np.floor(unit * 0.00390625))
 
 
 @kernel

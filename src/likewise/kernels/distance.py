@@ -31,9 +31,10 @@ def is_different(distance: float, delta: float) -> bool:
 def linf(x: Any, y: Any, weights: Any, width: int, reach: float) -> float:
     largest = 0.0
     for j in range(width):
-        largest = max(largest, weights[j] * abs(x[j] - y[j]))
-        if largest > reach:
-            return np.inf
+        if weights[j] > 0.0:  # a gap may overflow, and 0 times infinity is no number
+            largest = max(largest, weights[j] * abs(x[j] - y[j]))
+            if largest > reach:
+                return np.inf
     return largest
 
 
@@ -41,9 +42,10 @@ def linf(x: Any, y: Any, weights: Any, width: int, reach: float) -> float:
 def l1(x: Any, y: Any, weights: Any, width: int, reach: float) -> float:
     total = 0.0
     for j in range(width):
-        total += weights[j] * abs(x[j] - y[j])
-        if total > reach:
-            return np.inf
+        if weights[j] > 0.0:
+            total += weights[j] * abs(x[j] - y[j])
+            if total > reach:
+                return np.inf
     return total
 
 
@@ -51,8 +53,9 @@ def l1(x: Any, y: Any, weights: Any, width: int, reach: float) -> float:
 def l2(x: Any, y: Any, weights: Any, width: int) -> float:
     total = 0.0
     for j in range(width):
-        gap = x[j] - y[j]
-        total += weights[j] * gap * gap
+        if weights[j] > 0.0:
+            gap = x[j] - y[j]
+            total += weights[j] * gap * gap
     return np.sqrt(total)
 
 

@@ -158,7 +158,7 @@ def _open_segment(table: Any) -> int:
         read_point(table, sample[i], view(table[t.POINTS] + i * width * 8, np.float64))
     unit = floats(table, t.NUMBERS)[t.TREE_REACH]
     gap_scale = floats(table, t.GAP_SCALE)
-    axis = choose_axis(points, _SAMPLE, width, gap_scale, unit, floats(table, t.SPREAD))
+    axis = choose_axis(points, _SAMPLE, width, gap_scale, unit)
     if axis < 0:
         table[t.JOB_PHASE] = EQUAL
         return _SAMPLE

@@ -42,7 +42,24 @@ def _integer_bounds(storage: int) -> tuple[float, float]:
         return -2147483648.0, 2147483647.0
     if storage == t.UINT32:
         return 0.0, 4294967295.0
+    if storage == t.UINT64:
+        return 0.0, _EXACT
     return -_EXACT, _EXACT
+
+
+@kernel
+def _why_not(storage: int, value: float) -> int:
+    """What is wrong with a value, 0 if nothing."""
+    if not np.isfinite(value):
+        return t.NOT_FINITE
+    if storage == t.FLOAT32:
+        return 0 if np.isfinite(np.float32(value)) else t.OUT_OF_RANGE
+    if storage == t.FLOAT64:
+        return 0
+    if value != np.floor(value):
+        return t.NOT_INTEGER
+    low, high = _integer_bounds(storage)
+    return 0 if low <= value <= high else t.OUT_OF_RANGE
 
 
 @kernel
@@ -51,22 +68,26 @@ def admit(table: Any, given: Any) -> int:
     width = table[t.WIDTH]
     storage = table[t.STORAGE]
     query = floats(table, t.QUERY)
-    low, high = _integer_bounds(storage)
-    for j in range(width):
-        value = given[j]
-        table[t.BAD_AT] = j
-        if not np.isfinite(value):
-            return t.NOT_FINITE
-        if storage == t.FLOAT32:
-            value = np.float64(np.float32(value))
-            if not np.isfinite(value):
-                return t.OUT_OF_RANGE
-        elif storage != t.FLOAT64:
-            if value != np.floor(value):
-                return t.NOT_INTEGER
-            if value < low or value > high:
-                return t.OUT_OF_RANGE
-        query[j] = value
+    bad = 0
+    if storage == t.FLOAT32:
+        for j in range(width):
+            query[j] = np.float64(np.float32(given[j]))
+            bad += not abs(query[j]) < np.inf
+    elif storage == t.FLOAT64:
+        for j in range(width):
+            query[j] = given[j]
+            bad += not abs(query[j]) < np.inf
+    else:
+        low, high = _integer_bounds(storage)
+        for j in range(width):
+            query[j] = given[j]
+            bad += not (query[j] == np.floor(query[j]) and low <= query[j] <= high)
+    if bad != 0:
+        for j in range(width):
+            bad = _why_not(storage, given[j])
+            if bad != 0:
+                table[t.BAD_AT] = j
+                return bad
     if table[t.METRIC] == t.COSINE:
         norm = squared_norm(query, floats(table, t.WEIGHTS), width)
         if not (_NORM_LOW <= norm <= _NORM_HIGH):
@@ -93,9 +114,9 @@ def admit_output(table: Any, given: Any) -> int:
 
 
 @kernel
-def _copy(source: Any, source_at: int, target: Any, target_at: int, width: int) -> None:
+def _copy(source: Any, target: Any, width: int) -> None:
     for j in range(width):
-        target[target_at + j] = source[source_at + j]
+        target[j] = source[j]
 
 
 @kernel
@@ -135,14 +156,13 @@ def write_row(table: Any, row: int, values: Any) -> None:
     width = table[t.WIDTH]
     storage = table[t.STORAGE]
     at = row * width
-    address = table[t.ROWS]
     if storage == t.FLOAT32:
-        _copy(values, 0, view(address, np.float32), at, width)
-    elif storage == t.FLOAT64 or storage == t.WIDE_INT:
-        _copy(values, 0, view(address, np.float64), at, width)
+        _copy(values, view(table[t.ROWS] + 4 * at, np.float32), width)
+    elif storage == t.FLOAT64 or storage >= t.INT64:
+        _copy(values, view(table[t.ROWS] + 8 * at, np.float64), width)
     else:
         for j in range(width):
-            _store_integer(address, storage, at + j, values[j])
+            _store_integer(table[t.ROWS], storage, at + j, values[j])
     if table[t.METRIC] == t.COSINE:
         floats(table, t.NORMS)[row] = squared_norm(values, floats(table, t.WEIGHTS), width)
     bytes_of(table, t.ALIVE)[row] = 1
@@ -154,28 +174,25 @@ def read_row(table: Any, row: int, out: Any) -> None:
     width = table[t.WIDTH]
     storage = table[t.STORAGE]
     at = row * width
-    address = table[t.ROWS]
     if storage == t.FLOAT32:
-        _copy(view(address, np.float32), at, out, 0, width)
-    elif storage == t.FLOAT64 or storage == t.WIDE_INT:
-        _copy(view(address, np.float64), at, out, 0, width)
+        _copy(view(table[t.ROWS] + 4 * at, np.float32), out, width)
+    elif storage == t.FLOAT64 or storage >= t.INT64:
+        _copy(view(table[t.ROWS] + 8 * at, np.float64), out, width)
     else:
         for j in range(width):
-            out[j] = _load_integer(address, storage, at + j)
+            out[j] = _load_integer(table[t.ROWS], storage, at + j)
 
 
 @kernel
 def place(table: Any, values: Any, norm: float, out: Any) -> None:
-    """Where a stored input lies in the tree: itself, or on the unit sphere for cosine."""
-    width = table[t.WIDTH]
-    if table[t.METRIC] == t.COSINE:
-        prescale = floats(table, t.PRESCALE)
-        factor = 1.0 / np.sqrt(norm)
-        for j in range(width):
-            out[j] = values[j] * prescale[j] * factor
-    else:
-        for j in range(width):
-            out[j] = values[j]
+    """Where a stored input lies in the tree for the cosine metric: on the unit sphere.
+
+    For all other metrics it lies where it is.
+    """
+    prescale = floats(table, t.PRESCALE)
+    factor = 1.0 / np.sqrt(norm)
+    for j in range(table[t.WIDTH]):
+        out[j] = values[j] * prescale[j] * factor
 
 
 @kernel

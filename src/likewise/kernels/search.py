@@ -40,10 +40,8 @@ def prepare(table: Any) -> None:
     width = table[t.WIDTH]
     query = floats(table, t.QUERY)
     point = floats(table, t.POINT)
-    norm = 1.0
-    if table[t.METRIC] == t.COSINE:
-        norm = squared_norm(query, floats(table, t.WEIGHTS), width)
-    place(table, query, norm, point)
+    if table[t.METRIC] == t.COSINE:  # otherwise POINT is QUERY
+        place(table, query, squared_norm(query, floats(table, t.WEIGHTS), width), point)
     clamp = floats(table, t.NUMBERS)[t.CLAMP]
     encode(point, floats(table, t.CODE_SCALE), clamp, width, bytes_of(table, t.QCODES))
 

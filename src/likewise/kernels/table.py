@@ -90,7 +90,7 @@ CORNER = 61  # float64: the output in a node's range that is farthest from the q
 POINTS = 62  # float64, (BLOCK + 1) x WIDTH: positions of the points of a block being split
 KEYS = 63  # float64, BLOCK + 1
 ORDER = 64  # int64, BLOCK
-SPREAD = 65  # float64, 5 x WIDTH
+LANES = 65  # float64, 8 x WIDTH: positions of rows led to their leaves together
 RESULT_ROWS = 66
 RESULT_INPUT = 67
 RESULT_OUTPUT = 68
@@ -125,13 +125,14 @@ TASK = 94
 FIRST = 95  # the batch's first row
 START = 96  # the part of it that this call is about
 STOP = 97
-INPUTS = 98  # float64: inputs as they came
+INPUTS = 98  # inputs as they came: float32 if INPUTS_SINGLE, else float64
 GIVENS = 99  # float64: outputs as they came
 LEAF_OF = 100  # int64 per row of the batch
 PATH_OF = 101  # uint64 per row of the batch
 WORK_ORDER = 102  # int64 per row of the batch
 COUNTS = 103  # int64 per row of the batch: witnesses found
-SLOTS = 104
+INPUTS_SINGLE = 104
+SLOTS = 105
 
 PARTED_MOST = 16
 TEND = 1 << 40
@@ -148,7 +149,8 @@ NUMBERS_COUNT = 5
 # Metrics
 LINF, L1, L2, COSINE = 0, 1, 2, 3
 # Storage types
-FLOAT64, FLOAT32, INT8, UINT8, INT16, UINT16, INT32, UINT32, WIDE_INT = 0, 1, 2, 3, 4, 5, 6, 7, 8
+FLOAT64, FLOAT32, INT8, UINT8, INT16, UINT16, INT32, UINT32 = 0, 1, 2, 3, 4, 5, 6, 7
+INT64, UINT64 = 8, 9  # up to 2^53 either way, and kept as float64
 # Output kinds
 LABEL, NUMBER, OUT_LINF, OUT_L1, OUT_L2, OUT_TV = 0, 1, 2, 3, 4, 5
 

@@ -53,6 +53,9 @@ def new_pair(table: Any) -> int:
 
 @kernel
 def free_pair(table: Any, pair: int) -> None:
+    """Free nodes look like leaves, so that no one who still knows their number follows them."""
+    ints(table, t.AXIS)[pair] = -1
+    ints(table, t.AXIS)[pair + 1] = -1
     ints(table, t.LEFT)[pair] = table[t.FREE_PAIR]
     table[t.FREE_PAIR] = pair
 
@@ -200,49 +203,52 @@ def put(table: Any, block: int, row: int, codes: Any) -> None:
 
 
 @kernel
-def choose_axis(
-    points: Any, count: int, width: int, gap_scale: Any, unit: float, spread: Any
-) -> int:
+def _variance(points: Any, count: int, width: int, j: int) -> float:
+    """The variance of coordinate j, times count; in four sums so that additions can overlap."""
+    origin = points[j]
+    total = 0.0
+    squares = 0.0
+    total_2 = 0.0
+    squares_2 = 0.0
+    for i in range(1, count, 2):
+        step = points[i * width + j] - origin
+        total += step
+        squares += step * step
+        if i + 1 < count:
+            step = points[(i + 1) * width + j] - origin
+            total_2 += step
+            squares_2 += step * step
+    total += total_2
+    return squares + squares_2 - total * total / count
+
+
+@kernel
+def choose_axis(points: Any, count: int, width: int, gap_scale: Any, unit: float) -> int:
     """The coordinate of largest variance, as the metric weighs it; -1 if all points are equal.
 
-    `spread` has room for 5 x width numbers. Steps are capped so that their squares stay finite; the
-    widest coordinate serves where all variances vanish in rounding.
+    Where no variance is a positive number (they vanish, or overflow), the widest coordinate serves.
     """
-    low = spread
-    high = spread[width:]
-    total = spread[2 * width :]
-    squares = spread[3 * width :]
-    scale = spread[4 * width :]
-    for j in range(width):
-        scale[j] = gap_scale[j] / unit
-        low[j] = points[j]
-        high[j] = points[j]
-        total[j] = 0.0
-        squares[j] = 0.0
-    for i in range(1, count):
-        point = points[i * width :]
-        for j in range(width):
-            low[j] = min(low[j], point[j])
-            high[j] = max(high[j], point[j])
-            step = min(max((point[j] - points[j]) * scale[j], -1e100), 1e100)
-            total[j] += step
-            squares[j] += step * step
     best = -1
-    best_variance = 0.0
-    widest = -1
     most = 0.0
     for j in range(width):
-        if gap_scale[j] <= 0.0 or high[j] <= low[j]:
-            continue
-        variance = squares[j] - total[j] * total[j] / count
-        if variance > best_variance:
-            best_variance = variance
+        scale = gap_scale[j] / unit
+        variance = _variance(points, count, width, j) * scale * scale
+        if most < variance < np.inf:
+            most = variance
             best = j
-        extent = min((high[j] - low[j]) * scale[j], 1e300)
-        if widest < 0 or extent > most:
+    if best >= 0:
+        return best
+    for j in range(width):
+        low = points[j]
+        high = points[j]
+        for i in range(1, count):
+            low = min(low, points[i * width + j])
+            high = max(high, points[i * width + j])
+        extent = min((high * 0.5 - low * 0.5) * (gap_scale[j] / unit), 1e300)
+        if gap_scale[j] > 0.0 and high > low and (best < 0 or extent > most):
             most = extent
-            widest = j
-    return best if best >= 0 else widest
+            best = j
+    return best
 
 
 @kernel
@@ -342,9 +348,7 @@ def split_leaf(table: Any, node: int) -> bool:
         read_point(table, copy, view(table[t.POINTS] + BLOCK * width * 8, np.float64))
         count += 1
     unit = floats(table, t.NUMBERS)[t.TREE_REACH]
-    axis = choose_axis(
-        points, count, width, floats(table, t.GAP_SCALE), unit, floats(table, t.SPREAD)
-    )
+    axis = choose_axis(points, count, width, floats(table, t.GAP_SCALE), unit)
     if axis < 0:
         return False
     for i in range(count):
@@ -364,15 +368,20 @@ def split_leaf(table: Any, node: int) -> bool:
         else:
             order[staying] = i
             staying += 1
-    _move_points(table, block, other, order[staying:], outgoing)
+    leaving = order[staying:]
+    _move_points(table, block, other, leaving, outgoing)
     _move_points(table, block, block, order, staying)
+    tail_left = -1
+    tail_right = -1
     if tail >= 0 and points[BLOCK * width + axis] >= split:
         following[other] = tail
         following[block] = -1
+        tail_right = BLOCK
+    elif tail >= 0:
+        tail_left = BLOCK
+    _measure_box(table, pair, points, order, staying, tail_left)
+    _measure_box(table, pair + 1, points, leaving, outgoing, tail_right)
     make_inner(table, node, axis, split, pair)
-    for i in range(count):
-        side = pair + (points[i * width + axis] >= split)
-        _hold(box_of(table, side), points[i * width :], width)
     _measure_range(table, pair)
     _measure_range(table, pair + 1)
     while node >= 0:
@@ -382,10 +391,22 @@ def split_leaf(table: Any, node: int) -> bool:
 
 
 @kernel
-def _hold(box: Any, point: Any, width: int) -> None:
+def _measure_box(table: Any, node: int, points: Any, order: Any, count: int, tail: int) -> None:
+    """The box of a new leaf: of the points order[:count], and of point `tail` unless that is -1."""
+    width = table[t.WIDTH]
+    box = box_of(table, node)
     for j in range(width):
-        box[j] = min(box[j], round_down(point[j]))
-        box[width + j] = max(box[width + j], round_up(point[j]))
+        low = np.inf
+        high = -np.inf
+        if tail >= 0:
+            low = points[tail * width + j]
+            high = low
+        for i in range(count):
+            value = points[order[i] * width + j]
+            low = min(low, value)
+            high = max(high, value)
+        box[j] = round_down(low)
+        box[width + j] = round_up(high)
 
 
 @kernel

@@ -5,6 +5,7 @@ rejected decision leaves no trace.
 Cost: one dictionary entry per distinct label; labels are never dropped.
 """
 
+import reprlib
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
@@ -117,7 +118,7 @@ class Labels:
 
 def _unhashable(z: Any, which: str = "") -> BadDecision:
     return BadDecision(
-        f"output{which} is {z!r} of type {type(z).__name__}, which cannot be hashed; expected a"
+        f"output{which} is {reprlib.repr(z)} of type {type(z).__name__}, which cannot be hashed; expected a"
         " label such as a string, a number or a tuple. Nothing was stored."
     )
 
@@ -143,7 +144,7 @@ class Numbers:
             raise _no_number(z)
         try:
             into[0] = z
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise _no_number(z) from None
 
     def read_many(self, z: Any, count: int) -> Floats:
@@ -165,7 +166,7 @@ class Numbers:
 
 def _no_number(z: Any) -> BadDecision:
     return BadDecision(
-        f"the output is {z!r} of type {type(z).__name__}; expected one finite number."
+        f"the output is {reprlib.repr(z)} of type {type(z).__name__}; expected one finite number."
         " Nothing was stored."
     )
 
@@ -219,11 +220,11 @@ def _vector(z: Any) -> Floats:
 def _numeric(z: Any, what: str) -> Floats:
     try:
         array = np.asarray(z)
-    except ValueError:
+    except (ValueError, OverflowError):
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "fiub":
         raise BadDecision(
-            f"the output is {z!r}, an array of type {array.dtype}; expected {what}."
+            f"the output is {reprlib.repr(z)}, an array of type {array.dtype}; expected {what}."
             " Nothing was stored."
         )
     return np.ascontiguousarray(array, dtype=np.float64)

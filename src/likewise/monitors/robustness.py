@@ -198,13 +198,18 @@ class Monitor:
         assert self._index is not None and self._outputs is not None
         at, storage = self._index.bad_at, self._storage
         self._forget_beginning()
-        if code in (t.BAD_OUTPUT, t.BAD_SUM):
+        if code == t.BAD_SUM:
+            raise BadDecision(
+                f"the output{which} is {reprlib.repr(z)}, which adds up to {float(np.sum(z)):g};"
+                " expected probabilities that add up to 1. Nothing was stored."
+            )
+        if code == t.BAD_OUTPUT:
+            part = float(np.asarray(z).reshape(-1)[at])
             expected = "a finite number"
             if self.rule.output == "probabilities":
-                expected = "probabilities: finite, none below 0, adding up to 1"
-            came = f"adds up to {float(np.sum(z)):g}" if code == t.BAD_SUM else "is no such thing"
+                expected = "probabilities, finite and none below 0"
             raise BadDecision(
-                f"the output{which} is {reprlib.repr(z)}, which {came}; expected {expected}."
+                f"the output{which} has {part!r} at position {at}; expected {expected}."
                 " Nothing was stored."
             )
         value = np.asarray(x).reshape(-1)[at]

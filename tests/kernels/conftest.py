@@ -1,0 +1,14 @@
+"""Settings of the kernel tests: uncompiled kernels are slow, so each property takes fewer examples."""
+
+from hypothesis import HealthCheck, settings
+from numba import config
+
+if config.DISABLE_JIT:
+    settings.register_profile(
+        "uncompiled",
+        max_examples=25,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("uncompiled")

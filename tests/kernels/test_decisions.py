@@ -1,0 +1,61 @@
+"""A few decisions for every metric and output, against the oracle: small enough to run uncompiled."""
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from strategies import METRICS, OUTPUTS
+
+PAST, NEW = 140, 20
+
+
+def decisions(metric, output):
+    """A past that fills more than one block, repeats included, and new decisions near it."""
+    rng = np.random.default_rng(8)
+    X = rng.integers(1, 6, (PAST + NEW, 3)) * 0.25
+    X[20:60] = X[0]
+    kinds = rng.integers(0, 3, len(X))
+    if output == "label":
+        Z = [("yes", "no", None)[kind] for kind in kinds]
+    elif output == "number":
+        Z = kinds * 0.5
+    else:
+        Z = np.eye(3)[kinds]
+    epsilon = 0.02 if metric == "cosine" else 0.25
+    return lw.Rule(metric, epsilon, output=output, delta=0.0 if output == "label" else 0.5), X, Z
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_few_decisions_get_exact_verdicts(metric, output):
+    rule, X, Z = decisions(metric, output)
+    monitor, oracle = lw.Monitor(rule), Oracle(rule)
+    monitor.load(X[:PAST], Z[:PAST])
+    oracle.load(X[:PAST], Z[:PAST])
+    found = 0
+    for i in range(PAST, PAST + NEW // 2):
+        expected = oracle.observe(X[i], Z[i])
+        assert_same_verdict(monitor.observe(X[i], Z[i]), expected)
+        found += len(expected.rows)
+    gone = range(0, PAST, 3)
+    assert monitor.forget(gone) == oracle.forget(gone)
+    rest = slice(PAST + NEW // 2, PAST + NEW)
+    expected = oracle.observe_many(X[rest], Z[rest])
+    assert_same_verdicts(monitor.observe_many(X[rest], Z[rest], threads=2), expected)
+    assert_same_verdict(monitor.check(X[0], Z[0]), oracle.check(X[0], Z[0]))
+    assert found > 20, "nothing to find"
+
+
+def test_a_growing_tree_gets_exact_verdicts():
+    rule = lw.Rule("linf", 0.5)
+    X = np.arange(600, dtype=float)[:, None] * [0.1, -0.3]
+    Z = [i % 3 for i in range(600)]
+    monitor, oracle = lw.Monitor(rule), Oracle(rule)
+    for i in range(600):
+        verdict = monitor.observe(X[i], Z[i])
+        if i % 40:
+            oracle.load(X[i : i + 1], Z[i : i + 1])
+        else:
+            assert_same_verdict(verdict, oracle.observe(X[i], Z[i]))
+    assert monitor.explain().leaves > 4
