@@ -25,9 +25,11 @@ from likewise.kernels.remove import forget_rows
 from likewise.types import Floats, Rows, Witnesses
 
 _BLOCK_ROWS = 1 << 16  # rows of a batch inserted, then searched, together
+_RESTLESS_ROWS = 1 << 12  # the same while the tree is being reshaped, which undoes the routing
 _CHUNK_ROWS = 1 << 13  # rows of a batch written together
 _TEND_BUDGET = 2048  # rows a rebuild may touch between two decisions: some 30 microseconds
 _WITHOUT_END = 1 << 60
+_TEND, _FULL = t.TEND, t.FULL
 _PAGE_ROWS = PAGE  # rows after which every array of rows ends on a page
 
 
@@ -45,19 +47,20 @@ class LiveTree:
 
     def _do(self, what: int) -> int:
         self._table[t.TASK] = what
-        return int(decide(self._table))
+        try:
+            return int(decide(self._table))
+        finally:
+            self._table[t.TASK] = task.OBSERVE  # the standing task, so that observe need not say it
 
     # One decision
 
     def observe(self) -> int:
         """Judge and remember the decision in `input` and `given`; its witnesses, or an error code."""
-        table = self._table
-        table[t.TASK] = task.OBSERVE
-        found = decide(table)
-        if found >= t.TEND:
-            tend(table, _TEND_BUDGET)
-            found -= t.TEND
-        elif found == t.FULL:
+        found: int = decide(self._table)
+        if found >= _TEND:
+            tend(self._table, _TEND_BUDGET)
+            return found - _TEND
+        if found == _FULL:
             self.state.ensure(1, 256)
             return self.observe()
         return found
@@ -110,10 +113,13 @@ class LiveTree:
         found: list[tuple[Rows, Floats, Floats]] = []
         batch = _Batch(min(count, _BLOCK_ROWS))
         start = 0
+        most = _BLOCK_ROWS
         with ThreadPoolExecutor(max(threads, 1)) as pool:
             while start < count:
-                size = min(_BLOCK_ROWS, max(2048, self.total // 2), count - start)
+                size = min(most, max(2048, self.total // 2), count - start)
+                moves = int(self._table[t.MOVES])
                 self._insert(batch, size, threads, pool)
+                most = _BLOCK_ROWS if moves == self._table[t.MOVES] else _RESTLESS_ROWS
                 found.extend(self._search(batch, size, threads, pool))
                 counts[start : start + size] = batch.counts[:size]
                 start += size
@@ -145,7 +151,9 @@ class LiveTree:
                 self._lay_out(batch, desk.table, first)
             desk.table[t.START], desk.table[t.STOP] = start, stop
             desk.table[t.TASK] = what
-            return desk, start, int(decide(desk.table))
+            done = int(decide(desk.table))
+            desk.table[t.TASK] = task.OBSERVE
+            return desk, start, done
 
         if threads == 1:
             return [work(shares[0])]
@@ -182,6 +190,7 @@ class LiveTree:
                 desk.table[t.START], desk.table[t.STOP] = done, stop
                 desk.table[t.TASK] = task.SEARCH
                 done = int(decide(desk.table))
+                desk.table[t.TASK] = task.OBSERVE
                 parts.append(desk.results(int(desk.table[t.FOUND])))
         rows, near, far = (np.concatenate(column) for column in zip(*parts, strict=True))
         if len(rows) == 0:

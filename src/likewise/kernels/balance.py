@@ -35,6 +35,7 @@ def _side(table: Any, node: int, axis: int, split: float) -> int:
 @kernel
 def copy_node(table: Any, source: int, target: int) -> None:
     """Put one node's content in another slot, and tell its children; the parent stays."""
+    table[t.MOVES] += 1
     axis = ints(table, t.AXIS)
     left = ints(table, t.LEFT)
     parent = ints(table, t.PARENT)

@@ -68,6 +68,7 @@ def route_rows(table: Any) -> int:
     points = floats(table, t.LANES)
     leaf_of = ints(table, t.LEAF_OF)
     path_of = view(table[t.PATH_OF], np.uint64)
+    table[t.ROUTED] = table[t.MOVES]
     for start in range(table[t.START], table[t.STOP], _LANES):
         stop = min(start + _LANES, table[t.STOP])
         for i in range(start, stop):
@@ -105,8 +106,8 @@ def _fetch_row(table: Any, row: int) -> None:
 
 
 @step
-def _fetch_leaf(table: Any, node: int) -> None:
-    """Ask for what inserting into a leaf will touch."""
+def _fetch_leaf(table: Any, node: int, coming: int) -> None:
+    """Ask for what inserting that many rows into a leaf will touch."""
     block = ints(table, t.LEFT)[node]
     slot = ints(table, t.COUNT)[block]
     lanes = table[t.CODES] + block * table[t.WIDTH] * BLOCK + slot
@@ -115,7 +116,7 @@ def _fetch_leaf(table: Any, node: int) -> None:
     prefetch(table[t.IDS] + (block * BLOCK + slot) * 8)
     for byte in range(0, min(8 * table[t.WIDTH], 256), 64):
         prefetch(table[t.BOX] + node * table[t.WIDTH] * 8 + byte)
-    if slot >= BLOCK - _AHEAD:  # it may be about to split
+    if slot + coming > BLOCK:  # it is going to split
         fetch_rows(table, view(table[t.IDS] + block * BLOCK * 8, np.int64), slot)
 
 
@@ -123,7 +124,8 @@ def _fetch_leaf(table: Any, node: int) -> None:
 def insert_rows(table: Any) -> int:
     """Insert routed rows in the working order, until the tree wants tending or memory is short.
 
-    How far the work has come; it goes on from there.
+    How far the work has come; it goes on from there. Where tending has moved nodes since the rows
+    were routed, they start at the root again.
     """
     width = table[t.WIDTH]
     point = floats(table, t.POINT)
@@ -134,19 +136,24 @@ def insert_rows(table: Any) -> int:
     order = ints(table, t.WORK_ORDER)
     leaf_of = ints(table, t.LEAF_OF)
     stop = table[t.STOP]
+    routed = table[t.ROUTED] == table[t.MOVES]
     for k in range(table[t.START], stop):
         if not has_room(table, 0):
             return k
-        if k + _AHEAD < stop:
+        if routed and k + _AHEAD < stop:
             coming = leaf_of[order[k + _AHEAD]]
             if axis[coming] == -1 and coming != leaf_of[order[k + _AHEAD - 1]]:
-                _fetch_leaf(table, coming)
+                last = k + _AHEAD + 1
+                while last < stop and leaf_of[order[last]] == coming:
+                    last += 1
+                _fetch_leaf(table, coming, last - k - _AHEAD)
         if k + 2 * _AHEAD < stop:
             _fetch_row(table, table[t.FIRST] + order[k + 2 * _AHEAD])
         row = table[t.FIRST] + order[k]
         read_point(table, row, point)
         encode(point, scale, clamp, width, codes)
-        if add(table, row, leaf_of[order[k]], point, codes):
+        start = leaf_of[order[k]] if routed else tree_of(table, row)
+        if add(table, row, start, point, codes):
             return k + 1
     return stop
 

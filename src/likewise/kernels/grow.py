@@ -19,12 +19,12 @@ from likewise.kernels.table import ints
 
 @kernel
 def _too_deep(depth: int, leaves: int) -> bool:
-    """Deeper than 2.5 log2(leaves) + 12."""
+    """Deeper than 3 log2(leaves) + 10."""
     bits = 0
     while leaves > 1:
         leaves >>= 1
         bits += 1
-    return 2 * depth > 5 * bits + 24
+    return depth > 3 * bits + 10
 
 
 @kernel

@@ -19,8 +19,8 @@ import numpy as np
 from likewise.kernels import table as t
 from likewise.kernels.balance import copy_node, summarise
 from likewise.kernels.codes import encode
-from likewise.kernels.compile import entry, kernel, step, view
-from likewise.kernels.rows import read_point
+from likewise.kernels.compile import entry, kernel, prefetch, step, view
+from likewise.kernels.rows import read_coordinate, read_point
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
 from likewise.kernels.add import CHAIN, COLLECT, EQUAL, FREE, IDLE, LOG, LOGGED, PARTITION, SEGMENT
 from likewise.kernels.tree import (
@@ -37,14 +37,15 @@ from likewise.kernels.tree import (
     new_pair,
     put,
     spare_pair,
+    stretch_box,
+    stretch_range,
     tree_of,
-    widen_box,
-    widen_range,
 )
 
 
 _FILL = 112  # a segment this short becomes a leaf, with some room left
 _SAMPLE = 64
+_AHEAD = 16  # rows between asking for one and reading it
 _PENDING = -2  # in AXIS: a node whose segment waits on the stack
 
 
@@ -122,6 +123,7 @@ def _collect(table: Any) -> int:
 def _plan(table: Any) -> None:
     """All rows are collected: they are the first segment."""
     root = job_root(table)
+    table[t.ROWS_REBUILT] += table[t.JOB_COUNT]
     make_leaf(table, root, -1, -1)
     ints(table, t.AXIS)[root] = _PENDING
     _push(table, 0, table[t.JOB_COUNT], root)
@@ -181,21 +183,17 @@ def _begin_partition(table: Any, axis: int, split: float) -> None:
 def _partition(table: Any, budget: int) -> int:
     """Part the segment's rows by the plane, both ends inwards, as far as the budget goes."""
     rows = ints(table, t.JOB_IDS)
-    point = floats(table, t.OTHER)
     axis = table[t.JOB_AXIS]
     split = floats(table, t.NUMBERS)[t.JOB_SPLIT]
     i = table[t.JOB_I]
     j = table[t.JOB_J]
     done = 0
-    plain = table[t.STORAGE] == t.FLOAT32 and table[t.METRIC] != t.COSINE
-    singles = view(table[t.ROWS], np.float32)
+    stored = table[t.ROWS] + axis * (table[t.ROW_BYTES] // table[t.WIDTH])
     while i <= j and done < budget:
-        if plain:
-            value = np.float64(singles[rows[i] * table[t.WIDTH] + axis])
-        else:
-            read_point(table, rows[i], point)
-            value = point[axis]
-        if value < split:
+        if i + _AHEAD < j:
+            prefetch(stored + rows[i + _AHEAD] * table[t.ROW_BYTES])
+            prefetch(stored + rows[j - _AHEAD] * table[t.ROW_BYTES])
+        if read_coordinate(table, rows[i], axis) < split:
             i += 1
         else:
             held = rows[i]
@@ -213,8 +211,8 @@ def _partition(table: Any, budget: int) -> int:
         ints(table, t.AXIS)[pair] = _PENDING
         ints(table, t.AXIS)[pair + 1] = _PENDING
         make_inner(table, node, axis, split, pair)
-        _push(table, i, table[t.JOB_TO], pair + 1)
         _push(table, table[t.JOB_FROM], i, pair)
+        _push(table, i, table[t.JOB_TO], pair + 1)  # the right side is built first
         table[t.JOB_PHASE] = SEGMENT
     return done
 
@@ -267,12 +265,12 @@ def _fill_block(table: Any) -> int:
             read_point(table, rows[i], point)
             encode(point, scale, clamp, width, codes)
             put(table, block, rows[i], codes)
-            widen_range(table, node, rows[i])
-            widen_box(table, node, point)
+            stretch_range(table, node, rows[i])
+            stretch_box(table, node, point)
     table[t.JOB_I] = last
     if last == table[t.JOB_TO]:
         parent = ints(table, t.PARENT)
-        while parent[node] >= 0 and node == left[parent[node]]:  # the last of its pair to be made
+        while parent[node] >= 0 and node == left[parent[node]]:  # both of the pair are built
             node = parent[node]
             summarise(table, node)
         table[t.JOB_PHASE] = SEGMENT

@@ -201,3 +201,20 @@ def read_point(table: Any, row: int, out: Any) -> None:
     read_row(table, row, out)
     if table[t.METRIC] == t.COSINE:
         place(table, out, floats(table, t.NORMS)[row], out)
+
+
+@kernel
+def read_coordinate(table: Any, row: int, axis: int) -> float:
+    """One coordinate of `row`'s position in the tree."""
+    storage = table[t.STORAGE]
+    at = row * table[t.WIDTH] + axis
+    if storage == t.FLOAT32:
+        value = np.float64(view(table[t.ROWS], np.float32)[at])
+    elif storage == t.FLOAT64 or storage >= t.INT64:
+        value = view(table[t.ROWS], np.float64)[at]
+    else:
+        value = _load_integer(table[t.ROWS], storage, at)
+    if table[t.METRIC] == t.COSINE:
+        factor = 1.0 / np.sqrt(floats(table, t.NORMS)[row])
+        value = value * floats(table, t.PRESCALE)[axis] * factor
+    return value

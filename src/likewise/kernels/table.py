@@ -132,7 +132,10 @@ PATH_OF = 101  # uint64 per row of the batch
 WORK_ORDER = 102  # int64 per row of the batch
 COUNTS = 103  # int64 per row of the batch: witnesses found
 INPUTS_SINGLE = 104
-SLOTS = 105
+MOVES = 105  # how often nodes have changed places so far
+ROUTED = 106  # MOVES when the batch was led to its leaves
+ROWS_REBUILT = 107  # so far
+SLOTS = 108
 
 PARTED_MOST = 16
 TEND = 1 << 40

@@ -132,29 +132,23 @@ def descend(table: Any, node: int, point: Any) -> int:
 
 
 @kernel
-def widen_range(table: Any, node: int, row: int) -> None:
-    """Make the ranges from `node` upwards hold the output of `row`.
-
-    A parent's range holds its children's, so the first range that holds it ends the walk.
-    """
+def stretch_range(table: Any, node: int, row: int) -> bool:
+    """Make a node's range hold the output of `row`. Whether it had to grow."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)
     high = floats(table, t.HIGH)
-    parent = ints(table, t.PARENT)
     outputs = floats(table, t.OUTPUTS)
-    grown = width > 0
-    while node >= 0 and grown:
-        grown = False
-        for k in range(width):
-            z = outputs[row * width + k]
-            at = node * width + k
-            if z < low[at]:
-                low[at] = z
-                grown = True
-            if z > high[at]:
-                high[at] = z
-                grown = True
-        node = parent[node]
+    grown = False
+    for k in range(width):
+        z = outputs[row * width + k]
+        at = node * width + k
+        if z < low[at]:
+            low[at] = z
+            grown = True
+        if z > high[at]:
+            high[at] = z
+            grown = True
+    return grown
 
 
 @kernel
@@ -170,24 +164,37 @@ def round_up(value: float) -> Any:
 
 
 @kernel
-def widen_box(table: Any, node: int, point: Any) -> None:
-    """Make the boxes from `node` upwards hold a position; the same walk as for ranges."""
+def stretch_box(table: Any, node: int, point: Any) -> bool:
+    """Make a node's box hold a position. Whether it had to grow."""
     width = table[t.WIDTH]
+    low = box_of(table, node)
+    high = view(table[t.BOX] + (2 * node + 1) * width * 4, np.float32)
+    outside = 0
+    for j in range(width):
+        outside += (point[j] < low[j]) | (point[j] > high[j])
+    if outside == 0:
+        return False
+    for j in range(width):
+        if point[j] < low[j]:
+            low[j] = round_down(point[j])
+        if point[j] > high[j]:
+            high[j] = round_up(point[j])
+    return True
+
+
+@kernel
+def widen(table: Any, node: int, row: int, point: Any) -> None:
+    """Make ranges and boxes from `node` upwards hold a row.
+
+    A parent's hold its children's, so the first that need not grow end the walk.
+    """
     parent = ints(table, t.PARENT)
-    grown = True
-    while node >= 0 and grown:
-        box = box_of(table, node)
-        inside = True
-        for j in range(width):
-            inside &= (box[j] <= point[j]) & (point[j] <= box[width + j])
-        grown = not inside
-        if grown:
-            for j in range(width):
-                if point[j] < box[j]:
-                    box[j] = round_down(point[j])
-                if point[j] > box[width + j]:
-                    box[width + j] = round_up(point[j])
-        node = parent[node]
+    above = node
+    while above >= 0 and stretch_range(table, above, row):
+        above = parent[above]
+    above = node
+    while above >= 0 and stretch_box(table, above, point):
+        above = parent[above]
 
 
 @kernel
@@ -368,8 +375,7 @@ def split_leaf(table: Any, node: int) -> bool:
         else:
             order[staying] = i
             staying += 1
-    leaving = order[staying:]
-    _move_points(table, block, other, leaving, outgoing)
+    _move_points(table, block, other, order[staying:], outgoing)
     _move_points(table, block, block, order, staying)
     tail_left = -1
     tail_right = -1
@@ -379,8 +385,8 @@ def split_leaf(table: Any, node: int) -> bool:
         tail_right = BLOCK
     elif tail >= 0:
         tail_left = BLOCK
-    _measure_box(table, pair, points, order, staying, tail_left)
-    _measure_box(table, pair + 1, points, leaving, outgoing, tail_right)
+    _measure_box(table, pair, order, staying, tail_left)
+    _measure_box(table, pair + 1, order[staying:], outgoing, tail_right)
     make_inner(table, node, axis, split, pair)
     _measure_range(table, pair)
     _measure_range(table, pair + 1)
@@ -391,34 +397,37 @@ def split_leaf(table: Any, node: int) -> bool:
 
 
 @kernel
-def _measure_box(table: Any, node: int, points: Any, order: Any, count: int, tail: int) -> None:
+def _measure_box(table: Any, node: int, order: Any, count: int, tail: int) -> None:
     """The box of a new leaf: of the points order[:count], and of point `tail` unless that is -1."""
     width = table[t.WIDTH]
+    low = view(table[t.LANES], np.float64)
+    high = view(table[t.LANES] + width * 8, np.float64)
+    for j in range(width):
+        low[j] = np.inf
+        high[j] = -np.inf
+    for i in range(count + (tail >= 0)):
+        number = order[i] if i < count else tail
+        point = view(table[t.POINTS] + number * width * 8, np.float64)
+        for j in range(width):
+            low[j] = point[j] if point[j] < low[j] else low[j]
+            high[j] = point[j] if point[j] > high[j] else high[j]
     box = box_of(table, node)
     for j in range(width):
-        low = np.inf
-        high = -np.inf
-        if tail >= 0:
-            low = points[tail * width + j]
-            high = low
-        for i in range(count):
-            value = points[order[i] * width + j]
-            low = min(low, value)
-            high = max(high, value)
-        box[j] = round_down(low)
-        box[width + j] = round_up(high)
+        box[j] = round_down(low[j])
+        box[width + j] = round_up(high[j])
 
 
 @kernel
 def _measure_range(table: Any, node: int) -> None:
-    """The range of a new leaf's outputs; with a chain, its parent's, which is wide enough."""
+    """The range of a new leaf's outputs; its parent's where that is a single value or a chain's."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)
     high = floats(table, t.HIGH)
     outputs = floats(table, t.OUTPUTS)
     block = ints(table, t.LEFT)[node]
-    if ints(table, t.NEXT)[block] >= 0:
-        parent = ints(table, t.PARENT)[node]
+    parent = ints(table, t.PARENT)[node]
+    alike = width == 1 and low[parent] == high[parent]
+    if alike or ints(table, t.NEXT)[block] >= 0:
         for k in range(width):
             low[node * width + k] = low[parent * width + k]
             high[node * width + k] = high[parent * width + k]
@@ -447,7 +456,6 @@ def insert(table: Any, row: int, node: int, point: Any, codes: Any) -> int:
             ints(table, t.NEXT)[block] = left[node]
             left[node] = block
     put(table, left[node], row, codes)
-    widen_range(table, node, row)
-    widen_box(table, node, point)
+    widen(table, node, row, point)
     table[t.LANDED] = node
     return parted

@@ -40,6 +40,18 @@ class Geometry:
     code_scale: npt.NDArray[np.float64]
 
 
+def _grids(metric: str, width: int) -> npt.NDArray[np.float64]:
+    """Code units within the reach, by coordinate: at most the metric's grid.
+
+    Codes of far points can coincide modulo 256. For linf the units differ a little from coordinate
+    to coordinate, so that where columns move together their coincidences do not.
+    """
+    grid = float(_GRID[metric])
+    if metric != "linf":
+        return np.full(width, grid)
+    return grid * (1.0 - 0.2 * (np.arange(width) * 0.6180339887498949 % 1.0))
+
+
 def geometry(rule: Rule, width: int, slack: float) -> Geometry:
     weights = np.ones(width) if rule.weights is None else np.array(rule.weights, dtype=np.float64)
     ones = np.ones(width)
@@ -72,5 +84,5 @@ def geometry(rule: Rule, width: int, slack: float) -> Geometry:
         weights=weights,
         prescale=prescale,
         gap_scale=gap_scale,
-        code_scale=gap_scale * grid / tree_reach,
+        code_scale=gap_scale * _grids(rule.metric, width) / tree_reach,
     )

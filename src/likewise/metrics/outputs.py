@@ -25,6 +25,8 @@ class Outputs(Protocol):
 
     kind: int
     width: int
+    pending: bool
+    """Whether what was read last waits for `commit` or `discard`."""
 
     def read(self, z: Any, into: Floats) -> None:
         """Write one output as numbers; raise BadDecision and write nothing if it is none."""
@@ -57,6 +59,7 @@ class Labels:
     def __init__(self) -> None:
         self._codes: dict[Hashable, int] = {}
         self._new: list[Hashable] = []
+        self.pending = False
 
     def read(self, z: Any, into: Floats) -> None:
         try:
@@ -74,6 +77,7 @@ class Labels:
                 " Nothing was stored: say what a missing output means, for example 'none'."
             )
         self._new = [z]
+        self.pending = True
         return len(self._codes)
 
     def read_many(self, z: Any, count: int) -> Floats:
@@ -105,15 +109,17 @@ class Labels:
                 raise _unhashable(label, f" {i} of the batch") from None
             codes[i] = code
         self._new = list(fresh)
+        self.pending = True
         return codes
 
     def commit(self) -> None:
         for label in self._new:
             self._codes[label] = len(self._codes)
-        self._new = []
+        self.discard()
 
     def discard(self) -> None:
         self._new = []
+        self.pending = False
 
 
 def _unhashable(z: Any, which: str = "") -> BadDecision:
@@ -138,6 +144,7 @@ class Numbers:
 
     kind = t.NUMBER
     width = 1
+    pending = False
 
     def read(self, z: Any, into: Floats) -> None:
         if isinstance(z, str | bytes):
@@ -173,6 +180,8 @@ def _no_number(z: Any) -> BadDecision:
 
 class Probabilities:
     """A vector of class probabilities each, all of one length."""
+
+    pending = False
 
     def __init__(self, metric: str, width: int) -> None:
         self.kind = {"linf": t.OUT_LINF, "l1": t.OUT_L1, "l2": t.OUT_L2, "tv": t.OUT_TV}[metric]

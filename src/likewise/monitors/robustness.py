@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy import ndarray
 
 from likewise.errors import BadDecision, BadRow, BadRule
 from likewise.indexes.live import LiveTree
@@ -95,7 +96,8 @@ class Monitor:
         self._lock = Lock()
         self._index: LiveTree | None = None
         self._outputs: Outputs | None = None
-        self._shape: tuple[int, ...] = ()
+        self._shape: tuple[int, ...] | None = None
+        self._next_row = 0
         self._storage = rule.storage
 
     # One decision
@@ -107,8 +109,10 @@ class Monitor:
             found = index.observe()
             if found < 0:
                 self._refuse(found, x, z)
-            self._outputs.commit()  # type: ignore[union-attr]
-            row = index.total - 1
+            if self._outputs.pending:  # type: ignore[union-attr]
+                self._outputs.commit()  # type: ignore[union-attr]
+            row = self._next_row
+            self._next_row = row + 1
             return Verdict(row, index.witnesses(found) if found else NO_WITNESSES)
 
     def check(self, x: Any, z: Any) -> Verdict:
@@ -128,14 +132,14 @@ class Monitor:
     def _admit(self, x: Any, z: Any) -> LiveTree:
         """Lay a decision out for the kernel; raise before anything changes."""
         index = self._index
-        if index is None or type(x) is not np.ndarray or x.dtype.kind not in "fiub":
+        if type(x) is not ndarray or x.shape != self._shape or x.dtype.kind not in "fiub":
             x = _array(x)
-        if index is None:
-            _check_vector(x)
-            index = self._begin(x, z)
-        elif x.shape != self._shape:
-            _check_vector(x)
-            raise self._width_error(x.shape[0])
+            if x.shape != self._shape:
+                _check_vector(x)
+                if index is not None:
+                    raise self._width_error(x.shape[0])
+                index = self._begin(x, z)
+        assert index is not None
         try:
             self._outputs.read(z, index.given)  # type: ignore[union-attr]
         except BadDecision:
@@ -174,10 +178,14 @@ class Monitor:
         self._storage = storage
         return self._index
 
+    @property
+    def _width(self) -> int:
+        return self._shape[0] if self._shape else 0
+
     def _reset(self) -> None:
         self._index = None
         self._outputs = None
-        self._shape = ()
+        self._shape = None
         self._storage = self.rule.storage
 
     def _forget_beginning(self) -> None:
@@ -189,7 +197,7 @@ class Monitor:
 
     def _width_error(self, came: int) -> BadDecision:
         return BadDecision(
-            f"the input has {came} features, but this history holds {self._shape[0]}, set by"
+            f"the input has {came} features, but this history holds {self._width}, set by"
             " decision 0. Nothing was stored: send the same columns, or start a new monitor."
         )
 
@@ -204,12 +212,13 @@ class Monitor:
                 " expected probabilities that add up to 1. Nothing was stored."
             )
         if code == t.BAD_OUTPUT:
-            part = float(np.asarray(z).reshape(-1)[at])
+            part = np.asarray(z, dtype=np.float64).reshape(-1)[at]
             expected = "a finite number"
             if self.rule.output == "probabilities":
                 expected = "probabilities, finite and none below 0"
             raise BadDecision(
-                f"the output{which} has {part!r} at position {at}; expected {expected}."
+                f"the output{which} is {reprlib.repr(z)}, with {part:g} at position {at};"
+                f" expected {expected}."
                 " Nothing was stored."
             )
         value = np.asarray(x).reshape(-1)[at]
@@ -242,6 +251,7 @@ class Monitor:
             if index is None or count == 0:
                 return Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
             counts, witnesses = index.judge(count, count_threads)
+            self._next_row = index.total
             self._outputs.commit()  # type: ignore[union-attr]
             offsets = np.zeros(count + 1, np.int64)
             np.cumsum(counts, out=offsets[1:])
@@ -254,6 +264,7 @@ class Monitor:
             first = 0 if index is None else index.total
             if index is not None and count:
                 index.load(count)
+                self._next_row = index.total
                 self._outputs.commit()  # type: ignore[union-attr]
             return range(first, first + count)
 
@@ -294,7 +305,7 @@ class Monitor:
             raise
         bad, at = index.write(inputs, outputs)
         if bad != 0:
-            self._refuse(bad, inputs[at], np.asarray(z)[at], f" of decision {at} of the batch")
+            self._refuse(bad, inputs[at], z[at], f" of decision {at} of the batch")
         return index, count
 
     # Forgetting
@@ -345,7 +356,7 @@ class Monitor:
                 reason=reason,
                 remembered=index.live,
                 forgotten=index.total - index.live,
-                width=self._shape[0],
+                width=self._width,
                 storage=self._storage,
                 slack=slack,
                 reach=self.rule.epsilon * (1.0 + slack),

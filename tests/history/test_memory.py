@@ -1,0 +1,185 @@
+"""Memory: zero where nothing was written, given back when told, bounded in a window."""
+
+import gc
+import mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from likewise.history.memory import PAGE, Region, fits
+from likewise.indexes.state import State
+from likewise.kernels import table as t
+
+STATM = Path("/proc/self/statm")
+MEGABYTE = 1 << 20
+
+needs_statm = pytest.mark.skipif(not STATM.exists(), reason="the system does not say how much is used")
+
+
+def resident() -> int:
+    """Bytes of memory this process really has."""
+    gc.collect()
+    return int(STATM.read_text().split()[1]) * PAGE
+
+
+@pytest.mark.parametrize("size", [1, PAGE - 1, PAGE, PAGE + 1, 3 * MEGABYTE])
+def test_region_is_zero_and_long_enough(size):
+    region = Region(size)
+    assert region.size >= size and region.size % PAGE == 0
+    assert len(region.memory) == region.size
+    assert region.address % PAGE == 0
+    assert not region.memory.any()
+    assert not region.view(np.float64, size // 8).any()
+
+
+def test_view_is_the_beginning_of_the_region_itself():
+    region = Region(PAGE)
+    region.view(np.int64, 5)[:] = np.arange(5)
+    assert region.memory[:40].view(np.int64).tolist() == [0, 1, 2, 3, 4]
+    assert region.view(np.int64, 5).ctypes.data == region.address
+    assert len(region.view(np.float32, 7)) == 7
+    assert len(region.view(np.float32, 0)) == 0
+
+
+def test_grown_region_begins_with_the_old_content_and_is_zero_beyond():
+    region = Region(PAGE)
+    region.view(np.int64, 100)[:] = np.arange(100)
+    longer = region.grown(10 * MEGABYTE, 80 * 8)
+    assert longer.size >= 10 * MEGABYTE
+    assert longer.view(np.int64, 80).tolist() == list(range(80))
+    assert not longer.memory[80 * 8 :].any()
+    longer.view(np.int64, 1)[0] = 77
+    assert region.view(np.int64, 1)[0] == 0, "the old region is another one"
+
+
+def test_released_pages_are_zero_and_their_neighbours_as_they_were():
+    region = Region(10 * PAGE)
+    region.memory[:] = 7
+    region.release(3 * PAGE, 5 * PAGE)
+    assert not region.memory[3 * PAGE : 5 * PAGE].any()
+    assert (region.memory[: 3 * PAGE] == 7).all() and (region.memory[5 * PAGE :] == 7).all()
+    region.memory[4 * PAGE] = 9
+    assert region.memory[4 * PAGE] == 9, "released memory can be used again"
+
+
+def test_release_without_the_systems_help_is_zero_too(monkeypatch):
+    monkeypatch.delattr(mmap, "MADV_DONTNEED", raising=False)
+    test_released_pages_are_zero_and_their_neighbours_as_they_were()
+
+
+@needs_statm
+def test_a_reservation_costs_nothing_until_written_and_again_once_released():
+    before = resident()
+    region = Region(1 << 34)
+    assert resident() - before < 4 * MEGABYTE
+    region.memory[: 64 * MEGABYTE] = 1
+    assert resident() - before > 56 * MEGABYTE
+    region.release(0, 64 * MEGABYTE)
+    assert resident() - before < 8 * MEGABYTE
+    assert not region.memory[: 64 * MEGABYTE].any()
+
+
+def test_fits_refuses_the_absurd_and_admits_the_ordinary():
+    assert fits([])
+    assert fits([PAGE, MEGABYTE])
+    assert not fits([1 << 60])
+    assert not fits([PAGE, 1 << 70])
+    assert not fits([1 << 46] * 5), "all at once is more than there are addresses"
+
+
+@needs_statm
+def test_fits_keeps_nothing():
+    before = int(STATM.read_text().split()[0])
+    for _ in range(20):
+        fits([1 << 34, 1 << 60])
+        fits([1 << 34])
+    after = int(STATM.read_text().split()[0])
+    assert (after - before) * PAGE < 1 << 34
+
+
+# Forgetting
+
+
+WINDOW, BATCH, ROWS = 50_000, 10_000, 1_000_000
+
+
+def growth_in_a_window(dtype, verb):
+    """Bytes gained between the fourth window and the last, with 12 coordinates."""
+    rng = np.random.default_rng(1)
+    monitor = lw.Monitor(lw.Rule("linf", 1e-3 if dtype == "float32" else 1))
+    pool = (rng.random((3 * BATCH, 12)) * 250).astype(dtype)
+    settled = 0
+    for start in range(0, ROWS, BATCH):
+        X = pool[rng.integers(len(pool), size=BATCH)]
+        getattr(monitor, verb)(X, ["past"] * BATCH)
+        if start >= WINDOW:
+            monitor.forget(np.arange(start - WINDOW, start - WINDOW + BATCH))
+            assert len(monitor) == WINDOW
+        if start + BATCH == 4 * WINDOW:
+            settled = resident()
+    return resident() - settled
+
+
+@needs_statm
+@pytest.mark.parametrize(("dtype", "verb"), [("uint8", "load"), ("float32", "observe_many")])
+def test_memory_is_bounded_in_a_window(dtype, verb):
+    assert growth_in_a_window(dtype, verb) < 8 * MEGABYTE
+
+
+@needs_statm
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_memory_would_grow_with_the_past_if_nothing_were_given_back(dtype, monkeypatch):
+    """The bar above can be missed: without the release it is."""
+    monkeypatch.setattr(State, "release_rows", lambda self, first, count: None)
+    assert growth_in_a_window(dtype, "load") > 12 * MEGABYTE
+
+
+@pytest.mark.parametrize("storage", ["uint8", "int16", "float32", "float64", "uint64"])
+@pytest.mark.parametrize("metric", ["linf", "cosine"])
+def test_forgotten_decisions_are_zero_in_memory(metric, storage):
+    rng = np.random.default_rng(2)
+    n, width = 3 * PAGE, 5
+    X = rng.integers(1, 100, (n, width)).astype(storage)
+    rule = lw.Rule(metric, 1e-3, output="probabilities", storage=storage)
+    monitor = lw.Monitor(rule)
+    monitor.load(X, rng.dirichlet([1.0] * 3, n))
+    gone = np.zeros(n, dtype=bool)
+    gone[:PAGE] = True  # a whole page of rows, and here and there one
+    gone[PAGE + 1 :: 7] = True
+    memory = monitor._index.state
+    size = memory.width * memory.item_bytes
+    rows = memory.region(t.ROWS).view(np.uint8, n * size).reshape(n, size)
+    outputs = memory.region(t.OUTPUTS).view(np.float64, 3 * n).reshape(n, 3)
+    kept_rows, kept_outputs = rows[~gone].copy(), outputs[~gone].copy()
+    assert rows.any(axis=1).all() and outputs.any(axis=1).all()
+
+    assert monitor.forget(np.flatnonzero(gone)) == gone.sum()
+    assert not rows[gone].any() and not outputs[gone].any()
+    assert (rows[~gone] == kept_rows).all() and (outputs[~gone] == kept_outputs).all()
+    if metric == "cosine":
+        norms = memory.region(t.NORMS).view(np.float64, n)
+        assert not norms[gone].any() and norms[~gone].all()
+
+
+def test_pages_forgotten_bit_by_bit_are_given_back_once(monkeypatch):
+    released = []
+    release = State.release_rows
+
+    def noting(self, first, count):
+        released.append((first, count))
+        release(self, first, count)
+
+    monkeypatch.setattr(State, "release_rows", noting)
+    rng = np.random.default_rng(3)
+    monitor = lw.Monitor(lw.Rule("linf", 0.01))
+    monitor.load(rng.random((3 * PAGE, 2)), ["past"] * (3 * PAGE))
+    for part in np.array_split(rng.permutation(PAGE) + PAGE, 7):
+        assert not released
+        monitor.forget(part)
+        monitor.forget(part)
+    assert released == [(PAGE, PAGE)]
+    monitor.forget(range(3 * PAGE))
+    assert sorted(released) == [(0, PAGE), (PAGE, PAGE), (2 * PAGE, PAGE)]
+    assert len(monitor) == 0

@@ -1,0 +1,303 @@
+"""Rebuilds: begun where depth demands one, stopped in every phase, disturbed by everything."""
+
+import math
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from indexes.beside import Beside
+from indexes.shapes import drift, duplicates, random, shells
+from kernels.calling import compiled
+from likewise.indexes import live
+from likewise.kernels import add, rebuild
+from likewise.kernels import table as t
+from likewise.kernels.grow import tend
+from likewise.kernels.table import BLOCK
+from strategies import METRICS
+
+PHASES = {
+    "collect": add.COLLECT,
+    "segment": add.SEGMENT,
+    "partition": add.PARTITION,
+    "equal": add.EQUAL,
+    "chain": add.CHAIN,
+    "log": add.LOG,
+    "free": add.FREE,
+}
+FAR_TOO_MANY = 20_000  # steps of any rebuild here
+
+start_rebuild = compiled(rebuild.start_rebuild)
+
+
+def phase(both: Beside) -> int:
+    return int(both.table[t.JOB_PHASE])
+
+
+def finish(both: Beside, budget: int = 5_000) -> None:
+    for _ in range(FAR_TOO_MANY):
+        if phase(both) == add.IDLE:
+            return
+        both.monitor._index.state.ensure(0, 256)
+        tend(both.table, budget)
+    raise AssertionError("the rebuild does not end")
+
+
+def advance_to(both: Beside, wanted: int) -> None:
+    """Work on the rebuild in the smallest steps until it is in a phase."""
+    for _ in range(10 * FAR_TOO_MANY):
+        if phase(both) == wanted:
+            return
+        assert phase(both) != add.IDLE, "the rebuild never came to that phase"
+        tend(both.table, 1 if phase(both) != add.PARTITION else 50)
+    raise AssertionError("the rebuild does not end")
+
+
+@pytest.fixture
+def slowly(monkeypatch):
+    """Decisions leave a rebuild almost where it was."""
+    monkeypatch.setattr(live, "_TEND_BUDGET", 20)
+
+
+def mixed(n: int, seed: int = 5) -> np.ndarray:
+    """Points all over, and points so often repeated that they chain."""
+    rng = random(seed)
+    points = 0.1 + rng.random((n, 3))
+    repeated = rng.random(n) < 0.4
+    points[repeated] = points[rng.integers(0, 3, int(repeated.sum()))]
+    return points
+
+
+def rule_for(metric: str) -> lw.Rule:
+    return lw.Rule(metric, 1e-4 if metric == "cosine" else 0.05)
+
+
+# Where depth demands it
+
+
+@pytest.mark.parametrize("metric", ["linf", "l1", "l2"])
+def test_depth_that_no_plane_can_mend_is_met_by_a_rebuild(metric):
+    both = Beside(lw.Rule(metric, 1e-6))
+    for part in np.array_split(shells(12_000), 12):
+        both.observe(part)
+        both.audit()
+    explanation = both.monitor.explain()
+    assert explanation.subtrees_rebuilt > 0
+    assert explanation.depth <= 3 * math.log2(12_000)
+    assert both.ask_some(random(), 60) > 60
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_rebuild_in_the_middle_of_a_batch_loses_nothing(threads):
+    both, X = Beside(lw.Rule("linf", 1e-6)), shells(30_000)
+    both.observe_many(X[:3_000], threads=threads)
+    both.observe_many(X[3_000:10_000], threads=threads)
+    both.audit()
+    both.observe_many(X[10_000:], threads=threads)
+    both.audit()
+    assert both.monitor.explain().subtrees_rebuilt > 0
+    assert both.ask_some(random(), 40) > 40
+
+
+def test_a_window_over_shells_is_rebuilt_while_rows_are_forgotten(slowly):
+    both, X = Beside(lw.Rule("linf", 1e-6)), shells(12_000)
+    for start in range(0, 12_000, 50):
+        both.observe(X[start : start + 50])
+        if start >= 5_000:
+            both.forget(range(start - 5_000, start - 4_950))
+        if start % 600 == 0:
+            both.audit()
+            both.ask_some(random(start), 3)
+    assert both.monitor.explain().subtrees_rebuilt > 0
+    both.audit()
+    assert both.ask_some(random(), 40) > 0
+
+
+# In every phase
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_verdicts_stay_exact_through_every_phase_of_a_rebuild(metric, slowly):
+    both, rng, seen, found = Beside(rule_for(metric)), random(), set(), 0
+    both.observe(mixed(4_000))
+    start_rebuild(both.table, 0)
+    for steps in range(FAR_TOO_MANY):
+        now = phase(both)
+        if now == add.IDLE:
+            break
+        if now not in seen or steps % 20 == 0:
+            both.audit()
+            found += both.ask_some(rng, 2)
+        seen.add(now)
+        deed = steps % 4
+        if deed == 0:
+            both.observe(mixed(3, seed=steps))
+        elif deed == 1:
+            both.forget(rng.integers(len(both.oracle.outputs), size=2))
+        tend(both.table, int(rng.choice([1, 20, 300])))
+    assert phase(both) == add.IDLE, "the rebuild does not end"
+    assert seen == set(PHASES.values())
+    both.audit()
+    assert found + both.ask_some(rng, 60) > 100
+
+
+@pytest.mark.parametrize("when", PHASES.values(), ids=PHASES)
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+def test_pages_may_be_forgotten_in_any_phase(metric, when):
+    both = Beside(rule_for(metric))
+    both.load(mixed(11_000))
+    start_rebuild(both.table, 0)
+    if when in (add.LOG, add.FREE):  # enough in the log to reach beyond a page of it
+        both.observe(mixed(64, seed=1))
+    advance_to(both, when)
+    both.forget(range(9_000))
+    both.audit()
+    finish(both)
+    both.audit()
+    assert both.ask_some(random(), 60) > 60
+
+
+@pytest.mark.parametrize("when", PHASES.values(), ids=PHASES)
+@pytest.mark.parametrize("metric", ["linf", "cosine"])
+def test_everything_may_be_forgotten_in_any_phase(metric, when):
+    both = Beside(rule_for(metric))
+    both.observe(mixed(3_000))
+    start_rebuild(both.table, 0)
+    both.observe(mixed(10, seed=1))
+    if when != add.COLLECT or phase(both) != add.COLLECT:
+        advance_to(both, when)
+    both.forget(range(3_010))
+    both.audit()
+    assert both.ask_some(random(), 20) == 0
+    finish(both)
+    both.audit()
+    both.observe(mixed(1_000, seed=2))
+    both.audit()
+    assert both.ask(mixed(40, seed=2)) > 40
+
+
+@pytest.mark.parametrize("when", PHASES.values(), ids=PHASES)
+def test_a_load_ends_the_rebuild_under_way(when):
+    both = Beside(rule_for("l2"))
+    both.observe(mixed(3_000))
+    start_rebuild(both.table, 0)
+    both.observe(mixed(1, seed=1))
+    if phase(both) != when:
+        advance_to(both, when)
+    both.load(mixed(4_000, seed=2))
+    assert phase(both) == add.IDLE
+    both.audit()
+    assert both.ask_some(random(), 40) > 40
+
+
+@pytest.mark.parametrize("when", PHASES.values(), ids=PHASES)
+def test_a_batch_may_arrive_in_any_phase(when, slowly):
+    both = Beside(rule_for("linf"))
+    both.observe(mixed(3_000))
+    start_rebuild(both.table, 0)
+    both.observe(mixed(1, seed=1))
+    if phase(both) != when:
+        advance_to(both, when)
+    both.observe_many(drift(3_000, 3) % 1.0 + 0.1, threads=2)
+    both.audit()
+    finish(both)
+    both.audit()
+    assert both.ask_some(random(), 40) > 40
+
+
+def test_the_smallest_steps_end_too():
+    both = Beside(rule_for("l1"))
+    both.observe(mixed(400))
+    start_rebuild(both.table, 0)
+    for _ in range(FAR_TOO_MANY):
+        if phase(both) == add.IDLE:
+            break
+        tend(both.table, 1)
+    assert phase(both) == add.IDLE
+    both.audit()
+    assert both.ask_some(random(), 40) > 40
+
+
+def test_planes_are_lifted_beside_a_rebuild(slowly):
+    both, X = Beside(lw.Rule("linf", 0.3)), drift(16_000, 3)
+    both.observe(X[:6_000])
+    start_rebuild(both.table, 0)
+    advance_to(both, add.SEGMENT)
+    lifted = both.monitor.explain().planes_lifted
+    for part in np.array_split(X[6_000:], 20):
+        both.observe(part)
+        both.audit()
+    assert both.monitor.explain().planes_lifted > lifted
+    finish(both)
+    both.audit()
+    assert both.ask_some(random(), 40) > 40
+
+
+def test_a_subtree_below_the_root_is_rebuilt_in_its_place():
+    for node_depth in (1, 2, 3):
+        both = Beside(rule_for("l2"))
+        both.observe(duplicates(5_000))
+        node = 0
+        for _ in range(node_depth):
+            node = int(both.monitor._index.state.nodes(t.LEFT)[node])
+        start_rebuild(both.table, node)
+        both.observe(duplicates(300) + 0.001)
+        both.forget(range(0, 5_000, 7))
+        both.audit()
+        finish(both)
+        both.audit()
+        assert both.ask_some(random(), 40) > 40
+
+
+def blocks_with(both: Beside, row: int) -> list[np.ndarray]:
+    """The rows of each block of the chain that begins with the block of `row`."""
+    state = both.monitor._index.state
+    blocks = int(state.table[t.BLOCKS])
+    ids = state.region(t.IDS).view(np.int64, blocks * BLOCK).reshape(blocks, BLOCK)
+    count = state.region(t.COUNT).view(np.int64, blocks)
+    following = state.region(t.NEXT).view(np.int64, blocks)
+    (block,) = (b for b in range(blocks) if row in ids[b, : count[b]])
+    chain = []
+    while block >= 0:
+        chain.append(ids[block, : count[block]].copy())
+        block = int(following[block])
+    return chain
+
+
+@pytest.mark.parametrize("metric", ["linf", "cosine"])
+def test_equal_points_forgotten_during_a_rebuild_elsewhere_do_not_mislead_a_later_split(metric):
+    """Blocks of a chain stay empty until the rebuild ends; then the chain's leaf is split."""
+    here, there, between = np.array([[[1.0, 1.0]], [[-5.0, 1.0]], [[0.5, 1.0]]])
+    both = Beside(lw.Rule(metric, 1e-3 if metric == "cosine" else 0.1))
+    both.observe(there + 0.1 * random().random((500, 2)))  # to be rebuilt
+    both.observe(np.tile(here, (400, 1)))  # chains
+    state = both.monitor._index.state
+    assert state.nodes(t.AXIS)[0] >= 0, "the two groups lie apart"
+    start_rebuild(both.table, int(state.nodes(t.LEFT)[0]))
+    chain = blocks_with(both, 899)
+    assert len(chain) >= 3
+    both.forget(chain[1])
+    both.audit()
+    finish(both)
+    both.observe(np.tile(between, (300, 1)))
+    both.audit()
+    assert both.ask(np.concatenate([here, there, between])) > 500
+
+
+def test_row_numbers_beyond_a_rebuild_of_forgotten_rows_are_not_confused():
+    """Blocks are reused: what an old block said of its rows must not be believed."""
+    for seed in range(3):
+        rng = random(seed)
+        both = Beside(lw.Rule("l1", 0.01))
+        both.observe(mixed(1_500, seed))
+        for round_ in range(6):
+            start_rebuild(both.table, 0)
+            for _ in range(12):
+                tend(both.table, int(rng.choice([1, 50, 400, 3_000])))
+                alive = np.flatnonzero(both.oracle.alive)
+                both.forget(rng.choice(alive, min(len(alive) - 1, 60), replace=False))
+                both.observe(mixed(60, seed=int(rng.integers(1 << 30))))
+            both.audit()
+            finish(both)
+            both.audit()
+        assert both.ask_some(rng, 60) > 60
