@@ -91,7 +91,9 @@ class Rule:
         _one_of("output_metric", self.output_metric, OUTPUT_METRICS)
         _one_of("storage", self.storage, STORAGES)
         if isinstance(self.epsilon, float) and math.isnan(self.epsilon):
-            raise BadRule("epsilon is missing or NaN; expected how near is near, such as epsilon=0.1")
+            raise BadRule(
+                "epsilon is missing or NaN; expected how near is near, such as epsilon=0.1"
+            )
         self._set("epsilon", _number("epsilon", self.epsilon, *_EPSILON))
         self._set("delta", _number("delta", self.delta, 0.0, _LARGEST))
         if self.slack is not None:

@@ -88,8 +88,8 @@ class Verdict:
         return len(self.witnesses.rows) > 0
 
 
-_set_row = Verdict.row.__set__  # type: ignore[attr-defined]
-_set_witnesses = Verdict.witnesses.__set__  # type: ignore[attr-defined]
+_set_row = vars(Verdict)["row"].__set__
+_set_witnesses = vars(Verdict)["witnesses"].__set__
 
 
 @dataclass(frozen=True, slots=True, eq=False)

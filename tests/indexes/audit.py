@@ -218,7 +218,7 @@ class _Audit:
         with np.errstate(over="ignore", under="ignore"):
             units = self.positions[rows] * self.settings(t.CODE_SCALE)
         twin = np.floor(np.clip(units, -clamp, clamp)).astype(np.int64) % 256
-        assert (self.codes[block, :, : len(rows)].T == twin).all(), f"codes of block {block}"
+        assert (twin == self.codes[block, :, : len(rows)].T).all(), f"codes of block {block}"
 
     def check_extent(self, node: int, rows: np.ndarray) -> None:
         places, outputs = self.positions[rows], self.outputs[rows]

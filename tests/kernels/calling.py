@@ -8,9 +8,9 @@ gives one such a wrapper; under NUMBA_DISABLE_JIT=1 the kernel is plain Python a
 from collections.abc import Callable
 from typing import Any
 
-import likewise as lw
 from numba import config, njit
 
+import likewise as lw
 from likewise.indexes.state import State
 from likewise.kernels import table as t
 from likewise.metrics.geometry import geometry

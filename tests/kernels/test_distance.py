@@ -61,6 +61,7 @@ def test_input_distance_equals_its_twin_to_the_last_bit(metric):
     seen = {"near": 0, "far": 0}
 
     @prove(100, seed=SEEDS, width=WIDTHS, scale=SCALES, plain=st.booleans(), pick=st.floats(0, 2))
+    @np.errstate(over="ignore", invalid="ignore")
     def holds(seed, width, scale, plain, pick):
         rng = np.random.default_rng(seed)
         if metric == "cosine":
@@ -69,7 +70,7 @@ def test_input_distance_equals_its_twin_to_the_last_bit(metric):
         weights = np.ones(width) if plain or metric == "cosine" else weights_of(rng, width)
         norms = [np.cumsum(weights * v * v)[-1] if metric == "cosine" else 1.0 for v in (x, y)]
         whole = input_distance_twin(METRICS[metric], x, y, weights, width, np.inf, *norms)
-        for reach in (whole, np.nextafter(whole, 0.0), whole * pick, 0.0):
+        for reach in (whole, np.nextafter(whole, 0.0), np.nan_to_num(whole * pick), 0.0):
             given = (METRICS[metric], x, y, weights, width, reach, *norms)
             twin, found = input_distance_twin(*given), input_distance(*given)
             if twin == np.inf:  # beyond the reach the whole distance is as good
@@ -173,11 +174,11 @@ def test_agreement_holds_only_numbers_that_do_not_differ():
         delta=st.floats(0.0, allow_nan=False, allow_infinity=False),
         share=st.floats(0.0, 1.0),
     )
+    @np.errstate(over="ignore", invalid="ignore")
     def holds(z, delta, share):
         given[0], numbers[t.DELTA] = z, delta
         lowest, highest = agreement(state.table)
-        with np.errstate(over="ignore", invalid="ignore"):
-            between = lowest + share * (highest - lowest)
+        between = lowest + share * (highest - lowest)
         for value in (lowest, highest, between):
             if np.isfinite(value) and lowest <= value <= highest:
                 assert output_distance(t.NUMBER, given, np.array([value]), 0, 1) <= delta

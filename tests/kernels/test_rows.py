@@ -12,7 +12,7 @@ from strategies import prove
 
 SEEDS = st.integers(0, 2**32 - 1)
 STORAGES = (
-    "float64 float32 int8 uint8 int16 uint16 int32 uint32 int64 uint64".split()
+    ["float64", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 )
 EXACT = 2.0**53
 

@@ -13,9 +13,9 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="this is the uncompiled run")
-def test_kernels_pass_the_same_tests_uncompiled():
+def test_kernels_pass_the_same_tests_uncompiled(tmp_path):
     files = sorted(str(path) for path in HERE.glob("test_*.py") if path.name != Path(__file__).name)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-o", f"cache_dir={tmp_path}"]
     quiet = ["-W", "ignore::RuntimeWarning"]  # unsigned bytes wrap around on purpose
     run = subprocess.run(
         [*command, *quiet, *files],

@@ -1,7 +1,7 @@
 """The live tree, as Python sees it: decisions in, counts of witnesses out.
 
-This is the room where the kernels' table meets the caller: it fills the table, calls a kernel, grows
-memory when a kernel asks for it, and shares a batch among threads.
+Here the kernels' table meets the caller: fill the table, call a kernel, grow memory when a kernel
+asks for it, share a batch among threads.
 
 Invariant: rows from TOTAL on are invisible to every query, so a batch that turns out bad half way
 leaves no trace.
@@ -55,7 +55,7 @@ class LiveTree:
     # One decision
 
     def observe(self) -> int:
-        """Judge and remember the decision in `input` and `given`; its witnesses, or an error code."""
+        """Judge and remember what is in `input` and `given`; witnesses, or an error code."""
         found: int = decide(self._table)
         if found >= _TEND:
             tend(self._table, _TEND_BUDGET)
@@ -159,9 +159,7 @@ class LiveTree:
             return [work(shares[0])]
         return list(pool.map(work, shares))
 
-    def _insert(
-        self, batch: "_Batch", size: int, threads: int, pool: ThreadPoolExecutor
-    ) -> None:
+    def _insert(self, batch: "_Batch", size: int, threads: int, pool: ThreadPoolExecutor) -> None:
         table = self._table
         first = self.total
         self._lay_out(batch, table, first)
@@ -179,12 +177,13 @@ class LiveTree:
     def _search(
         self, batch: "_Batch", size: int, threads: int, pool: ThreadPoolExecutor
     ) -> list[tuple[Rows, Floats, Floats]]:
-        """Search the block just inserted. Results come in working order and are put in row order."""
+        """Search the block just inserted. Results come in working order, and leave in row order."""
         parts: list[tuple[Rows, Floats, Floats]] = []
         self._table[t.FIRST] = self.total - size
         pending = self._share(task.SEARCH, batch, size, threads, pool)
         bounds = [start for _, start, _ in pending] + [size]
-        for (desk, _, done), stop in zip(pending, bounds[1:], strict=True):
+        for (desk, _, reached), stop in zip(pending, bounds[1:], strict=True):
+            done = reached
             parts.append(desk.results(int(desk.table[t.FOUND])))
             while done < stop:  # the results had no room: take them away and go on
                 desk.table[t.START], desk.table[t.STOP] = done, stop
@@ -227,7 +226,7 @@ class LiveTree:
     # Forgetting
 
     def forget(self, rows: Rows) -> int:
-        """Take rows out and erase them; pages whose rows are all forgotten go back to the system."""
+        """Take rows out and erase them; pages full of forgotten rows go back to the system."""
         alive = self.state.region(t.ALIVE).view(np.uint8, self.total)
         fresh = np.unique(rows[alive[rows] != 0])
         forgotten = int(forget_rows(self._table, fresh))

@@ -5,6 +5,7 @@ Cost: what is used; capacity is only reserved (history/memory.py).
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -159,7 +160,9 @@ class State:
         """Have room for that many more rows and blocks, at twice the size if need be."""
         rows, blocks = int(self.table[t.ROW_CAPACITY]), int(self.table[t.BLOCK_CAPACITY])
         want_rows = int(self.table[t.TOTAL]) + more_rows
-        want_blocks = max(int(self.table[t.BLOCKS]), int(self.table[t.NODES]) // 2) + more_blocks + 2
+        want_blocks = (
+            max(int(self.table[t.BLOCKS]), int(self.table[t.NODES]) // 2) + more_blocks + 2
+        )
         if want_rows <= rows and want_blocks <= blocks:
             return
         while rows < want_rows:
@@ -189,7 +192,7 @@ class Desk:
     def __init__(self, state: State, table: npt.NDArray[np.int64] | None = None) -> None:
         self.table = state.table if table is None else table
         width, out_width = state.width, state.out_width
-        self.small = {
+        self.small: dict[int, npt.NDArray[Any]] = {
             t.INPUT: np.zeros(width),
             t.GIVEN: np.zeros(out_width),
             t.QUERY: np.zeros(width),
@@ -205,6 +208,8 @@ class Desk:
             t.LANES: np.zeros(8 * width),
             t.ORDER: np.zeros(t.BLOCK, dtype=np.int64),
             t.PARTED: np.zeros(t.PARTED_MOST, dtype=np.int64),
+            t.NOTES: np.zeros(8 * t.NOTES_WIDTH, dtype=np.int64),
+            t.BUCKETS: np.zeros(1 << 12, dtype=np.int64),
         }
         if not state.cosine:  # an input lies in the tree where it is
             self.small[t.POINT] = self.small[t.QUERY]
@@ -230,7 +235,9 @@ class Desk:
             self.table[slot] = array.ctypes.data
         self.table[t.RESULT_CAPACITY] = results
 
-    def results(self, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def results(
+        self, count: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Copies of the first `count` results."""
         rows, near, far = (self._large[slot] for slot in _RESULT_SLOTS)
         return (

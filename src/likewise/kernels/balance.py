@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
-from likewise.kernels.compile import kernel
+from likewise.kernels.compile import kernel, step, view
 from likewise.kernels.table import box_of, floats, ints
 from likewise.kernels.tree import spare_pair
 
@@ -83,6 +83,12 @@ def summarise(table: Any, node: int) -> None:
         box[at] = max(one[at], two[at])
 
 
+@step
+def _note(table: Any, number: int) -> Any:
+    """One of a few short lists."""
+    return view(table[t.NOTES] + number * t.NOTES_WIDTH * 8, np.int64)
+
+
 @kernel
 def _liftable(table: Any, path: Any, length: int) -> int:
     """Leaves on the heavier side if the plane of path[length] were lifted to path[0]; -1 if not.
@@ -130,14 +136,15 @@ def _lift(table: Any, path: Any, length: int, spare: int) -> None:
     copy_node(table, pair, spare)
     copy_node(table, pair + 1, spare + 1)
     # Each chain grows from the slot in which its next member is to be put.
-    slots = np.empty(2, np.int64)
+    kept_axis = _note(table, 1)
+    kept_split = view(table[t.NOTES] + 2 * t.NOTES_WIDTH * 8, np.float64)
+    kept_left = _note(table, 3)
+    kept_side = _note(table, 4)
+    kept_turn = _note(table, 5)
+    made = _note(table, 6)
+    slots = _note(table, 7)
     slots[0] = pair
     slots[1] = pair + 1
-    kept_axis = np.empty(_PATH, np.int64)
-    kept_split = np.empty(_PATH, np.float64)
-    kept_left = np.empty(_PATH, np.int64)
-    kept_side = np.empty(_PATH, np.int64)
-    kept_turn = np.empty(_PATH, np.int64)
     for k in range(length):
         first = left[path[k]]
         kept_axis[k] = axis[path[k]]
@@ -145,7 +152,6 @@ def _lift(table: Any, path: Any, length: int, spare: int) -> None:
         kept_left[k] = first
         kept_turn[k] = path[k + 1] - first
         kept_side[k] = _side(table, first + 1 - kept_turn[k], a, split)
-    made = np.empty(_PATH, np.int64)
     for k in range(length):
         side = kept_side[k]
         slot = slots[side]
@@ -186,7 +192,7 @@ def level(table: Any, node: int, spare: int) -> bool:
     axis = ints(table, t.AXIS)
     left = ints(table, t.LEFT)
     leaves = ints(table, t.LEAVES)
-    path = np.empty(_PATH + 1, np.int64)
+    path = _note(table, 0)
     path[0] = node
     first = left[node]
     best_weight = max(leaves[first], leaves[first + 1])

@@ -11,8 +11,8 @@ Why nothing near is lost. Let x, y be near, a = x*scale, b = y*scale as computed
   too large for a code merely stops discarding; below 2^52 the reduction modulo 256 is exact.
 - floor(a) - floor(b) is an integer below |a - b| + 1, so codes differ by at most GRID + 1 modulo
   256: that is WINDOW. Reducing modulo 256 can only bring codes closer together.
-- For sums: |floor(a) - floor(b)| - 1 <= |a - b|, so the sum of (gap - 1), squared for l2, is at most
-  that of |a - b|, which the reach bounds by GRID (l1) or GRID^2 (l2) plus the errors e of all
+- For sums: |floor(a) - floor(b)| - 1 <= |a - b|, so the sum of (gap - 1), squared for l2, is at
+  most that of |a - b|, which the reach bounds by GRID (l1) or GRID^2 (l2) plus the errors e of all
   coordinates: that is LIMIT. A gap is capped at WINDOW before it is added, which only shrinks it.
 
 Cost: one pass of BLOCK bytes per coordinate, abandoned once no point of the block can be near.
@@ -29,8 +29,8 @@ _CHECK = 4  # coordinates between two looks at whether any point is left
 
 
 @kernel
-def code_of(position: float, scale: float, clamp: float) -> int:
-    """floor(position * scale) mod 256, in floating point, where every step is exact and vectorises."""
+def code_of(position: float, scale: float, clamp: float) -> Any:
+    """floor(position * scale) mod 256, in floating point: every step is exact and vectorises."""
     unit = np.floor(min(max(position * scale, -clamp), clamp))
     return np.int32(unit - 256.0 * np.floor(unit * 0.00390625))
 
@@ -66,7 +66,15 @@ def scan_box(codes: int, query: Any, width: int, window: int, count: int, mask: 
 
 @kernel
 def scan_sum(
-    codes: int, query: Any, width: int, window: int, limit: int, square: bool, count: int, sums: Any, mask: Any
+    codes: int,
+    query: Any,
+    width: int,
+    window: int,
+    limit: int,
+    square: bool,
+    count: int,
+    sums: Any,
+    mask: Any,
 ) -> bool:
     """As `scan_box`, for distances that add up: sums of code gaps, or of their squares."""
     cap = np.uint8(window)

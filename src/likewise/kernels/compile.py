@@ -1,8 +1,8 @@
 """How a kernel is compiled, and how it reaches memory by address.
 
-`kernel` marks the functions that kernels are made of, `step` those with a single caller, `entry` the
-few that Python calls: only these get a wrapper and a place in the disk cache, and steps are not
-compiled on their own, because compiling is what a first use waits for. No
+`kernel` marks the functions that kernels are made of, `step` some of those with a single caller,
+`entry` the few that Python calls: only these get a wrapper and a place in the disk cache, and steps
+are not compiled on their own, because compiling is what a first use waits for. No
 fast-math (NaN must stay visible), no interpreter lock. Under NUMBA_DISABLE_JIT=1 the same functions
 run as plain Python: that is how a kernel is debugged, so everything here has a plain form too.
 
@@ -21,10 +21,16 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-_inner = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_inner = {
+    "_nrt": False,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 kernel = njit(**_inner)
 step = njit(inline="always", **_inner)
-entry = njit(nogil=True, error_model="numpy", cache=True)
+entry = njit(_nrt=False, nogil=True, error_model="numpy", cache=True)
 
 _BYTES = 1 << 46  # a view's nominal extent; its true one is the caller's business
 
@@ -33,7 +39,7 @@ if config.DISABLE_JIT:
 
     def view(address: int, dtype: Any) -> Any:
         """The array of `dtype` that starts at `address`."""
-        memory = (ctypes.c_char * _BYTES).from_address(int(address))
+        memory: Any = (ctypes.c_char * _BYTES).from_address(int(address))
         return np.frombuffer(memory, dtype=dtype)
 
     def prefetch(address: int) -> None:

@@ -66,7 +66,8 @@ def decide(table: Any) -> int:
         return write_rows(table)
     if task == SORT:
         paths = view(table[t.PATH_OF], np.uint64)
-        sort_by_path(paths, table[t.STOP], ints(table, t.WORK_ORDER), ints(table, t.COUNTS))
+        order = ints(table, t.WORK_ORDER)
+        sort_by_path(paths, table[t.STOP], order, ints(table, t.COUNTS), ints(table, t.BUCKETS))
         return 0
     plant(table)
     return 0

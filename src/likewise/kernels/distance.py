@@ -70,7 +70,14 @@ def cosine(x: Any, y: Any, weights: Any, width: int, x_norm: float, y_norm: floa
 
 @kernel
 def input_distance(
-    metric: int, x: Any, y: Any, weights: Any, width: int, reach: float, x_norm: float, y_norm: float
+    metric: int,
+    x: Any,
+    y: Any,
+    weights: Any,
+    width: int,
+    reach: float,
+    x_norm: float,
+    y_norm: float,
 ) -> float:
     """The rule's distance, or infinity once it is certain to exceed `reach`."""
     if metric == t.LINF:

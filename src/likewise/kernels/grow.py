@@ -11,9 +11,10 @@ Invariant: one rebuild at a time; a node is not rebuilt again before it has grow
 from typing import Any
 
 from likewise.kernels import table as t
+from likewise.kernels.add import COLLECT, IDLE
 from likewise.kernels.balance import lopsided, rebalance
 from likewise.kernels.compile import entry, kernel
-from likewise.kernels.rebuild import COLLECT, IDLE, advance, start_rebuild
+from likewise.kernels.rebuild import advance, start_rebuild
 from likewise.kernels.table import ints
 
 
@@ -47,12 +48,12 @@ def tend(table: Any, budget: int) -> None:
     if table[t.JOB_PHASE] != COLLECT:
         parted = ints(table, t.PARTED)
         for k in range(table[t.PARTED_COUNT]):
-            if ints(table, t.AXIS)[parted[k]] < 0:  # moved by a lift; its new place is looked at later
+            if (
+                ints(table, t.AXIS)[parted[k]] < 0
+            ):  # moved by a lift; its new place is looked at later
                 continue
             depth = rebalance(table, parted[k])
-            if table[t.JOB_PHASE] == IDLE and _too_deep(
-                depth, ints(table, t.LEAVES)[table[t.TOP]]
-            ):
+            if table[t.JOB_PHASE] == IDLE and _too_deep(depth, ints(table, t.LEAVES)[table[t.TOP]]):
                 scapegoat = _find_scapegoat(table, parted[k])
                 if scapegoat >= 0:
                     start_rebuild(table, scapegoat)

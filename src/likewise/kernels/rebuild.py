@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
+from likewise.kernels.add import CHAIN, COLLECT, EQUAL, FREE, IDLE, LOG, LOGGED, PARTITION, SEGMENT
 from likewise.kernels.balance import copy_node, summarise
 from likewise.kernels.codes import encode
 from likewise.kernels.compile import entry, kernel, prefetch, step, view
 from likewise.kernels.rows import read_coordinate, read_point
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
-from likewise.kernels.add import CHAIN, COLLECT, EQUAL, FREE, IDLE, LOG, LOGGED, PARTITION, SEGMENT
 from likewise.kernels.tree import (
     choose_axis,
     choose_split,
@@ -41,7 +41,6 @@ from likewise.kernels.tree import (
     stretch_range,
     tree_of,
 )
-
 
 _FILL = 112  # a segment this short becomes a leaf, with some room left
 _SAMPLE = 64

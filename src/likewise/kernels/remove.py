@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
+from likewise.kernels.add import IDLE
 from likewise.kernels.balance import copy_node, summarise
 from likewise.kernels.compile import entry, kernel, view
-from likewise.kernels.add import IDLE
 from likewise.kernels.rows import read_point
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
 from likewise.kernels.tree import descend, free_block, free_pair, job_root, tree_of

@@ -17,7 +17,10 @@ from likewise.kernels.table import bytes_of, floats
 _SUM_TOLERANCE = 1e-3  # how far from 1 probabilities may add up
 _SIGN_TOLERANCE = 1e-9
 _EXACT = 2.0**53  # below this every integer is a float64
-_NORM_LOW, _NORM_HIGH = 1e-150, 1e150  # so that the product of two squared norms neither overflows nor vanishes
+_NORM_LOW, _NORM_HIGH = (
+    1e-150,
+    1e150,
+)  # so that the product of two squared norms neither overflows nor vanishes
 
 
 @kernel

@@ -219,7 +219,15 @@ def _scan(table: Any, blocks: int, before: int) -> int:
                 some = scan_box(codes, query, width, window, count[block], mask)
             else:
                 some = scan_sum(
-                    codes, query, width, window, table[t.LIMIT], metric != t.L1, count[block], sums, mask
+                    codes,
+                    query,
+                    width,
+                    window,
+                    table[t.LIMIT],
+                    metric != t.L1,
+                    count[block],
+                    sums,
+                    mask,
                 )
             if some:
                 ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)

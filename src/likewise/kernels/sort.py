@@ -51,14 +51,17 @@ def sort_rows(rows: Any, count: int) -> None:
 
 
 @kernel
-def sort_by_path(paths: Any, count: int, order: Any, spare: Any) -> None:
-    """Put 0 .. count-1 into `order` so that paths ascend; equal paths keep their order."""
-    buckets = np.zeros(1 << _DIGIT, dtype=np.int64)
+def sort_by_path(paths: Any, count: int, order: Any, spare: Any, buckets: Any) -> None:
+    """Put 0 .. count-1 into `order` so that paths ascend; equal paths keep their order.
+
+    `spare` is as long as `order`, `buckets` has room for 4,096 counts.
+    """
     mask = np.uint64((1 << _DIGIT) - 1)
     for i in range(count):
         order[i] = i
     for shift in range(0, PATH_BITS, _DIGIT):
-        buckets[:] = 0
+        for b in range(1 << _DIGIT):
+            buckets[b] = 0
         for i in range(count):
             buckets[np.int64((paths[i] >> np.uint64(shift)) & mask)] += 1
         start = 0
@@ -67,8 +70,8 @@ def sort_by_path(paths: Any, count: int, order: Any, spare: Any) -> None:
             buckets[b] = start
             start += held
         for i in range(count):
-            b = np.int64((paths[order[i]] >> np.uint64(shift)) & mask)
-            spare[buckets[b]] = order[i]
-            buckets[b] += 1
+            bucket = np.int64((paths[order[i]] >> np.uint64(shift)) & mask)
+            spare[buckets[bucket]] = order[i]
+            buckets[bucket] += 1
         for i in range(count):
             order[i] = spare[i]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.kernels.compile import kernel, view, view_slot
+from likewise.kernels.compile import step, view, view_slot
 
 BLOCK = 128
 """Points in one leaf block. A coordinate of a block is two cache lines of codes."""
@@ -135,7 +135,11 @@ INPUTS_SINGLE = 104
 MOVES = 105  # how often nodes have changed places so far
 ROUTED = 106  # MOVES when the batch was led to its leaves
 ROWS_REBUILT = 107  # so far
-SLOTS = 108
+NOTES = 108  # int64, NOTES_WIDTH x 8: what a lift keeps in mind
+BUCKETS = 109  # int64, 4,096: counts of a sort
+SLOTS = 110
+
+NOTES_WIDTH = 32
 
 PARTED_MOST = 16
 TEND = 1 << 40
@@ -158,7 +162,15 @@ INT64, UINT64 = 8, 9  # up to 2^53 either way, and kept as float64
 LABEL, NUMBER, OUT_LINF, OUT_L1, OUT_L2, OUT_TV = 0, 1, 2, 3, 4, 5
 
 # What a kernel answers instead of a count
-NOT_FINITE, NOT_INTEGER, OUT_OF_RANGE, BAD_NORM, BAD_OUTPUT, BAD_SUM, FULL = -1, -2, -3, -4, -5, -6, -7
+NOT_FINITE, NOT_INTEGER, OUT_OF_RANGE, BAD_NORM, BAD_OUTPUT, BAD_SUM, FULL = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+    -7,
+)
 
 
 floats = view_slot(np.float64)
@@ -166,7 +178,7 @@ ints = view_slot(np.int64)
 bytes_of = view_slot(np.uint8)
 
 
-@kernel
+@step
 def box_of(table: Any, node: int) -> Any:
     """The node's box: the smallest position in each coordinate, then the largest."""
     return view(table[BOX] + node * table[WIDTH] * 8, np.float32)

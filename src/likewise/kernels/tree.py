@@ -3,7 +3,8 @@
 A node is a slot in a few arrays; children lie side by side, so a node keeps the first only. A leaf
 holds a block of up to BLOCK points; equal points that no plane can part chain further blocks.
 Points below SPLIT on AXIS are left, all others right. Each node knows a range that holds every
-output below it and a box that holds every position. There is one tree for each of the first labels and one for all others (TREES).
+output below it and a box that holds every position. There is one tree for each of the first labels
+and one for all others (TREES).
 
 Invariant: every remembered row is in exactly one block, the one its position leads to.
 Invariant: all blocks of a chain but the first hold copies of one point only.
@@ -377,16 +378,10 @@ def split_leaf(table: Any, node: int) -> bool:
             staying += 1
     _move_points(table, block, other, order[staying:], outgoing)
     _move_points(table, block, block, order, staying)
-    tail_left = -1
-    tail_right = -1
     if tail >= 0 and points[BLOCK * width + axis] >= split:
         following[other] = tail
         following[block] = -1
-        tail_right = BLOCK
-    elif tail >= 0:
-        tail_left = BLOCK
-    _measure_box(table, pair, order, staying, tail_left)
-    _measure_box(table, pair + 1, order[staying:], outgoing, tail_right)
+    _cut_box(table, node, pair, axis, split)
     make_inner(table, node, axis, split, pair)
     _measure_range(table, pair)
     _measure_range(table, pair + 1)
@@ -397,24 +392,17 @@ def split_leaf(table: Any, node: int) -> bool:
 
 
 @kernel
-def _measure_box(table: Any, node: int, order: Any, count: int, tail: int) -> None:
-    """The box of a new leaf: of the points order[:count], and of point `tail` unless that is -1."""
+def _cut_box(table: Any, node: int, pair: int, axis: int, split: float) -> None:
+    """The boxes of two new leaves: their parent's, cut by the plane."""
     width = table[t.WIDTH]
-    low = view(table[t.LANES], np.float64)
-    high = view(table[t.LANES] + width * 8, np.float64)
-    for j in range(width):
-        low[j] = np.inf
-        high[j] = -np.inf
-    for i in range(count + (tail >= 0)):
-        number = order[i] if i < count else tail
-        point = view(table[t.POINTS] + number * width * 8, np.float64)
-        for j in range(width):
-            low[j] = point[j] if point[j] < low[j] else low[j]
-            high[j] = point[j] if point[j] > high[j] else high[j]
-    box = box_of(table, node)
-    for j in range(width):
-        box[j] = round_down(low[j])
-        box[width + j] = round_up(high[j])
+    whole = box_of(table, node)
+    below = box_of(table, pair)
+    above = box_of(table, pair + 1)
+    for j in range(2 * width):
+        below[j] = whole[j]
+        above[j] = whole[j]
+    below[width + axis] = min(whole[width + axis], round_up(split))
+    above[axis] = max(whole[axis], round_down(split))
 
 
 @kernel

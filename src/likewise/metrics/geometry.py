@@ -49,7 +49,8 @@ def _grids(metric: str, width: int) -> npt.NDArray[np.float64]:
     grid = float(_GRID[metric])
     if metric != "linf":
         return np.full(width, grid)
-    return grid * (1.0 - 0.2 * (np.arange(width) * 0.6180339887498949 % 1.0))
+    turns = np.arange(width, dtype=np.float64) * 0.6180339887498949 % 1.0
+    return np.asarray(grid * (1.0 - 0.2 * turns), dtype=np.float64)
 
 
 def geometry(rule: Rule, width: int, slack: float) -> Geometry:

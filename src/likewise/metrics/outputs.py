@@ -42,7 +42,7 @@ class Outputs(Protocol):
 
 
 def outputs_of(rule: Rule, first: Any) -> Outputs:
-    """The reader for a rule; `first` is an output, which settles how many probabilities there are."""
+    """The reader for a rule; the first output settles how many probabilities there are."""
     if rule.output == "label":
         return Labels()
     if rule.output == "number":
@@ -71,7 +71,7 @@ class Labels:
         into[0] = code
 
     def _next(self, z: Hashable) -> int:
-        if z != z:
+        if z != z:  # noqa: PLR0124 - that is what NaN is
             raise BadDecision(
                 f"the output is {z!r}, which equals nothing, not even itself; expected a label."
                 " Nothing was stored: say what a missing output means, for example 'none'."
@@ -99,7 +99,7 @@ class Labels:
             try:
                 code = known.get(label)
                 if code is None:
-                    if label != label:
+                    if label != label:  # noqa: PLR0124
                         raise BadDecision(
                             f"output {i} of the batch is {label!r}, which equals nothing, not even"
                             " itself; expected a label. Nothing was stored."
@@ -124,8 +124,8 @@ class Labels:
 
 def _unhashable(z: Any, which: str = "") -> BadDecision:
     return BadDecision(
-        f"output{which} is {reprlib.repr(z)} of type {type(z).__name__}, which cannot be hashed; expected a"
-        " label such as a string, a number or a tuple. Nothing was stored."
+        f"output{which} is {reprlib.repr(z)} of type {type(z).__name__}, which cannot be hashed;"
+        " expected a label such as a string, a number or a tuple. Nothing was stored."
     )
 
 

@@ -63,7 +63,8 @@ class Explanation:
                 f" {self.forgotten:,} forgotten, {self.width} coordinates kept as {self.storage}",
                 f"near             distance <= {self.reach:.12g} (slack {self.slack:g} of epsilon)",
                 f"tree             {self.leaves:,} leaves, depth {self.depth},"
-                f" {self.planes_lifted:,} planes lifted, {self.subtrees_rebuilt:,} subtrees rebuilt",
+                f" {self.planes_lifted:,} planes lifted,"
+                f" {self.subtrees_rebuilt:,} subtrees rebuilt",
                 f"a search visits  {self.blocks_per_search:.1f} blocks of 128 on average,"
                 f" {self.share_visited:.2%} of the history",
                 f"memory           {self.bytes_per_decision:.1f} bytes per decision",
@@ -292,7 +293,9 @@ class Monitor:
         if count == 0:
             return self._index, 0
         if inputs.shape[1] == 0:
-            raise BadDecision("the inputs have no features; expected at least 1. Nothing was stored.")
+            raise BadDecision(
+                "the inputs have no features; expected at least 1. Nothing was stored."
+            )
         index = self._index
         if index is None:
             index = self._begin(inputs, z[0])
