@@ -6,6 +6,7 @@ Rows arrive shuffled, drifting in every coordinate, or exactly sorted along a li
 from __future__ import annotations
 
 import statistics
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,12 @@ from numpy.typing import NDArray
 from benchmarks import oracle
 from benchmarks.answer import Answer, Setting, Table
 from benchmarks.contenders import Question, warm_up
-from benchmarks.measure import single_calls, timed, worst_pause_us
+from benchmarks.measure import single_calls, worst_pause_us
 from benchmarks.workloads import drifting, sorted_line
 
 Array = NDArray[Any]
 EPSILON = 0.025
 COLUMNS_WIDE = 12
-KERNEL_BATCH = 1_000
 
 COLUMNS = {
     "arrivals": "arrivals",
@@ -40,7 +40,6 @@ KERNEL_COLUMNS = {
     "p50_us": "p50 of `observe`",
     "mean_us": "mean of `observe`",
     "kernel_us": "kernel",
-    "kernel_from": "kernel taken from",
     "above_p50_us": "p50 above kernel",
     "above_mean_us": "mean above kernel",
 }
@@ -110,57 +109,32 @@ def above_kernel(
     question: Question, points: Array, outputs: Array, runs: list[Array]
 ) -> dict[str, Any]:
     """How much of one `observe` at the end of the stream is Python around the kernel."""
-    tail = max(2 * KERNEL_BATCH, len(points) // 50)
+    tail = max(2_000, len(points) // 50)
     tail = min(tail, len(points) // 2)
     ends = np.concatenate([run[-tail:] for run in runs]) / 1e3
-    direct = kernel_us_direct(question, points, outputs, tail)
-    kernel = direct if direct is not None else kernel_us_batch(question, points, outputs, tail)
+    kernel = kernel_us(question, points, outputs, tail)
     p50, mean = float(np.median(ends)), float(ends.mean())
     return {
         "rows": len(points),
         "p50_us": p50,
         "mean_us": mean,
         "kernel_us": kernel,
-        "kernel_from": "observe_many" if direct is None else "bare kernel calls",
         "above_p50_us": p50 - kernel,
         "above_mean_us": mean - kernel,
     }
 
 
-def kernel_us_batch(question: Question, points: Array, outputs: Array, tail: int) -> float:
-    """`observe_many` on the same rows at the same size, one thread: the call costs next to
-    nothing per row, so what remains is the kernel. Median over batches of their mean."""
+def kernel_us(question: Question, points: Array, outputs: Array, tail: int) -> float:
+    """p50 of the call into the kernel alone, on the same rows at the same size."""
     monitor = question.monitor()
     start = len(points) - tail
     monitor.observe_many(points[:start], outputs[:start], threads=1)
-    times = []
-    for a in range(start, len(points), KERNEL_BATCH):
-        b = min(a + KERNEL_BATCH, len(points))
-        _, timing = timed(monitor.observe_many, points[a:b], outputs[a:b], threads=1)
-        times.append(timing.wall / (b - a) * 1e6)
-    return statistics.median(times)
-
-
-def kernel_us_direct(question: Question, points: Array, outputs: Array, tail: int) -> float | None:
-    """p50 of bare kernel calls, for a monitor that offers one; None where it does not.
-
-    Expected: `monitor._index.bare_observe(x, code)`, which compares and inserts with everything
-    prepared and returns nothing a user would see.
-    """
-    monitor = question.monitor()
-    monitor.observe_many(points[:1], outputs[:1], threads=1)
-    bare = getattr(getattr(monitor, "_index", None), "bare_observe", None)
-    if bare is None:
-        return None
-    start = len(points) - tail
-    monitor.observe_many(points[1:start], outputs[1:start], threads=1)
-
-    class Nothing:
-        witnesses = ()
-
-    def call(x: Array, z: int) -> type[Nothing]:
-        bare(x, z)
-        return Nothing
-
-    run = single_calls(call, points[start:], outputs[start:])
-    return float(np.median(run.nanoseconds)) / 1e3
+    index, read = monitor._index, monitor._outputs.read
+    times = np.empty(tail, dtype=np.int64)
+    for i, (x, z) in enumerate(zip(points[start:], outputs[start:].tolist(), strict=True)):
+        index.input[:] = x
+        read(z, index.given)
+        begin = perf_counter_ns()
+        index.observe()
+        times[i] = perf_counter_ns() - begin
+    return float(np.median(times)) / 1e3

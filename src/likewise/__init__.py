@@ -21,7 +21,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from likewise.errors import BadDecision, BadRow, BadRule, LikewiseError
-    from likewise.monitors.robustness import Explanation, Monitor
+    from likewise.monitors.explanation import Explanation
+    from likewise.monitors.robustness import Monitor
     from likewise.rule import Rule
     from likewise.types import Verdict, Verdicts, Witness, Witnesses
 
@@ -30,7 +31,7 @@ _HOMES = {
     "BadRow": "errors",
     "BadRule": "errors",
     "LikewiseError": "errors",
-    "Explanation": "monitors.robustness",
+    "Explanation": "monitors.explanation",
     "Monitor": "monitors.robustness",
     "Rule": "rule",
     "Verdict": "types",

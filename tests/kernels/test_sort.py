@@ -46,6 +46,6 @@ def test_sort_by_path_is_a_stable_order_by_path():
         if kinds:
             paths = rng.choice(rng.integers(0, 1 << sort.PATH_BITS, kinds), n).astype(np.uint64)
         order, spare = np.full(n + 1, -7), np.zeros(n + 1, dtype=np.int64)
-        sort_by_path(paths, n, order, spare)
+        sort_by_path(paths, n, order, spare, np.full(1 << sort._DIGIT, 99))
         assert order[:n].tolist() == np.argsort(paths, kind="stable").tolist()
         assert order[n] == -7

@@ -171,7 +171,8 @@ class LiveTree:
             table[t.START], table[t.STOP] = done, size
             done = self._do(task.INSERT)
             self.state.ensure(size - done, 256)
-            tend(table, _TEND_BUDGET)
+            if table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.JOB_PHASE] != 0:
+                tend(table, _TEND_BUDGET)
         table[t.TOTAL] = first + size
 
     def _search(

@@ -11,7 +11,6 @@ Not here: how neighbours are found (indexes), what is near (kernels/distance.py)
 
 import os
 import reprlib
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -25,51 +24,13 @@ from likewise.indexes.state import State
 from likewise.kernels import table as t
 from likewise.metrics.geometry import geometry
 from likewise.metrics.outputs import Outputs, outputs_of
+from likewise.monitors.explanation import Explanation
 from likewise.rule import Rule
 from likewise.types import NO_WITNESSES, Verdict, Verdicts
 
 INDEXES = ("auto", "live")
 _LABEL_TREES = 4  # labels with a tree of their own; all further ones share one more
 _KEPT_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """What a monitor is doing, and why."""
-
-    index: str
-    reason: str
-    remembered: int
-    forgotten: int
-    width: int | None
-    storage: str
-    slack: float | None
-    reach: float | None
-    leaves: int
-    depth: int
-    blocks_per_search: float
-    share_visited: float
-    planes_lifted: int
-    subtrees_rebuilt: int
-    bytes_per_decision: float
-
-    def __str__(self) -> str:
-        if self.width is None:
-            return f"index {self.index}: {self.reason}; nothing observed yet"
-        return "\n".join(
-            (
-                f"index            {self.index}: {self.reason}",
-                f"history          {self.remembered:,} decisions remembered,"
-                f" {self.forgotten:,} forgotten, {self.width} coordinates kept as {self.storage}",
-                f"near             distance <= {self.reach:.12g} (slack {self.slack:g} of epsilon)",
-                f"tree             {self.leaves:,} leaves, depth {self.depth},"
-                f" {self.planes_lifted:,} planes lifted,"
-                f" {self.subtrees_rebuilt:,} subtrees rebuilt",
-                f"a search visits  {self.blocks_per_search:.1f} blocks of 128 on average,"
-                f" {self.share_visited:.2%} of the history",
-                f"memory           {self.bytes_per_decision:.1f} bytes per decision",
-            )
-        )
 
 
 class Monitor:
