@@ -15,7 +15,9 @@ from likewise.kernels import table as t
 STATM = Path("/proc/self/statm")
 MEGABYTE = 1 << 20
 
-needs_statm = pytest.mark.skipif(not STATM.exists(), reason="the system does not say how much is used")
+needs_statm = pytest.mark.skipif(
+    not STATM.exists(), reason="the system does not say how much is used"
+)
 
 
 def resident() -> int:

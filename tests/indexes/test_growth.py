@@ -88,7 +88,9 @@ def test_loads_and_forgetting_do_not_depend_on_the_memory_reserved(moves):
     rule, X, Z = decisions("l1", "label", 4_000)
     monitor, oracle = lw.Monitor(rule), Oracle(rule)
     for start, stop in ((0, 30), (30, 2_000), (2_000, 2_100), (2_100, 4_000)):
-        assert monitor.load(X[start:stop], Z[start:stop]) == oracle.load(X[start:stop], Z[start:stop])
+        assert monitor.load(X[start:stop], Z[start:stop]) == oracle.load(
+            X[start:stop], Z[start:stop]
+        )
         audit(monitor)
         gone = range(start // 2, stop // 2, 3)
         assert monitor.forget(gone) == oracle.forget(gone)

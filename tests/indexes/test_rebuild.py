@@ -307,9 +307,9 @@ def test_row_numbers_beyond_a_rebuild_of_forgotten_rows_are_not_confused():
         rng = random(seed)
         both = Beside(lw.Rule("l1", 0.01))
         both.observe(mixed(1_500, seed))
-        for round_ in range(6):
+        for _ in range(6):
             begin(both)
-            for _ in range(12):
+            for _step in range(12):
                 tend(both.table, int(rng.choice([1, 50, 400, 3_000])))
                 alive = np.flatnonzero(both.oracle.alive)
                 both.forget(rng.choice(alive, min(len(alive) - 1, 60), replace=False))

@@ -1,4 +1,4 @@
-"""The tree stays a tree: every invariant after every kind of history, verdicts beside the oracle."""
+"""The tree stays a tree: every invariant after every kind of history, exact verdicts."""
 
 import math
 

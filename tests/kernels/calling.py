@@ -34,9 +34,7 @@ def state_for(
     rule: lw.Rule, width: int, storage: str = "float64", out_width: int = 1, trees: int = 1
 ) -> State:
     """Memory for a few rows under a rule."""
-    kind = {"label": t.LABEL, "number": t.NUMBER}.get(
-        rule.output, OUTPUT_KINDS[rule.output_metric]
-    )
+    kind = {"label": t.LABEL, "number": t.NUMBER}.get(rule.output, OUTPUT_KINDS[rule.output_metric])
     return State(
         geometry(rule, width, rule.slack_for(storage)),
         width=width,

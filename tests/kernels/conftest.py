@@ -1,4 +1,4 @@
-"""Settings of the kernel tests: uncompiled kernels are slow, so each property takes fewer examples."""
+"""Settings of the kernel tests: uncompiled kernels are slow, so properties take fewer examples."""
 
 from hypothesis import HealthCheck, settings
 from numba import config

@@ -21,7 +21,17 @@ from strategies import METRICS, prove
 SEEDS = st.integers(0, 2**32 - 1)
 WIDTHS = st.sampled_from((1, 2, 3, 4, 5, 7, 8, 9, 33, 200))
 PLACES = st.sampled_from(
-    ("origin", "one", "beside zero", "random", "boundary", "clamp", "beyond the clamp", "huge", "tiny")
+    (
+        "origin",
+        "one",
+        "beside zero",
+        "random",
+        "boundary",
+        "clamp",
+        "beyond the clamp",
+        "huge",
+        "tiny",
+    )
 )
 
 code_of = compiled(codes.code_of)
@@ -64,9 +74,7 @@ def scan(metric, lanes, query, window, limit, count):
     else:
         sums = np.full(BLOCK, 999, dtype=np.uint16)
         square = metric != t.L1
-        some = scan_sum(
-            lanes.ctypes.data, query, width, window, limit, square, count, sums, mask
-        )
+        some = scan_sum(lanes.ctypes.data, query, width, window, limit, square, count, sums, mask)
     assert not some or set(np.unique(mask)) <= {0, 1}
     return mask.astype(bool) if some else np.zeros(BLOCK, dtype=bool)
 
@@ -102,7 +110,9 @@ def test_scan_equals_its_twin(metric):
 
 
 def test_encode_equals_its_twin():
-    @prove(100, seed=SEEDS, width=WIDTHS, scale=st.sampled_from((0.0, 1e-200, 1.0, 16 / 0.3, 1e200)))
+    @prove(
+        100, seed=SEEDS, width=WIDTHS, scale=st.sampled_from((0.0, 1e-200, 1.0, 16 / 0.3, 1e200))
+    )
     def holds(seed, width, scale):
         rng = np.random.default_rng(seed)
         points = rng.normal(size=width) * 10 ** rng.choice([-300.0, -17.0, 0.0, 15.0, 307.0], width)
@@ -265,7 +275,7 @@ def test_codes_keep_everything_near(metric):
 
 @pytest.mark.parametrize(("metric", "grid"), [("linf", 16), ("l1", 64), ("l2", 32)])
 def test_codes_keep_pairs_where_products_round_worst(metric, grid):
-    """Across a power of two not far below the clamp, a reach crosses one cell more than it should."""
+    """Across a power of two not far below the clamp, a reach crosses one cell too many."""
     rng, most = np.random.default_rng(0), 0
     for _ in range(1_500):
         epsilon = float(rng.integers(33, 4_096)) * 2.0 ** int(rng.integers(-26, 14))

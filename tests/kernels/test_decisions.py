@@ -1,4 +1,4 @@
-"""A few decisions for every metric and output, against the oracle: small enough to run uncompiled."""
+"""A few decisions for every metric and output: small enough to run uncompiled."""
 
 import numpy as np
 import pytest

@@ -43,7 +43,7 @@ def output_distance_twin(kind, z, others, at, width):
     return {
         t.LABEL: lambda: float(gaps[0] != 0),
         t.NUMBER: lambda: gaps[0],
-        t.OUT_LINF: lambda: gaps.max(),
+        t.OUT_LINF: gaps.max,
         t.OUT_L1: lambda: np.cumsum(gaps)[-1],
         t.OUT_L2: lambda: np.sqrt(np.cumsum(gaps * gaps)[-1]),
         t.OUT_TV: lambda: 0.5 * np.cumsum(gaps)[-1],

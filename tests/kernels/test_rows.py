@@ -11,9 +11,18 @@ from likewise.kernels import table as t
 from strategies import prove
 
 SEEDS = st.integers(0, 2**32 - 1)
-STORAGES = (
-    ["float64", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-)
+STORAGES = [
+    "float64",
+    "float32",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+]
 EXACT = 2.0**53
 
 admit = compiled(rows.admit)
@@ -21,6 +30,7 @@ admit_output = compiled(rows.admit_output)
 write_row = compiled(rows.write_row)
 read_row = compiled(rows.read_row)
 read_point = compiled(rows.read_point)
+read_coordinate = compiled(rows.read_coordinate)
 place = compiled(rows.place)
 squared_norm = compiled(rows.squared_norm)
 
@@ -93,6 +103,7 @@ def test_admitted_inputs_are_read_back_to_the_bit_and_others_refused(storage):
         assert out.tolist() == query.tolist()
         read_point(table, row, out)
         assert out.tolist() == query.tolist()
+        assert [read_coordinate(table, row, axis) for axis in range(width)] == out.tolist()
         seen["admitted"] += 1
 
     assert min(seen.values()) >= 1, seen
@@ -122,6 +133,7 @@ def test_cosine_places_rows_on_the_unit_sphere(storage):
         place(table, query, norm, out)
         read_point(table, 3, again)
         assert out.tolist() == again.tolist() == twin.tolist()
+        assert [read_coordinate(table, 3, axis) for axis in range(width)] == twin.tolist()
         assert np.sum(out * out) == pytest.approx(1.0, abs=1e-12)
 
 
@@ -156,7 +168,11 @@ def test_outputs_are_admitted_as_the_twin_admits_them():
     parts = st.sampled_from((0.0, 1.0, 0.5, 0.25, -1e-9, -2e-9, 1e-3, 1.1e-3, -0.5, np.nan, np.inf))
     seen = set()
 
-    @prove(300, values=st.lists(parts, min_size=1, max_size=4), output=st.sampled_from(("number", "probabilities")))
+    @prove(
+        300,
+        values=st.lists(parts, min_size=1, max_size=4),
+        output=st.sampled_from(("number", "probabilities")),
+    )
     def holds(values, output):
         state = states[output, len(values)]
         expected, at = admit_output_twin(np.array(values), output == "probabilities")

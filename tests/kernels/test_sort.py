@@ -39,7 +39,9 @@ def test_sort_rows_sorts_any_order():
 
 
 def test_sort_by_path_is_a_stable_order_by_path():
-    @prove(40, seed=SEEDS, n=st.sampled_from((0, 1, 2, 100, 1_500)), kinds=st.sampled_from((1, 9, 0)))
+    @prove(
+        40, seed=SEEDS, n=st.sampled_from((0, 1, 2, 100, 1_500)), kinds=st.sampled_from((1, 9, 0))
+    )
     def holds(seed, n, kinds):
         rng = np.random.default_rng(seed)
         paths = rng.integers(0, 1 << sort.PATH_BITS, n).astype(np.uint64)

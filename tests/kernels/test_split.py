@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kernels.calling import compiled
-from likewise.kernels import tree
+from likewise.kernels import split
 from likewise.kernels.table import BLOCK
 from strategies import prove
 
@@ -12,11 +12,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from((2, 3, 5, 64, BLOCK, BLOCK + 1))
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
-median = compiled(tree.median)
-choose_split = compiled(tree.choose_split)
-choose_axis = compiled(tree.choose_axis)
-round_down = compiled(tree.round_down)
-round_up = compiled(tree.round_up)
+median = compiled(split.median)
+choose_split = compiled(split.choose_split)
+choose_axis = compiled(split.choose_axis)
+round_down = compiled(split.round_down)
+round_up = compiled(split.round_up)
 
 
 def some_keys(rng, count):

@@ -1,4 +1,4 @@
-"""From a rule to numbers: what the derivations in kernels/codes.py and search.py take for granted."""
+"""From a rule to numbers: what kernels/codes.py and kernels/search.py take for granted."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Adding a row to the tree while a rebuild may be under way.
+"""Adding a row to the tree, while a rebuild may be under way.
 
 Invariant: a row added below the subtree being rebuilt is in that rebuild's log until it is applied.
 """
@@ -7,8 +7,9 @@ from typing import Any
 
 from likewise.kernels import table as t
 from likewise.kernels.compile import kernel
-from likewise.kernels.table import bytes_of, ints
-from likewise.kernels.tree import insert
+from likewise.kernels.split import split_leaf
+from likewise.kernels.table import BLOCK, bytes_of, ints
+from likewise.kernels.tree import descend, new_block, put, widen
 
 IDLE, COLLECT, SEGMENT, PARTITION, EQUAL, CHAIN, LOG, FREE = 0, 1, 2, 3, 4, 5, 6, 7
 """The phases of a rebuild (rebuild.py)."""
@@ -26,6 +27,27 @@ def has_room(table: Any, rows: int) -> bool:
         and table[t.NODES] + 2 * _ROOM <= table[t.NODE_CAPACITY]
         and table[t.BLOCKS] + _ROOM <= table[t.BLOCK_CAPACITY]
     )
+
+
+@kernel
+def insert(table: Any, row: int, node: int, point: Any, codes: Any) -> int:
+    """Add a row at or below `node`. The node that was split for it, or -1."""
+    left = ints(table, t.LEFT)
+    count = ints(table, t.COUNT)
+    parted = -1
+    node = descend(table, node, point)
+    if count[left[node]] == BLOCK:
+        if split_leaf(table, node):
+            parted = node
+            node = descend(table, node, point)
+        if count[left[node]] == BLOCK:  # equal points only: chain
+            block = new_block(table)
+            ints(table, t.NEXT)[block] = left[node]
+            left[node] = block
+    put(table, left[node], row, codes)
+    widen(table, node, row, point)
+    table[t.LANDED] = node
+    return parted
 
 
 @kernel

@@ -18,8 +18,9 @@ from likewise.kernels.compile import kernel, prefetch, step, view
 from likewise.kernels.rows import admit, admit_output, read_point, read_row, write_row
 from likewise.kernels.search import prepare, search
 from likewise.kernels.sort import PATH_BITS
+from likewise.kernels.split import fetch_rows
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
-from likewise.kernels.tree import fetch_rows, tree_of
+from likewise.kernels.tree import tree_of
 
 _AHEAD = 8  # rows between asking for a leaf and inserting into it
 _TREE_BITS = 4  # of a path, for the root

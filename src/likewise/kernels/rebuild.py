@@ -17,19 +17,27 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
-from likewise.kernels.add import CHAIN, COLLECT, EQUAL, FREE, IDLE, LOG, LOGGED, PARTITION, SEGMENT
+from likewise.kernels.add import (
+    CHAIN,
+    COLLECT,
+    EQUAL,
+    FREE,
+    IDLE,
+    LOG,
+    LOGGED,
+    PARTITION,
+    SEGMENT,
+    insert,
+)
 from likewise.kernels.balance import copy_node, summarise
 from likewise.kernels.codes import encode
 from likewise.kernels.compile import entry, kernel, prefetch, step, view
 from likewise.kernels.rows import read_coordinate, read_point
+from likewise.kernels.split import choose_axis, choose_split, fetch_rows
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
 from likewise.kernels.tree import (
-    choose_axis,
-    choose_split,
-    fetch_rows,
     free_block,
     free_pair,
-    insert,
     job_root,
     make_inner,
     make_leaf,
