@@ -46,10 +46,12 @@ def awkward(storage):
     for name in STORAGES[2:]:
         for edge in bounds(name):
             edges += [edge - 1, edge, edge + 1, edge + 0.5]
-    own = st.floats(width=32) if storage == "float32" else st.floats()
+    own = st.floats(width=32 if storage == "float32" else 64, allow_nan=False, allow_infinity=False)
     if storage.startswith(("int", "uint")):
         own = st.integers(*map(int, bounds(storage))).map(float)
-    return st.lists(own | own | own | st.sampled_from(edges), min_size=1, max_size=6)
+    bad = st.sampled_from((np.nan, np.inf, -np.inf, 0.5, 1e300))
+    kinds = (own, own | st.sampled_from(edges), own | bad)
+    return st.one_of(*(st.lists(kind, min_size=1, max_size=6) for kind in kinds))
 
 
 @np.errstate(over="ignore")

@@ -151,13 +151,15 @@ class LiveTree:
                 self._lay_out(batch, desk.table, first)
             desk.table[t.START], desk.table[t.STOP] = start, stop
             desk.table[t.TASK] = what
-            done = int(decide(desk.table))
+            reached = int(decide(desk.table))
             desk.table[t.TASK] = task.OBSERVE
-            return desk, start, done
+            return desk, start, reached
 
-        if threads == 1:
-            return [work(shares[0])]
-        return list(pool.map(work, shares))
+        done = [work(shares[0])] if threads == 1 else list(pool.map(work, shares))
+        for desk, _, _ in done[1:]:
+            for counter in (t.VISITED, t.SEARCHES):
+                self._table[counter] += desk.table[counter]
+        return done
 
     def _insert(self, batch: "_Batch", size: int, threads: int, pool: ThreadPoolExecutor) -> None:
         table = self._table
@@ -252,8 +254,8 @@ class LiveTree:
         return depth
 
     def count(self, slot: int) -> int:
-        """A counter of all threads' tables together."""
-        return sum(int(desk.table[slot]) for desk in self._desks)
+        """One of the table's counters."""
+        return int(self._table[slot])
 
 
 class _Batch:

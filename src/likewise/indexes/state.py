@@ -220,6 +220,7 @@ class Desk:
         """Take over the state's addresses and counters; make the scratch as long as they need."""
         if self.table is not state.table:
             self.table[:] = state.table
+            self.table[[t.VISITED, t.SEARCHES]] = 0  # counted here, then added to the state's own
         rows, nodes, blocks = (
             int(state.table[c]) for c in (t.ROW_CAPACITY, t.NODE_CAPACITY, t.BLOCK_CAPACITY)
         )
