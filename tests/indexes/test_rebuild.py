@@ -284,7 +284,7 @@ def blocks_with(both: Beside, row: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("metric", ["linf", "cosine"])
 def test_equal_points_forgotten_during_a_rebuild_elsewhere_do_not_mislead_a_later_split(metric):
     """Blocks of a chain stay empty until the rebuild ends; then the chain's leaf is split."""
-    here, there, between = np.array([[[1.0, 1.0]], [[-5.0, 1.0]], [[0.5, 1.0]]])
+    here, there, between = np.array([[[1.0, 1.0]], [[-5.0, 1.0]], [[1.0, 0.5]]])
     both = Beside(lw.Rule(metric, 1e-3 if metric == "cosine" else 0.1))
     both.observe(there + 0.1 * random().random((500, 2)))  # to be rebuilt
     both.observe(np.tile(here, (400, 1)))  # chains

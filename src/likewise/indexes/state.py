@@ -182,7 +182,7 @@ class State:
     def release_rows(self, first: int, count: int) -> None:
         """Give the memory of erased rows back; both ends lie on pages of every array of rows."""
         for slot, size in self._row_bytes().items():
-            if slot != t.ALIVE:
+            if slot not in (t.ALIVE, t.JOB_IDS, t.JOB_LOG):
                 self._regions[slot].release(first * size, (first + count) * size)
 
 

@@ -36,11 +36,11 @@ def insert(table: Any, row: int, node: int, point: Any, codes: Any) -> int:
     count = ints(table, t.COUNT)
     parted = -1
     node = descend(table, node, point)
-    if count[left[node]] == BLOCK:
+    while count[left[node]] == BLOCK:
         if split_leaf(table, node):
             parted = node
             node = descend(table, node, point)
-        if count[left[node]] == BLOCK:  # equal points only: chain
+        else:  # equal points only: chain
             block = new_block(table)
             ints(table, t.NEXT)[block] = left[node]
             left[node] = block
@@ -76,4 +76,4 @@ def add(table: Any, row: int, node: int, point: Any, codes: Any) -> bool:
         return table[t.PARTED_COUNT] == t.PARTED_MOST
     if phase != FREE:
         _log(table, row)
-    return table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.LIVE] % _EVERY == 0
+    return table[t.PARTED_COUNT] == t.PARTED_MOST or row % _EVERY == 0

@@ -3,11 +3,11 @@
 Arrivals that drift or come sorted grow a tree on one side only. A plane further down may serve
 higher up if every subtree beside the path to it lies wholly on one side of it; then the subtrees
 are regrouped under that plane and no point moves (on a single axis this is the familiar rotation).
-Under drift such planes abound, because what was long ago is far away.
+Sorted arrivals have such a plane at every other split; drift blurred by noise has few.
 
 Invariant: every point stays on its side of every plane above it.
 Cost: a few microseconds, once in a subtree's growth by an eighth; no point is read.
-Not here: data in which no plane is clean and depth still grows; rebuild.py replaces such subtrees.
+Not here: arrivals for which no plane is clean; rebuild.py replaces subtrees that become too deep.
 """
 
 from typing import Any

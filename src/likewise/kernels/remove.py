@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
-from likewise.kernels.add import IDLE
+from likewise.kernels.add import COLLECT, IDLE, LOG, SEGMENT
 from likewise.kernels.balance import copy_node, summarise
 from likewise.kernels.compile import entry, kernel, view
 from likewise.kernels.rows import read_point
@@ -128,6 +128,24 @@ def _erase(table: Any, row: int) -> None:
         floats(table, t.NORMS)[row] = 0.0
 
 
+@kernel
+def _being_replaced(table: Any, node: int) -> bool:
+    """Whether a node lies in the subtree that a rebuild is to replace, or beside its root.
+
+    A join beside it would move its root, whose number may be on the stack of things to collect.
+    """
+    if table[t.JOB_PHASE] == IDLE or table[t.JOB_NODE] < 0:
+        return False
+    parent = ints(table, t.PARENT)
+    if table[t.JOB_PHASE] == COLLECT and parent[node] == parent[table[t.JOB_NODE]]:
+        return True
+    while node >= 0:
+        if node == table[t.JOB_NODE]:
+            return True
+        node = parent[node]
+    return False
+
+
 @entry
 def forget_rows(table: Any, rows: Any) -> int:
     """Take rows out of the tree and erase them; how many were still remembered."""
@@ -141,11 +159,12 @@ def forget_rows(table: Any, rows: Any) -> int:
         read_point(table, row, point)
         leaf = descend(table, tree_of(table, row), point)
         _take_out(table, leaf, row)
-        if table[t.JOB_PHASE] != IDLE:
+        if SEGMENT <= table[t.JOB_PHASE] <= LOG:  # there is a new subtree
             other = descend(table, job_root(table), point)
             if ints(table, t.AXIS)[other] == -1:
                 _take_out(table, other, row)
-        elif ints(table, t.COUNT)[ints(table, t.LEFT)[leaf]] < _SPARSE:
+        sparse = ints(table, t.COUNT)[ints(table, t.LEFT)[leaf]] < _SPARSE
+        if sparse and not _being_replaced(table, leaf):
             _join(table, leaf)
         alive[row] = 0
         _erase(table, row)

@@ -203,7 +203,8 @@ def read_point(table: Any, row: int, out: Any) -> None:
     """The position of `row` in the tree."""
     read_row(table, row, out)
     if table[t.METRIC] == t.COSINE:
-        place(table, out, floats(table, t.NORMS)[row], out)
+        norm = floats(table, t.NORMS)[row]
+        place(table, out, norm if norm > 0.0 else 1.0, out)
 
 
 @kernel
@@ -218,6 +219,7 @@ def read_coordinate(table: Any, row: int, axis: int) -> float:
     else:
         value = _load_integer(table[t.ROWS], storage, at)
     if table[t.METRIC] == t.COSINE:
-        factor = 1.0 / np.sqrt(floats(table, t.NORMS)[row])
+        norm = floats(table, t.NORMS)[row]
+        factor = 1.0 / np.sqrt(norm) if norm > 0.0 else 1.0
         value = value * floats(table, t.PRESCALE)[axis] * factor
     return value

@@ -109,7 +109,7 @@ def choose_split(keys: Any, count: int) -> float:
             equal += 1
         else:
             above = min(above, keys[i])
-    if above < np.inf and abs(below + equal - count // 2) < abs(below - count // 2):
+    if above < np.inf and (below == 0 or abs(below + equal - count // 2) < abs(below - count // 2)):
         return above
     return middle
 
@@ -157,8 +157,11 @@ def split_leaf(table: Any, node: int) -> bool:
     for i in range(BLOCK):
         read_point(table, ids[i], view(table[t.POINTS] + i * width * 8, np.float64))
     count = BLOCK
-    if tail >= 0:  # one point stands for the whole tail
-        copy = ints(table, t.IDS)[tail * BLOCK]
+    filled = tail
+    while filled >= 0 and ints(table, t.COUNT)[filled] == 0:
+        filled = following[filled]
+    if filled >= 0:  # one point stands for the whole tail
+        copy = ints(table, t.IDS)[filled * BLOCK]
         read_point(table, copy, view(table[t.POINTS] + BLOCK * width * 8, np.float64))
         count += 1
     unit = floats(table, t.NUMBERS)[t.TREE_REACH]
@@ -184,7 +187,7 @@ def split_leaf(table: Any, node: int) -> bool:
             staying += 1
     _move_points(table, block, other, order[staying:], outgoing)
     _move_points(table, block, block, order, staying)
-    if tail >= 0 and points[BLOCK * width + axis] >= split:
+    if filled >= 0 and points[BLOCK * width + axis] >= split:
         following[other] = tail
         following[block] = -1
     _cut_box(table, node, pair, axis, split)

@@ -80,7 +80,7 @@ def geometry(rule: Rule, width: int, slack: float) -> Geometry:
         reach=reach,
         tree_reach=tree_reach,
         clamp=clamp,
-        window=grid + 1,
+        window=min(limit + 1, 127) if rule.metric == "l1" else grid + 1,
         limit=min(limit, 60_000),
         weights=weights,
         prescale=prescale,
