@@ -10,6 +10,8 @@ Not here: what an input or an output may be (monitors), what is near (kernels/di
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,10 @@ _TEND_BUDGET = 2048  # rows a rebuild may touch between two decisions: some 30 m
 _WITHOUT_END = 1 << 60
 _TEND, _FULL = t.TEND, t.FULL
 _PAGE_ROWS = PAGE  # rows after which every array of rows ends on a page
+
+
+_PIECES = 4  # of a block, for each thread: whoever is free takes the next
+_Found: TypeAlias = tuple[Rows, Floats, Floats]
 
 
 class LiveTree:
@@ -110,7 +116,7 @@ class LiveTree:
     def judge(self, count: int, threads: int) -> tuple[Rows, Witnesses]:
         """Insert and search a written batch; witnesses per decision, and all of them in order."""
         counts = np.zeros(count, dtype=np.int64)
-        found: list[tuple[Rows, Floats, Floats]] = []
+        found: list[_Found] = []
         batch = _Batch(min(count, _BLOCK_ROWS))
         start = 0
         most = _BLOCK_ROWS
@@ -135,31 +141,38 @@ class LiveTree:
 
     def _share(
         self, what: int, batch: "_Batch", size: int, threads: int, pool: ThreadPoolExecutor
-    ) -> list[tuple[Desk, int, int]]:
-        """Let threads do a reading task on equal parts of the block; who did what."""
+    ) -> list[_Found]:
+        """Let threads do a reading task on the block, piece by piece; what they found, in order."""
         threads = max(1, min(threads, size // 256))
+        pieces = 1 if threads == 1 else _PIECES * threads
+        bounds = [size * k // pieces for k in range(pieces + 1)]
+        found: list[list[_Found]] = [[] for _ in range(pieces)]
         while len(self._desks) < threads:
             self._desks.append(Desk(self.state, self._table.copy()))
-        bounds = [size * k // threads for k in range(threads + 1)]
-        shares = list(zip(self._desks[:threads], bounds[:-1], bounds[1:], strict=True))
         first = int(self._table[t.FIRST])
+        waiting = SimpleQueue[int]()
+        for piece in range(pieces):
+            waiting.put(piece)
 
-        def work(share: tuple[Desk, int, int]) -> tuple[Desk, int, int]:
-            desk, start, stop = share
+        def work(desk: Desk) -> None:
             if desk is not self.state.desk:
                 desk.fit(self.state)
                 self._lay_out(batch, desk.table, first)
-            desk.table[t.START], desk.table[t.STOP] = start, stop
-            desk.table[t.TASK] = what
-            reached = int(decide(desk.table))
-            desk.table[t.TASK] = task.OBSERVE
-            return desk, start, reached
+            while True:
+                try:
+                    piece = waiting.get_nowait()
+                except Empty:
+                    return
+                found[piece] = _do_piece(desk, what, bounds[piece], bounds[piece + 1])
 
-        done = [work(shares[0])] if threads == 1 else list(pool.map(work, shares))
-        for desk, _, _ in done[1:]:
+        if threads == 1:
+            work(self.state.desk)
+        else:
+            list(pool.map(work, self._desks[:threads]))
+        for desk in self._desks[1:threads]:
             for counter in (t.VISITED, t.SEARCHES):
                 self._table[counter] += desk.table[counter]
-        return done
+        return [part for parts in found for part in parts]
 
     def _insert(self, batch: "_Batch", size: int, threads: int, pool: ThreadPoolExecutor) -> None:
         table = self._table
@@ -179,21 +192,10 @@ class LiveTree:
 
     def _search(
         self, batch: "_Batch", size: int, threads: int, pool: ThreadPoolExecutor
-    ) -> list[tuple[Rows, Floats, Floats]]:
+    ) -> list[_Found]:
         """Search the block just inserted. Results come in working order, and leave in row order."""
-        parts: list[tuple[Rows, Floats, Floats]] = []
         self._table[t.FIRST] = self.total - size
-        pending = self._share(task.SEARCH, batch, size, threads, pool)
-        bounds = [start for _, start, _ in pending] + [size]
-        for (desk, _, reached), stop in zip(pending, bounds[1:], strict=True):
-            done = reached
-            parts.append(desk.results(int(desk.table[t.FOUND])))
-            while done < stop:  # the results had no room: take them away and go on
-                desk.table[t.START], desk.table[t.STOP] = done, stop
-                desk.table[t.TASK] = task.SEARCH
-                done = int(decide(desk.table))
-                desk.table[t.TASK] = task.OBSERVE
-                parts.append(desk.results(int(desk.table[t.FOUND])))
+        parts = self._share(task.SEARCH, batch, size, threads, pool)
         rows, near, far = (np.concatenate(column) for column in zip(*parts, strict=True))
         if len(rows) == 0:
             return [(rows, near, far)]
@@ -256,6 +258,22 @@ class LiveTree:
     def count(self, slot: int) -> int:
         """One of the table's counters."""
         return int(self._table[slot])
+
+
+def _do_piece(desk: Desk, what: int, start: int, stop: int) -> list[_Found]:
+    """Do a reading task on part of a block; for a search, what it found, however much that is."""
+    table = desk.table
+    found = []
+    while start < stop:
+        table[t.START], table[t.STOP] = start, stop
+        table[t.TASK] = what
+        reached = int(decide(table))
+        table[t.TASK] = task.OBSERVE
+        if what != task.SEARCH:
+            break
+        found.append(desk.results(int(table[t.FOUND])))
+        start = reached  # short of the end where results had no more room
+    return found
 
 
 class _Batch:
