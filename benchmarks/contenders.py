@@ -15,6 +15,7 @@ import importlib.util
 import io
 import itertools
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
@@ -216,7 +217,7 @@ class ScipyMonitor:
         return found + int(np.count_nonzero(close & (self.outputs[tail] != z)))
 
 
-class Clemont:
+class Clemont(ABC):
     """The paper's own tool (clemont 0.1.0): a data frame goes in, lists of row numbers come out.
 
     Reported, not asserted: its brute force stops at 128 neighbours per class and compares with
@@ -234,8 +235,9 @@ class Clemont:
         self.each = frame.iterrows()
         self.next_row: Any = None
 
+    @abstractmethod
     def make(self, frame: Any, decision: str, epsilon: float) -> Any:
-        raise NotImplementedError
+        """The tool's own monitor, for these columns."""
 
     def ready(self) -> None:
         """Fetch the next row, as its own runner does before its clock starts."""

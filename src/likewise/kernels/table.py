@@ -39,7 +39,6 @@ TREES = 16
 WINDOW = 17  # a code at most this far away, modulo 256, may be near
 LIMIT = 18  # a sum of code gaps above this cannot be near (l1, l2, cosine)
 # One call's arguments and results
-REMEMBER = 19
 FOUND = 20
 BAD_AT = 21
 VISITED = 22  # blocks scanned so far by this table's owner
@@ -151,7 +150,6 @@ DELTA = 1  # different means output distance > DELTA
 TREE_REACH = 2  # a cell farther away than this holds nothing near
 CLAMP = 3  # positions in code units are clamped to +-CLAMP
 JOB_SPLIT = 4  # the plane of the segment at work
-NUMBERS_COUNT = 5
 
 # Metrics
 LINF, L1, L2, COSINE = 0, 1, 2, 3
