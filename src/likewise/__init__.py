@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from likewise.errors import BadDecision, BadRow, BadRule, LikewiseError
+    from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
     from likewise.monitors.explanation import Explanation
     from likewise.monitors.robustness import Monitor
     from likewise.rule import Rule
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BadDecision": "errors",
+    "BadFile": "errors",
     "BadRow": "errors",
     "BadRule": "errors",
     "LikewiseError": "errors",
@@ -42,6 +43,7 @@ _HOMES = {
 
 __all__ = [
     "BadDecision",
+    "BadFile",
     "BadRow",
     "BadRule",
     "Explanation",

@@ -3,7 +3,8 @@
 LikewiseError
 ├── BadRule       the rule itself makes no sense
 ├── BadDecision   cannot be compared with the past; nothing was stored
-└── BadRow        the history has no such row
+├── BadRow        the history has no such row
+└── BadFile       a file cannot be used, or cannot grow
 
 Every message says what came, what was expected, where, and what to do now.
 """
@@ -23,3 +24,7 @@ class BadDecision(LikewiseError, ValueError):
 
 class BadRow(LikewiseError, IndexError):
     """The history has no such row. Nothing was changed."""
+
+
+class BadFile(LikewiseError, ValueError):
+    """A file that cannot be used, or cannot grow. Nothing was stored."""

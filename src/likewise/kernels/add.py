@@ -14,7 +14,6 @@ from likewise.kernels.tree import descend, new_block, put, widen
 IDLE, COLLECT, SEGMENT, PARTITION, EQUAL, CHAIN, LOG, FREE = 0, 1, 2, 3, 4, 5, 6, 7
 """The phases of a rebuild (rebuild.py)."""
 
-LOGGED = 2  # in ALIVE: remembered, and in the log of the rebuild under way
 _EVERY = 16  # insertions between two pieces of work on a rebuild
 _ROOM = 64  # nodes and blocks kept free for one insertion and one such piece
 
@@ -60,14 +59,13 @@ def _log(table: Any, row: int) -> None:
     if node >= 0:
         ints(table, t.JOB_LOG)[table[t.JOB_LOGGED]] = row
         table[t.JOB_LOGGED] += 1
-        bytes_of(table, t.ALIVE)[row] = LOGGED
+        bytes_of(table, t.JOB_MARKS)[row] = 1
 
 
 @kernel
 def add(table: Any, row: int, node: int, point: Any, codes: Any) -> bool:
     """Add a written row at or below `node`. Whether the tree now wants tending."""
     parted = insert(table, row, node, point, codes)
-    table[t.LIVE] += 1
     if parted >= 0:
         ints(table, t.PARTED)[table[t.PARTED_COUNT]] = parted
         table[t.PARTED_COUNT] += 1

@@ -27,7 +27,7 @@ _PATH = 24  # how far down a plane is looked for
 def _side(table: Any, node: int, axis: int, split: float) -> int:
     """On which side of a plane a subtree lies: 0 left, 1 right, -1 both. Empty ones lie left."""
     box = box_of(table, node)
-    if box[table[t.WIDTH] + axis] < split:
+    if box[table[t.AXES] + axis] < split:
         return 0
     return 1 if box[axis] >= split else -1
 
@@ -53,7 +53,7 @@ def copy_node(table: Any, source: int, target: int) -> None:
         high[target * width + k] = high[source * width + k]
     box_from = box_of(table, source)
     box_to = box_of(table, target)
-    for j in range(2 * table[t.WIDTH]):
+    for j in range(2 * table[t.AXES]):
         box_to[j] = box_from[j]
     if axis[target] >= 0:
         parent[left[target]] = target
@@ -77,9 +77,9 @@ def summarise(table: Any, node: int) -> None:
     box = box_of(table, node)
     one = box_of(table, first)
     two = box_of(table, first + 1)
-    for j in range(table[t.WIDTH]):
+    for j in range(table[t.AXES]):
         box[j] = min(one[j], two[j])
-        at = table[t.WIDTH] + j
+        at = table[t.AXES] + j
         box[at] = max(one[at], two[at])
 
 

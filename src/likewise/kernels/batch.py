@@ -15,8 +15,8 @@ from likewise.kernels import table as t
 from likewise.kernels.add import add, has_room
 from likewise.kernels.codes import encode
 from likewise.kernels.compile import kernel, prefetch, step, view
-from likewise.kernels.rows import admit, admit_output, read_point, read_row, write_row
-from likewise.kernels.search import prepare, search
+from likewise.kernels.rows import admit, admit_output, read_point, sketch_row
+from likewise.kernels.search import search
 from likewise.kernels.sort import PATH_BITS
 from likewise.kernels.split import fetch_rows
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
@@ -34,23 +34,15 @@ def write_rows(table: Any) -> int:
     out_width = table[t.OUT_WIDTH]
     stored = floats(table, t.OUTPUTS)
     first = table[t.FIRST] + table[t.START]
-    single = table[t.INPUTS_SINGLE] != 0
-    came = floats(table, t.INPUT)
+    raw = table[t.INPUTS] == 0
     for i in range(table[t.STOP] - table[t.START]):
         given = view(table[t.GIVENS] + i * out_width * 8, np.float64)
-        if single:
-            singles = view(table[t.INPUTS] + i * width * 4, np.float32)
-            for j in range(width):
-                came[j] = np.float64(singles[j])
-        else:
-            came = view(table[t.INPUTS] + i * width * 8, np.float64)
-        bad = admit(table, came)
+        bad = admit(table, first + i, view(table[t.INPUTS] + i * width * 8, np.float64), raw)
         if bad == 0:
             bad = admit_output(table, given)
         if bad != 0:
             table[t.FOUND] = i
             return bad
-        write_row(table, first + i, floats(table, t.QUERY))
         for k in range(out_width):
             stored[(first + i) * out_width + k] = given[k]
     return 0
@@ -62,7 +54,7 @@ def route_rows(table: Any) -> int:
 
     A few rows descend side by side: each step waits for memory, and the waits overlap.
     """
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     axis = ints(table, t.AXIS)
     split = floats(table, t.SPLIT)
     left = ints(table, t.LEFT)
@@ -74,6 +66,7 @@ def route_rows(table: Any) -> int:
         stop = min(start + _LANES, table[t.STOP])
         for i in range(start, stop):
             row = table[t.FIRST] + i
+            sketch_row(table, row)
             read_point(table, row, view(table[t.LANES] + (i - start) * width * 8, np.float64))
             leaf_of[i] = tree_of(table, row)
             path_of[i] = np.uint64(min(leaf_of[i], (1 << _TREE_BITS) - 1))
@@ -94,15 +87,15 @@ def route_rows(table: Any) -> int:
         if turns > 0:
             for i in range(start, stop):
                 path_of[i] = path_of[i] << np.uint64(turns)
-    return 0
+    return table[t.STOP]
 
 
 @kernel
 def _fetch_row(table: Any, row: int) -> None:
-    """Ask for a row of the batch and its output."""
-    start = table[t.ROWS] + row * table[t.ROW_BYTES]
+    """Ask for the position of a row of the batch, and for its output."""
+    start = table[t.PLACES] + row * table[t.PLACE_BYTES]
     prefetch(start)
-    prefetch(start + min(table[t.ROW_BYTES], 256) - 1)
+    prefetch(start + min(table[t.PLACE_BYTES], 256) - 1)
     prefetch(table[t.OUTPUTS] + row * table[t.OUT_WIDTH] * 8)
 
 
@@ -111,12 +104,12 @@ def _fetch_leaf(table: Any, node: int, coming: int) -> None:
     """Ask for what inserting that many rows into a leaf will touch."""
     block = ints(table, t.LEFT)[node]
     slot = ints(table, t.COUNT)[block]
-    lanes = table[t.CODES] + block * table[t.WIDTH] * BLOCK + slot
-    for j in range(min(table[t.WIDTH], 32)):
+    lanes = table[t.CODES] + block * table[t.AXES] * BLOCK + slot
+    for j in range(min(table[t.AXES], 32)):
         prefetch(lanes + j * BLOCK)
     prefetch(table[t.IDS] + (block * BLOCK + slot) * 8)
-    for byte in range(0, min(8 * table[t.WIDTH], 256), 64):
-        prefetch(table[t.BOX] + node * table[t.WIDTH] * 8 + byte)
+    for byte in range(0, min(8 * table[t.AXES], 256), 64):
+        prefetch(table[t.BOX] + node * table[t.AXES] * 8 + byte)
     if slot + coming > BLOCK:  # it is going to split
         fetch_rows(table, view(table[t.IDS] + block * BLOCK * 8, np.int64), slot)
 
@@ -128,7 +121,7 @@ def insert_rows(table: Any) -> int:
     How far the work has come; it goes on from there. Where tending has moved nodes since the rows
     were routed, they start at the root again.
     """
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     point = floats(table, t.POINT)
     codes = bytes_of(table, t.QCODES)
     scale = floats(table, t.CODE_SCALE)
@@ -136,6 +129,7 @@ def insert_rows(table: Any) -> int:
     axis = ints(table, t.AXIS)
     order = ints(table, t.WORK_ORDER)
     leaf_of = ints(table, t.LEAF_OF)
+    alive = bytes_of(table, t.ALIVE)
     stop = table[t.STOP]
     routed = table[t.ROUTED] == table[t.MOVES]
     for k in range(table[t.START], stop):
@@ -151,6 +145,8 @@ def insert_rows(table: Any) -> int:
         if k + 2 * _AHEAD < stop:
             _fetch_row(table, table[t.FIRST] + order[k + 2 * _AHEAD])
         row = table[t.FIRST] + order[k]
+        if alive[row] == 0:  # forgotten before this index came to it
+            continue
         read_point(table, row, point)
         encode(point, scale, clamp, width, codes)
         start = leaf_of[order[k]] if routed else tree_of(table, row)
@@ -168,7 +164,6 @@ def search_rows(table: Any) -> int:
     width = table[t.OUT_WIDTH]
     given = floats(table, t.GIVEN)
     outputs = floats(table, t.OUTPUTS)
-    query = floats(table, t.QUERY)
     order = ints(table, t.WORK_ORDER)
     counts = ints(table, t.COUNTS)
     results = 0
@@ -180,10 +175,8 @@ def search_rows(table: Any) -> int:
         if results + row > table[t.RESULT_CAPACITY]:
             stop = k
             break
-        read_row(table, row, query)
         for j in range(width):
             given[j] = outputs[row * width + j]
-        prepare(table)
         found = search(table, row, results)
         counts[order[k]] = found
         results += found

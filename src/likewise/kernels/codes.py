@@ -42,10 +42,10 @@ def encode(point: Any, scale: Any, clamp: float, width: int, out: Any) -> None:
 
 
 @kernel
-def scan_box(codes: int, query: Any, width: int, window: int, count: int, mask: Any) -> bool:
+def scan_box(codes: int, query: Any, width: int, window: int, count: int, mask: Any) -> int:
     """Mark the points of the block at address `codes` whose every code is near the query's.
 
-    False if there is none; the mask is then meaningless.
+    How many coordinates were looked at; negative if no point is left, the mask then meaningless.
     """
     for i in range(BLOCK):
         mask[i] = i < count
@@ -60,8 +60,8 @@ def scan_box(codes: int, query: Any, width: int, window: int, count: int, mask: 
             for i in range(BLOCK):
                 left |= mask[i]
             if left == 0:
-                return False
-    return True
+                return -1 - j
+    return width
 
 
 @kernel
@@ -75,7 +75,7 @@ def scan_sum(
     count: int,
     sums: Any,
     mask: Any,
-) -> bool:
+) -> int:
     """As `scan_box`, for distances that add up: sums of code gaps, or of their squares."""
     cap = np.uint8(window)
     top = np.uint16(limit)
@@ -100,7 +100,7 @@ def scan_sum(
                 left |= sums[i] <= top
                 sums[i] = min(sums[i], np.uint16(top + 1))
             if left == 0:
-                return False
+                return -1 - j
     for i in range(BLOCK):
         mask[i] = sums[i] <= top
-    return True
+    return width

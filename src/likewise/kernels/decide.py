@@ -13,8 +13,8 @@ from likewise.kernels import table as t
 from likewise.kernels.add import add, has_room
 from likewise.kernels.batch import insert_rows, route_rows, search_rows, write_rows
 from likewise.kernels.compile import entry, step, view
-from likewise.kernels.rows import admit, admit_output, write_row
-from likewise.kernels.search import prepare, search
+from likewise.kernels.rows import admit, admit_output, remember_output, sketch_row
+from likewise.kernels.search import search
 from likewise.kernels.sort import sort_by_path
 from likewise.kernels.table import bytes_of, floats, ints
 from likewise.kernels.tree import plant, tree_of
@@ -25,26 +25,21 @@ OBSERVE, CHECK, PLANT, WRITE, ROUTE, SORT, INSERT, SEARCH = 0, 1, 2, 3, 4, 5, 6,
 @step
 def _observe(table: Any, remember: bool) -> int:
     """Judge the decision in INPUT and GIVEN; make it part of the past if told so."""
-    if remember and not has_room(table, 1):
+    if not has_room(table, 1):
         return t.FULL
     given = floats(table, t.GIVEN)
-    bad = admit(table, floats(table, t.INPUT))
+    row = table[t.TOTAL]
+    bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
     if bad == 0:
         bad = admit_output(table, given)
     if bad != 0:
         return bad
-    prepare(table)
-    row = table[t.TOTAL]
+    sketch_row(table, row)
     found = search(table, row, 0)
     if remember:
-        write_row(table, row, floats(table, t.QUERY))
-        width = table[t.OUT_WIDTH]
-        outputs = floats(table, t.OUTPUTS)
-        for k in range(width):
-            outputs[row * width + k] = given[k]
+        remember_output(table, row)
         codes = bytes_of(table, t.QCODES)
         wants_tending = add(table, row, tree_of(table, row), floats(table, t.POINT), codes)
-        table[t.TOTAL] += 1
         if wants_tending:
             found += t.TEND
     return found

@@ -24,7 +24,6 @@ from likewise.kernels.add import (
     FREE,
     IDLE,
     LOG,
-    LOGGED,
     PARTITION,
     SEGMENT,
     insert,
@@ -32,7 +31,7 @@ from likewise.kernels.add import (
 from likewise.kernels.balance import copy_node, summarise
 from likewise.kernels.codes import encode
 from likewise.kernels.compile import entry, kernel, prefetch, step, view
-from likewise.kernels.rows import read_coordinate, read_point
+from likewise.kernels.rows import read_coordinate, read_point, sketch_row
 from likewise.kernels.split import choose_axis, choose_split, fetch_rows
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
 from likewise.kernels.tree import (
@@ -87,15 +86,12 @@ def start_bulk(table: Any, root: int) -> None:
     rows = ints(table, t.JOB_IDS)
     alive = bytes_of(table, t.ALIVE)
     count = 0
-    live = 0
     for row in range(table[t.TOTAL]):
-        if alive[row] != 0:
-            live += 1
-            if tree_of(table, row) == root:
-                rows[count] = row
-                count += 1
+        if alive[row] != 0 and tree_of(table, row) == root:
+            sketch_row(table, row)
+            rows[count] = row
+            count += 1
     table[t.JOB_COUNT] = count
-    table[t.LIVE] = live
     _plan(table)
 
 
@@ -113,10 +109,10 @@ def _collect(table: Any) -> int:
     block = ints(table, t.LEFT)[node] if node >= 0 else -1 - node
     ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
     rows = ints(table, t.JOB_IDS)
-    alive = bytes_of(table, t.ALIVE)
+    logged = bytes_of(table, t.JOB_MARKS)
     count = table[t.JOB_COUNT]
     for i in range(ints(table, t.COUNT)[block]):
-        if alive[ids[i]] != LOGGED:
+        if logged[ids[i]] == 0:
             rows[count] = ids[i]
             count += 1
     table[t.JOB_COUNT] = count
@@ -155,7 +151,7 @@ def _open_segment(table: Any) -> int:
     if length <= _FILL:
         table[t.JOB_PHASE] = CHAIN
         return 1
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     rows = ints(table, t.JOB_IDS)
     sample = ints(table, t.ORDER)
     points = floats(table, t.POINTS)
@@ -195,11 +191,11 @@ def _partition(table: Any, budget: int) -> int:
     i = table[t.JOB_I]
     j = table[t.JOB_J]
     done = 0
-    stored = table[t.ROWS] + axis * (table[t.ROW_BYTES] // table[t.WIDTH])
+    places = table[t.PLACES] + axis * (table[t.PLACE_BYTES] // table[t.AXES])
     while i <= j and done < budget:
         if i + _AHEAD < j:
-            prefetch(stored + rows[i + _AHEAD] * table[t.ROW_BYTES])
-            prefetch(stored + rows[j - _AHEAD] * table[t.ROW_BYTES])
+            prefetch(places + rows[i + _AHEAD] * table[t.PLACE_BYTES])
+            prefetch(places + rows[j - _AHEAD] * table[t.PLACE_BYTES])
         if read_coordinate(table, rows[i], axis) < split:
             i += 1
         else:
@@ -227,7 +223,7 @@ def _partition(table: Any, budget: int) -> int:
 @step
 def _compare_equal(table: Any, budget: int) -> int:
     """The sample was all equal: look for a row that differs, and part the segment there."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     rows = ints(table, t.JOB_IDS)
     gap_scale = floats(table, t.GAP_SCALE)
     model = floats(table, t.POINTS)
@@ -251,7 +247,7 @@ def _compare_equal(table: Any, budget: int) -> int:
 @step
 def _fill_block(table: Any) -> int:
     """Put up to a block of the segment's rows into its leaf, which chains where more follow."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     node = table[t.JOB_AT]
     left = ints(table, t.LEFT)
     rows = ints(table, t.JOB_IDS)
@@ -292,14 +288,13 @@ def _apply_log(table: Any) -> int:
         return 1
     row = ints(table, t.JOB_LOG)[table[t.JOB_APPLIED]]
     table[t.JOB_APPLIED] += 1
-    alive = bytes_of(table, t.ALIVE)
-    if alive[row] != 0:
-        alive[row] = 1
+    bytes_of(table, t.JOB_MARKS)[row] = 0
+    if bytes_of(table, t.ALIVE)[row] != 0:
         point = floats(table, t.OTHER)
         codes = bytes_of(table, t.QCODES)
         scale = floats(table, t.CODE_SCALE)
         read_point(table, row, point)
-        encode(point, scale, floats(table, t.NUMBERS)[t.CLAMP], table[t.WIDTH], codes)
+        encode(point, scale, floats(table, t.NUMBERS)[t.CLAMP], table[t.AXES], codes)
         insert(table, row, job_root(table), point, codes)
     return 16
 

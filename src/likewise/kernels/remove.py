@@ -1,11 +1,11 @@
-"""Take a row out of the tree.
+"""Take rows out of the tree, and out of the history.
 
 The row's position leads to its leaf, where the block's last point takes its place. A leaf left
 almost empty joins its sibling, and the pair and the block become free again.
 
 Invariant: ranges and boxes may stay wider than needed; they never become too narrow.
 Cost: a descent and a look through one leaf's row numbers, chains included.
-Not here: freeing the memory of the row itself (indexes/live.py gives back whole pages).
+Not here: giving whole pages of erased rows back (history/decisions.py).
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ from likewise.kernels import table as t
 from likewise.kernels.add import COLLECT, IDLE, LOG, SEGMENT
 from likewise.kernels.balance import copy_node, summarise
 from likewise.kernels.compile import entry, kernel, view
-from likewise.kernels.rows import read_point
-from likewise.kernels.table import BLOCK, bytes_of, floats, ints
+from likewise.kernels.rows import erase_row, read_point
+from likewise.kernels.table import BLOCK, floats, ints
 from likewise.kernels.tree import descend, free_block, free_pair, job_root, tree_of
 
 _SPARSE = BLOCK // 4  # a leaf with fewer points looks for company
@@ -26,7 +26,7 @@ _SPARSE = BLOCK // 4  # a leaf with fewer points looks for company
 @kernel
 def _take_out(table: Any, leaf: int, row: int) -> bool:
     """Remove a row from a leaf's blocks; False if it is not there."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     count = ints(table, t.COUNT)
     following = ints(table, t.NEXT)
     left = ints(table, t.LEFT)
@@ -78,7 +78,7 @@ def _join(table: Any, leaf: int) -> None:
             return
         if following[left[sibling]] >= 0:  # its chain must stay copies of one point
             return
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     target = left[sibling]
     if count[block] > 0:
         codes = view(table[t.CODES] + block * width * BLOCK, np.uint8)
@@ -109,23 +109,10 @@ def _keep_extent(table: Any, source: int, target: int) -> None:
     for k in range(width):
         low[target * width + k] = low[source * width + k]
         high[target * width + k] = high[source * width + k]
-    box_from = view(table[t.BOX] + source * table[t.WIDTH] * 8, np.float32)
-    box_to = view(table[t.BOX] + target * table[t.WIDTH] * 8, np.float32)
-    for j in range(2 * table[t.WIDTH]):
+    box_from = view(table[t.BOX] + source * table[t.AXES] * 8, np.float32)
+    box_to = view(table[t.BOX] + target * table[t.AXES] * 8, np.float32)
+    for j in range(2 * table[t.AXES]):
         box_to[j] = box_from[j]
-
-
-@kernel
-def _erase(table: Any, row: int) -> None:
-    """Overwrite what was stored."""
-    stored = view(table[t.ROWS] + row * table[t.ROW_BYTES], np.uint8)
-    for i in range(table[t.ROW_BYTES]):
-        stored[i] = 0
-    outputs = floats(table, t.OUTPUTS)
-    for k in range(table[t.OUT_WIDTH]):
-        outputs[row * table[t.OUT_WIDTH] + k] = 0.0
-    if table[t.METRIC] == t.COSINE:
-        floats(table, t.NORMS)[row] = 0.0
 
 
 @kernel
@@ -147,15 +134,11 @@ def _being_replaced(table: Any, node: int) -> bool:
 
 
 @entry
-def forget_rows(table: Any, rows: Any) -> int:
-    """Take rows out of the tree and erase them; how many were still remembered."""
-    alive = bytes_of(table, t.ALIVE)
+def remove_rows(table: Any, rows: Any) -> None:
+    """Take remembered rows out of the tree."""
     point = floats(table, t.OTHER)
-    forgotten = 0
     for k in range(len(rows)):
         row = rows[k]
-        if alive[row] == 0:
-            continue
         read_point(table, row, point)
         leaf = descend(table, tree_of(table, row), point)
         _take_out(table, leaf, row)
@@ -166,8 +149,14 @@ def forget_rows(table: Any, rows: Any) -> int:
         sparse = ints(table, t.COUNT)[ints(table, t.LEFT)[leaf]] < _SPARSE
         if sparse and not _being_replaced(table, leaf):
             _join(table, leaf)
-        alive[row] = 0
-        _erase(table, row)
-        table[t.LIVE] -= 1
-        forgotten += 1
-    return forgotten
+        if table[t.PLACES] != table[t.ROWS]:
+            sketch = view(table[t.PLACES] + row * table[t.PLACE_BYTES], np.uint8)
+            for i in range(table[t.PLACE_BYTES]):
+                sketch[i] = 0
+
+
+@entry
+def erase_rows(table: Any, rows: Any) -> None:
+    """Overwrite rows that no index holds any more."""
+    for k in range(len(rows)):
+        erase_row(table, rows[k])

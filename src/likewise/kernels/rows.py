@@ -1,9 +1,10 @@
 """Stored rows: admitted, written, read back, placed in the tree's coordinates.
 
-All arithmetic is in float64, into which every stored value converts exactly; a value that the
-storage type cannot hold is refused before anything is written.
+An input is written behind the history before anything else happens to it: there no query sees it,
+and from there on all work is done on the values as stored. All arithmetic is in float64, into which
+every stored value converts exactly; a value that the storage type cannot hold is refused.
 
-Invariant: what `read_row` gives for a row is, to the bit, what `admit` left in QUERY for it.
+Invariant: rows from TOTAL on are no part of the history, whatever is written there.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from likewise.kernels import table as t
 from likewise.kernels.compile import kernel, view
-from likewise.kernels.table import bytes_of, floats
+from likewise.kernels.table import bytes_of, floats, ints
 
 _SUM_TOLERANCE = 1e-3  # how far from 1 probabilities may add up
 _SIGN_TOLERANCE = 1e-9
@@ -25,10 +26,21 @@ _NORM_LOW, _NORM_HIGH = (
 
 @kernel
 def squared_norm(values: Any, weights: Any, width: int) -> float:
-    total = 0.0
-    for j in range(width):
-        total += weights[j] * values[j] * values[j]
-    return total
+    """The weighted sum of squares, in eight lanes as in distance.py.
+
+    Both arrays end in zeros where `width` is no multiple of 8.
+    """
+    a = b = c = d = e = f = g = h = 0.0
+    for j in range(0, width, 8):
+        a += weights[j] * values[j] * values[j]
+        b += weights[j + 1] * values[j + 1] * values[j + 1]
+        c += weights[j + 2] * values[j + 2] * values[j + 2]
+        d += weights[j + 3] * values[j + 3] * values[j + 3]
+        e += weights[j + 4] * values[j + 4] * values[j + 4]
+        f += weights[j + 5] * values[j + 5] * values[j + 5]
+        g += weights[j + 6] * values[j + 6] * values[j + 6]
+        h += weights[j + 7] * values[j + 7] * values[j + 7]
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
 
 
 @kernel
@@ -66,39 +78,6 @@ def _why_not(storage: int, value: float) -> int:
 
 
 @kernel
-def admit(table: Any, given: Any) -> int:
-    """Turn `given` into QUERY, the input as stored. 0, or why not (BAD_AT says where)."""
-    width = table[t.WIDTH]
-    storage = table[t.STORAGE]
-    query = floats(table, t.QUERY)
-    bad = 0
-    if storage == t.FLOAT32:
-        for j in range(width):
-            query[j] = np.float64(np.float32(given[j]))
-            bad += not abs(query[j]) < np.inf
-    elif storage == t.FLOAT64:
-        for j in range(width):
-            query[j] = given[j]
-            bad += not abs(query[j]) < np.inf
-    else:
-        low, high = _integer_bounds(storage)
-        for j in range(width):
-            query[j] = given[j]
-            bad += not (query[j] == np.floor(query[j]) and low <= query[j] <= high)
-    if bad != 0:
-        for j in range(width):
-            bad = _why_not(storage, given[j])
-            if bad != 0:
-                table[t.BAD_AT] = j
-                return bad
-    if table[t.METRIC] == t.COSINE:
-        norm = squared_norm(query, floats(table, t.WEIGHTS), width)
-        if not (_NORM_LOW <= norm <= _NORM_HIGH):
-            return t.BAD_NORM
-    return 0
-
-
-@kernel
 def admit_output(table: Any, given: Any) -> int:
     """0, or why `given` is no output (BAD_AT says where)."""
     kind = table[t.OUTPUT]
@@ -114,12 +93,6 @@ def admit_output(table: Any, given: Any) -> int:
     if kind >= t.OUT_LINF and abs(total - 1.0) > _SUM_TOLERANCE:
         return t.BAD_SUM
     return 0
-
-
-@kernel
-def _copy(source: Any, target: Any, width: int) -> None:
-    for j in range(width):
-        target[j] = source[j]
 
 
 @kernel
@@ -154,72 +127,185 @@ def _load_integer(address: int, storage: int, at: int) -> float:
 
 
 @kernel
-def write_row(table: Any, row: int, values: Any) -> None:
-    """Store an admitted input as `row`."""
+def _convert(source: Any, target: Any, count: int) -> None:
+    for j in range(count):
+        target[j] = source[j]
+
+
+@kernel
+def load_values(address: int, storage: int, count: int, out: Any) -> None:
+    """Stored values from an address on, as float64."""
+    if storage == t.FLOAT32:
+        _convert(view(address, np.float32), out, count)
+    elif storage == t.UINT8:
+        _convert(view(address, np.uint8), out, count)
+    elif storage == t.FLOAT64 or storage >= t.INT64:
+        _convert(view(address, np.float64), out, count)
+    else:
+        for j in range(count):
+            out[j] = _load_integer(address, storage, j)
+
+
+@kernel
+def _all_finite(values: Any, count: int) -> bool:
+    bad = 0
+    for j in range(count):
+        bad += not abs(values[j]) < np.inf
+    return bad == 0
+
+
+@kernel
+def _fits(table: Any, row: int) -> bool:
+    """Whether the values in `row`, which came in the storage type, are all finite."""
+    address = table[t.ROWS] + row * table[t.ROW_BYTES]
+    if table[t.STORAGE] == t.FLOAT32:
+        return _all_finite(view(address, np.float32), table[t.WIDTH])
+    if table[t.STORAGE] == t.FLOAT64:
+        return _all_finite(view(address, np.float64), table[t.WIDTH])
+    return True
+
+
+@kernel
+def _store(table: Any, row: int, given: Any) -> bool:
+    """Write an input in the storage type. False if some value does not fit it."""
     width = table[t.WIDTH]
     storage = table[t.STORAGE]
-    at = row * width
+    address = table[t.ROWS] + row * table[t.ROW_BYTES]
     if storage == t.FLOAT32:
-        _copy(values, view(table[t.ROWS] + 4 * at, np.float32), width)
-    elif storage == t.FLOAT64 or storage >= t.INT64:
-        _copy(values, view(table[t.ROWS] + 8 * at, np.float64), width)
-    else:
+        _convert(given, view(address, np.float32), width)
+        return _all_finite(view(address, np.float32), width)
+    if storage == t.FLOAT64:
+        _convert(given, view(address, np.float64), width)
+        return _all_finite(view(address, np.float64), width)
+    low, high = _integer_bounds(storage)
+    for j in range(width):
+        if not (given[j] == np.floor(given[j]) and low <= given[j] <= high):
+            return False
+        if storage >= t.INT64:
+            view(address, np.float64)[j] = given[j]
+        else:
+            _store_integer(address, storage, j, given[j])
+    return True
+
+
+@kernel
+def admit(table: Any, row: int, given: Any, raw: bool) -> int:
+    """Make an input `row`: it lies there already (`raw`), or it is `given` in float64.
+
+    0, or why not (BAD_AT says where).
+    """
+    width = table[t.WIDTH]
+    if not (_fits(table, row) if raw else _store(table, row, given)):
+        if raw:
+            given = floats(table, t.QUERY)
+            read_row(table, row, given)
         for j in range(width):
-            _store_integer(table[t.ROWS], storage, at + j, values[j])
+            bad = _why_not(table[t.STORAGE], given[j])
+            if bad != 0:
+                table[t.BAD_AT] = j
+                return bad
     if table[t.METRIC] == t.COSINE:
-        floats(table, t.NORMS)[row] = squared_norm(values, floats(table, t.WEIGHTS), width)
+        query = floats(table, t.QUERY)
+        read_row(table, row, query)
+        norm = squared_norm(query, floats(table, t.WEIGHTS), width)
+        if not (_NORM_LOW <= norm <= _NORM_HIGH):
+            return t.BAD_NORM
+        floats(table, t.NORMS)[row] = norm
     bytes_of(table, t.ALIVE)[row] = 1
+    return 0
+
+
+@kernel
+def remember_output(table: Any, row: int) -> None:
+    """Store GIVEN as the output of the row just written, which now joins the history."""
+    width = table[t.OUT_WIDTH]
+    given = floats(table, t.GIVEN)
+    outputs = floats(table, t.OUTPUTS)
+    for k in range(width):
+        outputs[row * width + k] = given[k]
+    table[t.TOTAL] = row + 1
+    table[t.LIVE] += 1
 
 
 @kernel
 def read_row(table: Any, row: int, out: Any) -> None:
     """The stored input of `row`, as float64."""
-    width = table[t.WIDTH]
-    storage = table[t.STORAGE]
-    at = row * width
-    if storage == t.FLOAT32:
-        _copy(view(table[t.ROWS] + 4 * at, np.float32), out, width)
-    elif storage == t.FLOAT64 or storage >= t.INT64:
-        _copy(view(table[t.ROWS] + 8 * at, np.float64), out, width)
-    else:
-        for j in range(width):
-            out[j] = _load_integer(table[t.ROWS], storage, at + j)
+    address = table[t.ROWS] + row * table[t.ROW_BYTES]
+    load_values(address, table[t.STORAGE], table[t.WIDTH], out)
 
 
 @kernel
-def place(table: Any, values: Any, norm: float, out: Any) -> None:
-    """Where a stored input lies in the tree for the cosine metric: on the unit sphere.
+def _gather(source: Any, target: Any, coordinates: Any, count: int) -> None:
+    for j in range(count):
+        target[j] = source[coordinates[j]]
 
-    For all other metrics it lies where it is.
-    """
-    prescale = floats(table, t.PRESCALE)
-    factor = 1.0 / np.sqrt(norm)
-    for j in range(table[t.WIDTH]):
-        out[j] = values[j] * prescale[j] * factor
+
+@kernel
+def sketch_row(table: Any, row: int) -> None:
+    """Copy the coordinates that the index holds to PLACES; nothing to do where it holds all."""
+    if table[t.PLACES] == table[t.ROWS]:
+        return
+    source = table[t.ROWS] + row * table[t.ROW_BYTES]
+    target = table[t.PLACES] + row * table[t.PLACE_BYTES]
+    axes = table[t.AXES]
+    coordinates = ints(table, t.COORDINATES)
+    size = table[t.PLACE_BYTES] // axes
+    if size == 1:
+        _gather(view(source, np.uint8), view(target, np.uint8), coordinates, axes)
+    elif size == 2:
+        _gather(view(source, np.uint16), view(target, np.uint16), coordinates, axes)
+    elif size == 4:
+        _gather(view(source, np.uint32), view(target, np.uint32), coordinates, axes)
+    else:
+        _gather(view(source, np.uint64), view(target, np.uint64), coordinates, axes)
+
+
+@kernel
+def _sphere_factor(table: Any, row: int) -> float:
+    norm = floats(table, t.NORMS)[row]
+    return 1.0 / np.sqrt(norm) if norm > 0.0 else 1.0
 
 
 @kernel
 def read_point(table: Any, row: int, out: Any) -> None:
-    """The position of `row` in the tree."""
-    read_row(table, row, out)
+    """The position of `row` in the tree: its sketched coordinates; for cosine on the unit sphere.
+
+    `sketch_row` must have been called for it.
+    """
+    axes = table[t.AXES]
+    load_values(table[t.PLACES] + row * table[t.PLACE_BYTES], table[t.STORAGE], axes, out)
     if table[t.METRIC] == t.COSINE:
-        norm = floats(table, t.NORMS)[row]
-        place(table, out, norm if norm > 0.0 else 1.0, out)
+        prescale = floats(table, t.PRESCALE)
+        factor = _sphere_factor(table, row)
+        for j in range(axes):
+            out[j] = out[j] * prescale[j] * factor
 
 
 @kernel
 def read_coordinate(table: Any, row: int, axis: int) -> float:
     """One coordinate of `row`'s position in the tree."""
     storage = table[t.STORAGE]
-    at = row * table[t.WIDTH] + axis
+    address = table[t.PLACES] + row * table[t.PLACE_BYTES]
     if storage == t.FLOAT32:
-        value = np.float64(view(table[t.ROWS], np.float32)[at])
+        value = np.float64(view(address, np.float32)[axis])
     elif storage == t.FLOAT64 or storage >= t.INT64:
-        value = view(table[t.ROWS], np.float64)[at]
+        value = view(address, np.float64)[axis]
     else:
-        value = _load_integer(table[t.ROWS], storage, at)
+        value = _load_integer(address, storage, axis)
     if table[t.METRIC] == t.COSINE:
-        norm = floats(table, t.NORMS)[row]
-        factor = 1.0 / np.sqrt(norm) if norm > 0.0 else 1.0
-        value = value * floats(table, t.PRESCALE)[axis] * factor
+        value = value * floats(table, t.PRESCALE)[axis] * _sphere_factor(table, row)
     return value
+
+
+@kernel
+def erase_row(table: Any, row: int) -> None:
+    """Overwrite what was stored."""
+    stored = view(table[t.ROWS] + row * table[t.ROW_BYTES], np.uint8)
+    for i in range(table[t.ROW_BYTES]):
+        stored[i] = 0
+    outputs = floats(table, t.OUTPUTS)
+    for k in range(table[t.OUT_WIDTH]):
+        outputs[row * table[t.OUT_WIDTH] + k] = 0.0
+    if table[t.METRIC] == t.COSINE:
+        floats(table, t.NORMS)[row] = 0.0
+    bytes_of(table, t.ALIVE)[row] = 0

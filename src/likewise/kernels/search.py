@@ -27,35 +27,42 @@ from likewise.kernels.distance import (
     output_distance,
     outputs_agree,
 )
-from likewise.kernels.rows import place, read_row, squared_norm
+from likewise.kernels.rows import read_point, read_row
 from likewise.kernels.sort import sort_rows
-from likewise.kernels.table import BLOCK, bytes_of, floats, ints
+from likewise.kernels.table import BLOCK, RECENT_MOST, bytes_of, floats, ints
 
 _LINES = 14  # cache lines of a block asked for when it is collected
 
 
 @kernel
-def prepare(table: Any) -> None:
-    """From QUERY, its position and its codes."""
-    width = table[t.WIDTH]
-    query = floats(table, t.QUERY)
+def prepare(table: Any, row: int) -> None:
+    """The position and the codes of a written row that is to be searched for."""
     point = floats(table, t.POINT)
-    if table[t.METRIC] == t.COSINE:  # otherwise POINT is QUERY
-        place(table, query, squared_norm(query, floats(table, t.WEIGHTS), width), point)
+    read_point(table, row, point)
     clamp = floats(table, t.NUMBERS)[t.CLAMP]
-    encode(point, floats(table, t.CODE_SCALE), clamp, width, bytes_of(table, t.QCODES))
+    encode(point, floats(table, t.CODE_SCALE), clamp, table[t.AXES], bytes_of(table, t.QCODES))
 
 
 @kernel
 def _fetch(table: Any, block: int) -> None:
-    address = table[t.CODES] + block * table[t.WIDTH] * BLOCK
+    address = table[t.CODES] + block * table[t.AXES] * BLOCK
     prefetch(table[t.COUNT] + block * 8)
-    for line in range(min(_LINES, 2 * table[t.WIDTH])):
+    for line in range(min(_LINES, 2 * table[t.AXES])):
         prefetch(address + line * 64)
 
 
 @kernel
-def _agreement(table: Any) -> tuple[float, float]:
+def note_search(table: Any, row: int, blocks: int, looks: int, kept: int) -> None:
+    """Keep in mind what a search touched: blocks, bytes of their points, rows read in full."""
+    recent = ints(table, t.RECENT)
+    at = (row % RECENT_MOST) * 3
+    recent[at] = blocks
+    recent[at + 1] = looks
+    recent[at + 2] = kept
+
+
+@kernel
+def agreement(table: Any) -> tuple[float, float]:
     """The interval in which a single-number output does not differ from the query's.
 
     z - v is at most delta, rounding included, where v >= z - delta; one step inwards makes up for
@@ -71,7 +78,7 @@ def _agreement(table: Any) -> tuple[float, float]:
 
 
 @kernel
-def _agrees(table: Any, node: int, lowest: float, highest: float) -> bool:
+def agrees(table: Any, node: int, lowest: float, highest: float) -> bool:
     """Whether no output below `node` can differ from the query's."""
     width = table[t.RANGE_WIDTH]
     low = floats(table, t.LOW)
@@ -104,9 +111,9 @@ def _collect_box(table: Any) -> int:
     stack = ints(table, t.STACK)
     found = ints(table, t.FOUND_BLOCKS)
     blocks = 0
-    lowest, highest = _agreement(table)
+    lowest, highest = agreement(table)
     for root in range(table[t.TREES]):
-        if _agrees(table, root, lowest, highest):
+        if agrees(table, root, lowest, highest):
             continue
         stack[0] = root
         top = 1
@@ -121,7 +128,7 @@ def _collect_box(table: Any) -> int:
                 stack[top] = child + 1 - right
                 top += abs(gap) <= reach
                 node = child + right
-            if not _agrees(table, node, lowest, highest):
+            if not agrees(table, node, lowest, highest):
                 found[blocks] = left[node]
                 blocks += 1
                 _fetch(table, left[node])
@@ -131,7 +138,7 @@ def _collect_box(table: Any) -> int:
 @kernel
 def _collect_ball(table: Any, square: bool) -> int:
     """The blocks of all cells within reach, for distances that add up."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     point = floats(table, t.POINT)
     reach = floats(table, t.NUMBERS)[t.TREE_REACH]
     limit = reach * reach if square else reach
@@ -148,9 +155,9 @@ def _collect_ball(table: Any, square: bool) -> int:
     blocks = 0
     for j in range(width):
         offsets[j] = 0.0
-    lowest, highest = _agreement(table)
+    lowest, highest = agreement(table)
     for root in range(table[t.TREES]):
-        if _agrees(table, root, lowest, highest):
+        if agrees(table, root, lowest, highest):
             continue
         top = 1
         stack[0] = root
@@ -183,7 +190,7 @@ def _collect_ball(table: Any, square: bool) -> int:
                     stack_offset[top] = new
                     top += 1
                 node = child + right
-            if not _agrees(table, node, lowest, highest):
+            if not agrees(table, node, lowest, highest):
                 found[blocks] = left[node]
                 blocks += 1
                 _fetch(table, left[node])
@@ -193,7 +200,7 @@ def _collect_ball(table: Any, square: bool) -> int:
 @kernel
 def _scan(table: Any, blocks: int, before: int) -> int:
     """Rows below `before` in the collected blocks that codes cannot rule out and outputs admit."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     metric = table[t.METRIC]
     window = table[t.WINDOW]
     found = ints(table, t.FOUND_BLOCKS)
@@ -210,15 +217,16 @@ def _scan(table: Any, blocks: int, before: int) -> int:
     words = view(table[t.MASK], np.uint64)
     kept = 0
     visited = 0
+    scanned = 0
     for k in range(blocks):
         block = found[k]
         while block >= 0:
             visited += 1
             codes = table[t.CODES] + block * width * BLOCK
             if metric == t.LINF:
-                some = scan_box(codes, query, width, window, count[block], mask)
+                lanes = scan_box(codes, query, width, window, count[block], mask)
             else:
-                some = scan_sum(
+                lanes = scan_sum(
                     codes,
                     query,
                     width,
@@ -229,7 +237,8 @@ def _scan(table: Any, blocks: int, before: int) -> int:
                     sums,
                     mask,
                 )
-            if some:
+            scanned += abs(lanes)
+            if lanes > 0:
                 ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
                 for word in range(BLOCK // 8):
                     if words[word] == 0:
@@ -243,52 +252,58 @@ def _scan(table: Any, blocks: int, before: int) -> int:
                                 candidates[kept] = ids[i]
                                 kept += 1
             block = following[block]
-    table[t.VISITED] += visited
-    table[t.SEARCHES] += 1
+    note_search(table, before, visited, scanned * BLOCK, kept)
     return kept
 
 
 @kernel
-def search(table: Any, before: int, results: int) -> int:
-    """Write the witnesses of QUERY and GIVEN among rows below `before` from slot `results` on."""
-    width = table[t.WIDTH]
+def decide_row(table: Any, row: int, norm: float, found: int) -> int:
+    """Write a candidate to slot `found` of the results if it is a witness; the next free slot."""
+    numbers = floats(table, t.NUMBERS)
+    out_width = table[t.OUT_WIDTH]
+    distance = input_distance(table, row, numbers[t.REACH], norm)
+    outputs = floats(table, t.OUTPUTS)
+    different = output_distance(
+        table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * out_width, out_width
+    )
+    if is_near(distance, numbers[t.REACH]) and is_different(different, numbers[t.DELTA]):
+        ints(table, t.RESULT_ROWS)[found] = row
+        floats(table, t.RESULT_INPUT)[found] = distance
+        floats(table, t.RESULT_OUTPUT)[found] = different
+        found += 1
+    return found
+
+
+@kernel
+def decide_candidates(table: Any, row: int, kept: int, results: int) -> int:
+    """Write the witnesses of `row` among the candidates from slot `results` on; how many."""
+    if kept == 0:
+        return 0
+    candidates = ints(table, t.CANDIDATES)
+    sort_rows(candidates, kept)
+    read_row(table, row, floats(table, t.QUERY))
+    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    found = results
+    for k in range(kept):
+        if k + 4 < kept:
+            start = table[t.ROWS] + candidates[k + 4] * table[t.ROW_BYTES]
+            for byte in range(0, min(table[t.ROW_BYTES], 512), 64):
+                prefetch(start + byte)
+        found = decide_row(table, candidates[k], norm, found)
+    return found - results
+
+
+@kernel
+def search(table: Any, row: int, results: int) -> int:
+    """Write the witnesses of a written row and GIVEN, among the rows before it, to the results.
+
+    They go from slot `results` on. PLACES holds the row's sketch already.
+    """
+    prepare(table, row)
     metric = table[t.METRIC]
     if metric == t.LINF:
         blocks = _collect_box(table)
     else:
         blocks = _collect_ball(table, metric != t.L1)
-    kept = _scan(table, blocks, before)
-    if kept == 0:
-        return 0
-    candidates = ints(table, t.CANDIDATES)
-    sort_rows(candidates, kept)
-    query = floats(table, t.QUERY)
-    weights = floats(table, t.WEIGHTS)
-    numbers = floats(table, t.NUMBERS)
-    reach = numbers[t.REACH]
-    other = floats(table, t.OTHER)
-    outputs = floats(table, t.OUTPUTS)
-    out_width = table[t.OUT_WIDTH]
-    rows = ints(table, t.RESULT_ROWS)
-    near = floats(table, t.RESULT_INPUT)
-    far = floats(table, t.RESULT_OUTPUT)
-    norm = 1.0
-    other_norm = 1.0
-    if metric == t.COSINE:
-        norm = squared_norm(query, weights, width)
-    found = results
-    for k in range(kept):
-        row = candidates[k]
-        read_row(table, row, other)
-        if metric == t.COSINE:
-            other_norm = floats(table, t.NORMS)[row]
-        distance = input_distance(metric, query, other, weights, width, reach, norm, other_norm)
-        different = output_distance(
-            table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * out_width, out_width
-        )
-        if is_near(distance, reach) and is_different(different, numbers[t.DELTA]):
-            rows[found] = row
-            near[found] = distance
-            far[found] = different
-            found += 1
-    return found - results
+    kept = _scan(table, blocks, row)
+    return decide_candidates(table, row, kept, results)

@@ -117,7 +117,7 @@ def choose_split(keys: Any, count: int) -> float:
 @kernel
 def _move_points(table: Any, source: int, target: int, order: Any, count: int) -> None:
     """Copy the points at slots order[:count] of a block to the start of another (or the same)."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     for j in range(width):
         lane_from = view(table[t.CODES] + (source * width + j) * BLOCK, np.uint8)
         lane_to = view(table[t.CODES] + (target * width + j) * BLOCK, np.uint8)
@@ -132,10 +132,10 @@ def _move_points(table: Any, source: int, target: int, order: Any, count: int) -
 
 @kernel
 def fetch_rows(table: Any, ids: Any, count: int) -> None:
-    """Ask for stored rows ahead of reading them: they lie scattered over the history."""
-    size = table[t.ROW_BYTES]
+    """Ask for positions ahead of reading them: they lie scattered over the history."""
+    size = table[t.PLACE_BYTES]
     for i in range(count):
-        start = table[t.ROWS] + ids[i] * size
+        start = table[t.PLACES] + ids[i] * size
         for byte in range(0, min(size, 1024), 64):
             prefetch(start + byte)
         prefetch(start + min(size, 1024) - 1)
@@ -144,7 +144,7 @@ def fetch_rows(table: Any, ids: Any, count: int) -> None:
 @kernel
 def split_leaf(table: Any, node: int) -> bool:
     """Part a leaf whose first block is full. False if no plane can."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     left = ints(table, t.LEFT)
     following = ints(table, t.NEXT)
     points = floats(table, t.POINTS)
@@ -203,7 +203,7 @@ def split_leaf(table: Any, node: int) -> bool:
 @kernel
 def _cut_box(table: Any, node: int, pair: int, axis: int, split: float) -> None:
     """The boxes of two new leaves: their parent's, cut by the plane."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     whole = box_of(table, node)
     below = box_of(table, pair)
     above = box_of(table, pair + 1)

@@ -76,9 +76,9 @@ def make_leaf(table: Any, node: int, parent: int, block: int) -> None:
         low[node * width + k] = np.inf
         high[node * width + k] = -np.inf
     box = box_of(table, node)
-    for j in range(table[t.WIDTH]):
+    for j in range(table[t.AXES]):
         box[j] = np.inf
-        box[table[t.WIDTH] + j] = -np.inf
+        box[table[t.AXES] + j] = -np.inf
 
 
 @kernel
@@ -166,7 +166,7 @@ def round_up(value: float) -> Any:
 @kernel
 def stretch_box(table: Any, node: int, point: Any) -> bool:
     """Make a node's box hold a position. Whether it had to grow."""
-    width = table[t.WIDTH]
+    width = table[t.AXES]
     low = box_of(table, node)
     high = view(table[t.BOX] + (2 * node + 1) * width * 4, np.float32)
     outside = 0
@@ -202,8 +202,8 @@ def put(table: Any, block: int, row: int, codes: Any) -> None:
     """Append a point to a block that has room."""
     count = ints(table, t.COUNT)
     slot = count[block]
-    lanes = view(table[t.CODES] + block * table[t.WIDTH] * BLOCK + slot, np.uint8)
-    for j in range(table[t.WIDTH]):
+    lanes = view(table[t.CODES] + block * table[t.AXES] * BLOCK + slot, np.uint8)
+    for j in range(table[t.AXES]):
         lanes[j * BLOCK] = codes[j]
     ints(table, t.IDS)[block * BLOCK + slot] = row
     count[block] = slot + 1

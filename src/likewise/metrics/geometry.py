@@ -6,7 +6,7 @@ hold nothing near. (kernels/codes.py and kernels/search.py derive why.)
 
 For cosine the positions are x * sqrt(w) / norm, on the unit sphere, where the squared straight
 distance is twice the cosine distance. The distance as computed errs by less than (d + 8) * 2^-52,
-a position by less than 2^-50 in all: both are added to the reach.
+and a norm by that much, relatively: the reach allows for more.
 """
 
 import math
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from likewise.kernels import table as t
 from likewise.rule import Rule
 
-_METRICS = {"linf": t.LINF, "l1": t.L1, "l2": t.L2, "cosine": t.COSINE}
+METRICS = {"linf": t.LINF, "l1": t.L1, "l2": t.L2, "cosine": t.COSINE}
 _GRID = {"linf": 16, "l1": 64, "l2": 32, "cosine": 32}  # code units within the reach
 _CLAMP = {"linf": 2.0**48, "l1": 2.0**40, "l2": 2.0**40, "cosine": 2.0**40}
 _MARGIN = 1e-10  # relative; far above the roundings on the way, far below anything that costs time
@@ -26,15 +26,13 @@ _MARGIN = 1e-10  # relative; far above the roundings on the way, far below anyth
 
 @dataclass(frozen=True)
 class Geometry:
-    """One rule's metric in `width` dimensions, as numbers."""
+    """One rule's metric, as numbers; the arrays have an entry for each axis of the index."""
 
-    metric: int
     reach: float
     tree_reach: float
     clamp: float
     window: int
     limit: int
-    weights: npt.NDArray[np.float64]
     prescale: npt.NDArray[np.float64]
     gap_scale: npt.NDArray[np.float64]
     code_scale: npt.NDArray[np.float64]
@@ -53,37 +51,44 @@ def _grids(metric: str, width: int) -> npt.NDArray[np.float64]:
     return np.asarray(grid * (1.0 - 0.2 * turns), dtype=np.float64)
 
 
-def geometry(rule: Rule, width: int, slack: float) -> Geometry:
+def geometry(
+    rule: Rule, width: int, slack: float, coordinates: npt.NDArray[np.int64] | None = None
+) -> Geometry:
+    """The geometry of an index over some coordinates of inputs that have `width`; all, if None.
+
+    Each metric's distance over some coordinates is at most that over all, so what is near stays
+    within reach.
+    """
     weights = np.ones(width) if rule.weights is None else np.array(rule.weights, dtype=np.float64)
-    ones = np.ones(width)
+    if coordinates is not None:
+        weights = weights[coordinates]
+    axes = len(weights)
     reach = rule.epsilon * (1.0 + slack)
     grid = _GRID[rule.metric]
     clamp = _CLAMP[rule.metric]
-    prescale, gap_scale, tree_reach = ones, weights, reach
+    prescale, gap_scale, tree_reach = np.ones(axes), weights, reach
     if rule.metric == "l2":
         gap_scale = np.sqrt(weights)
     elif rule.metric == "cosine":
         prescale = np.sqrt(weights)
         gap_scale = (weights > 0).astype(np.float64)
-        tree_reach = math.sqrt(2.0 * (reach + (width + 8) * 2.0**-51)) + 2.0**-48
+        tree_reach = math.sqrt(2.0 * (reach + (width + 8) * 2.0**-51)) + (width + 64) * 2.0**-50
     tree_reach *= 1.0 + _MARGIN
     if rule.metric == "linf":
         limit = grid
     else:
         error = 2.0**-51 * clamp  # of one coordinate, in code units, with room to spare
         if rule.metric == "l1":
-            limit = math.ceil(grid + 1e-6 + error * width)
+            limit = math.ceil(grid + 1e-6 + error * axes)
         else:
-            limit = math.ceil((grid + 1e-6 + error * math.sqrt(width)) ** 2)
+            limit = math.ceil((grid + 1e-6 + error * math.sqrt(axes)) ** 2)
     return Geometry(
-        metric=_METRICS[rule.metric],
         reach=reach,
         tree_reach=tree_reach,
         clamp=clamp,
         window=min(limit + 1, 127) if rule.metric == "l1" else grid + 1,
         limit=min(limit, 60_000),
-        weights=weights,
         prescale=prescale,
         gap_scale=gap_scale,
-        code_scale=gap_scale * _grids(rule.metric, width) / tree_reach,
+        code_scale=gap_scale * _grids(rule.metric, axes) / tree_reach,
     )

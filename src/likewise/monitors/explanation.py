@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass
 
+from likewise.indexes.chooser import Chooser
+from likewise.kernels import table as t
+from likewise.rule import Rule
+
 
 @dataclass(frozen=True)
 class Explanation:
     """What a monitor is doing, and why."""
 
     index: str
+    shape: str
     reason: str
     remembered: int
     forgotten: int
@@ -15,28 +20,92 @@ class Explanation:
     storage: str
     slack: float | None
     reach: float | None
+    coordinates: int
     leaves: int
     depth: int
-    blocks_per_search: float
     share_visited: float
+    """Of the history, by each of the last thousand decisions, on average."""
+    rows_read: float
+    """In full, by each of them, on average."""
+    changes: int
     planes_lifted: int
     subtrees_rebuilt: int
     bytes_per_decision: float
+    bytes_on_disk: float
+    """Per decision; 0 where rows are kept in memory."""
 
     def __str__(self) -> str:
         if self.width is None:
-            return f"index {self.index}: {self.reason}; nothing observed yet"
+            return "index            none yet: the first decision settles what inputs look like"
+        disk = f", {self.bytes_on_disk:,.0f} on disk" if self.bytes_on_disk else ""
+        held = "all" if self.coordinates == self.width else f"{self.coordinates}"
+        if self.shape == "flat scan":
+            form = f"{self.leaves:,} blocks of 128, {self.coordinates} rotated coordinates"
+        else:
+            form = (
+                f"{self.leaves:,} leaves, depth {self.depth}, {held} coordinates,"
+                f" {self.planes_lifted:,} planes lifted, {self.subtrees_rebuilt:,} subtrees rebuilt"
+            )
         return "\n".join(
             (
-                f"index            {self.index}: {self.reason}",
+                f"index            {self.shape}: {self.reason}",
                 f"history          {self.remembered:,} decisions remembered,"
-                f" {self.forgotten:,} forgotten, {self.width} coordinates kept as {self.storage}",
+                f" {self.forgotten:,} forgotten, {self.width:,} coordinates kept as {self.storage}",
                 f"near             distance <= {self.reach:.12g} (slack {self.slack:g} of epsilon)",
-                f"tree             {self.leaves:,} leaves, depth {self.depth},"
-                f" {self.planes_lifted:,} planes lifted,"
-                f" {self.subtrees_rebuilt:,} subtrees rebuilt",
-                f"a search visits  {self.blocks_per_search:.1f} blocks of 128 on average,"
-                f" {self.share_visited:.2%} of the history",
-                f"memory           {self.bytes_per_decision:.1f} bytes per decision",
+                f"form             {form}",
+                f"a decision       looks at {self.share_visited:.2%} of the history and reads"
+                f" {self.rows_read:.1f} rows in full (mean of the last thousand)",
+                f"changes          {self.changes:,} times another index or sketch took over",
+                f"memory           {self.bytes_per_decision:,.1f} bytes per decision{disk}",
             )
         )
+
+
+def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explanation:
+    if chooser is None:
+        return Explanation(
+            index="none",
+            shape="none",
+            reason="nothing observed yet",
+            remembered=0,
+            forgotten=0,
+            width=None,
+            storage=storage,
+            slack=None,
+            reach=None,
+            coordinates=0,
+            leaves=0,
+            depth=0,
+            share_visited=0.0,
+            rows_read=0.0,
+            changes=0,
+            planes_lifted=0,
+            subtrees_rebuilt=0,
+            bytes_per_decision=0.0,
+            bytes_on_disk=0.0,
+        )
+    history, index = chooser.history, chooser.index
+    table = index.state.table
+    slack = rule.slack_for(storage)
+    live = max(history.live, 1)
+    return Explanation(
+        index=index.name,
+        shape=index.shape,
+        reason=chooser.reason,
+        remembered=history.live,
+        forgotten=history.total - history.live,
+        width=history.width,
+        storage=storage,
+        slack=slack,
+        reach=rule.epsilon * (1.0 + slack),
+        coordinates=index.state.layout.axes,
+        leaves=index.leaves(),
+        depth=index.depth(),
+        share_visited=chooser.share(),
+        rows_read=chooser.rows_read(),
+        changes=chooser.changes,
+        planes_lifted=int(table[t.LIFTS]),
+        subtrees_rebuilt=int(table[t.REBUILDS]),
+        bytes_per_decision=(history.used_bytes + index.state.used_bytes) / live,
+        bytes_on_disk=history.disk_bytes / live,
+    )

@@ -11,25 +11,26 @@ Not here: how neighbours are found (indexes), what is near (kernels/distance.py)
 
 import os
 import reprlib
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from numpy import ndarray
 
-from likewise.errors import BadDecision, BadRow, BadRule
-from likewise.indexes.live import LiveTree
-from likewise.indexes.state import State
+from likewise.errors import BadDecision, BadRow, BadRule, LikewiseError
+from likewise.history.decisions import History
+from likewise.indexes.chooser import EVERY, Chooser, Index
 from likewise.kernels import table as t
-from likewise.metrics.geometry import geometry
 from likewise.metrics.outputs import Outputs, outputs_of
-from likewise.monitors.explanation import Explanation
+from likewise.monitors.explanation import Explanation, explanation_of
 from likewise.rule import Rule
-from likewise.types import NO_WITNESSES, Verdict, Verdicts
+from likewise.types import NO_WITNESSES, Verdict, Verdicts, Witnesses
 
-INDEXES = ("auto", "live")
-_LABEL_TREES = 4  # labels with a tree of their own; all further ones share one more
+INDEXES = ("auto", "live", "flat")
+_BUILD = 4 * t.BLOCK  # rows from which a load builds the index anew, if it is most of them
+_LOAD = 1 << 16  # rows of a smaller one inserted together
 _KEPT_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
 
 
@@ -46,21 +47,59 @@ class Monitor:
     ...     print(witness.row, round(witness.input_distance, 3))
     0 0.05
 
-    All methods may be called from several threads; each call is one step of the history.
+    index   "auto" chooses, and changes its mind as the history grows; "live" is the tree, over a
+            sketch where inputs are long; "flat" a scan of rotated coordinates, for l2 and cosine.
+    rows    a new file to keep inputs in, instead of memory: only candidates are read from it.
+
+    An input may have any shape; the first decision settles it. All methods may be called from
+    several threads; each call is one step of the history.
     """
 
-    def __init__(self, rule: Rule, *, index: str = "auto") -> None:
+    def __init__(
+        self, rule: Rule, *, index: str = "auto", rows: str | os.PathLike[str] | None = None
+    ) -> None:
         if not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
         if index not in INDEXES:
             raise BadRule(f"index is {index!r}; expected one of {', '.join(INDEXES)}")
+        if index == "flat" and rule.metric not in ("l2", "cosine"):
+            raise BadRule(
+                f"the index is 'flat' and the metric {rule.metric!r}; a flat scan rotates, and"
+                " only l2 and cosine stay the same under rotation. Use index='auto' or 'live'."
+            )
         self.rule = rule
+        self._wanted = index
+        self._path = rows
         self._lock = Lock()
-        self._index: LiveTree | None = None
+        self._closed = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._history: History | None = None
+        self._chooser: Chooser | None = None
+        self._index: Index | None = None
         self._outputs: Outputs | None = None
         self._shape: tuple[int, ...] | None = None
+        self._dtype: np.dtype[Any] | None = None
+        self._rows: npt.NDArray[Any] = np.empty(0)
         self._next_row = 0
-        self._storage = rule.storage
+        self._busy = False  # whether every decision is followed by some work on the index
+        self._storage = self.rule.storage
+
+    def close(self) -> None:
+        """Let go of the history; a file of rows keeps what was observed."""
+        with self._lock:
+            if self._history is not None:
+                self._rows = np.empty(0)
+                self._history.close()
+            self._reset()
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # One decision
 
@@ -75,7 +114,10 @@ class Monitor:
                 self._outputs.commit()  # type: ignore[union-attr]
             row = self._next_row
             self._next_row = row + 1
-            return Verdict(row, index.witnesses(found) if found else NO_WITNESSES)
+            witnesses = index.witnesses(found) if found else NO_WITNESSES
+            if self._busy or row % EVERY == 0:
+                self._mind(1)
+            return Verdict(row, witnesses)
 
     def check(self, x: Any, z: Any) -> Verdict:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
@@ -88,85 +130,124 @@ class Monitor:
             self._outputs.discard()  # type: ignore[union-attr]
             verdict = Verdict(None, index.witnesses(found) if found else NO_WITNESSES)
             if fresh:
-                self._reset()
+                self._forget_beginning()
+            elif self._busy:
+                self._note_touched(1)
             return verdict
 
-    def _admit(self, x: Any, z: Any) -> LiveTree:
+    def _mind(self, decisions: int) -> None:
+        """Let the chooser do its work; another index may be in use afterwards."""
+        assert self._chooser is not None and self._history is not None
+        self._note_touched(decisions)
+        self._chooser.mind(decisions)
+        self._index = self._chooser.index
+        self._busy = self._chooser.busy or self._history.file is not None
+
+    def _note_touched(self, decisions: int) -> None:
+        """Rows in a file were written and read: let go of their pages in time."""
+        history, index = self._history, self._index
+        assert history is not None and index is not None
+        if history.file is not None:
+            last = np.arange(max(0, history.total - decisions), history.total + 1)
+            recent = index.state.recent[last[-t.RECENT_MOST :] % t.RECENT_MOST, 2]
+            history.touched(decisions + int(recent.clip(0).sum()))
+
+    def _admit(self, x: Any, z: Any) -> Index:
         """Lay a decision out for the kernel; raise before anything changes."""
+        if type(x) is not ndarray or x.dtype is not self._dtype or x.shape != self._shape:
+            return self._admit_other(x, z)
         index = self._index
-        if type(x) is not ndarray or x.shape != self._shape or x.dtype.kind not in "fiub":
-            x = _array(x)
-            if x.shape != self._shape:
-                _check_vector(x)
-                if index is not None:
-                    raise self._width_error(x.shape[0])
-                index = self._begin(x, z)
         assert index is not None
-        try:
-            self._outputs.read(z, index.given)  # type: ignore[union-attr]
-        except BadDecision:
-            self._forget_beginning()
-            raise
-        index.input[:] = x
+        self._outputs.read(z, index.given)  # type: ignore[union-attr]
+        if self._next_row == len(self._rows):
+            self._make_room()
+        self._rows[self._next_row] = x
+        index.state.table[t.GIVEN_RAW] = 1
         return index
 
-    def _begin(self, x: npt.NDArray[Any], z: Any) -> LiveTree:
-        """The first input settles width and storage, the first output how long outputs are."""
-        width = x.shape[-1]
+    def _admit_other(self, x: Any, z: Any) -> Index:
+        """The same for an input that is not, as it comes, what the history keeps."""
+        x = _array(x)
+        if x.shape != self._shape:
+            if self._index is not None:
+                raise self._shape_error(x.shape)
+            if x.ndim == 0 or x.size == 0:
+                raise BadDecision(
+                    f"the input has shape {x.shape}; expected at least 1 feature, in one dimension"
+                    " or more. Nothing was stored."
+                )
+            self._begin(x.shape, x.dtype, z)
+        index, history = self._index, self._history
+        assert index is not None and history is not None
+        try:
+            self._outputs.read(z, index.given)  # type: ignore[union-attr]
+            if self._next_row == len(self._rows):
+                self._make_room()
+        except LikewiseError:
+            self._forget_beginning()
+            raise
+        raw = history.takes(x.dtype)
+        if raw:
+            self._rows[self._next_row] = x
+        else:
+            index.input[:] = x.reshape(-1)
+        index.state.table[t.GIVEN_RAW] = raw
+        return index
+
+    def _make_room(self) -> None:
+        assert self._index is not None and self._history is not None
+        self._index.state.ensure(1, 0)
+        self._rows = self._history.rows
+
+    def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
+        """The first input settles shape and storage, the first output how long outputs are."""
+        if self._closed:
+            raise BadDecision("this monitor is closed. Nothing was stored: start a new one.")
         storage = self.rule.storage
         if storage == "auto":
-            kind = x.dtype.str[1:]
-            storage = x.dtype.name if kind in _KEPT_TYPES else "float64"
-            storage = "float32" if x.dtype == np.float16 else storage
-        weights = self.rule.weights
+            storage = dtype.name if dtype.str[1:] in _KEPT_TYPES else "float64"
+            storage = "float32" if dtype == np.float16 else storage
+        weights, width = self.rule.weights, int(np.prod(shape))
         if weights is not None and len(weights) != width:
             raise BadDecision(
                 f"the input has {width} features, but the rule has {len(weights)} weights."
                 " Nothing was stored: send as many features as there are weights."
             )
         outputs = outputs_of(self.rule, z)
-        state = State(
-            geometry(self.rule, width, self.rule.slack_for(storage)),
-            width=width,
-            storage=storage,
-            output=outputs.kind,
-            out_width=outputs.width,
-            trees=_LABEL_TREES + 1 if outputs.kind == t.LABEL else 1,
-            delta=self.rule.delta,
-        )
-        self._index = LiveTree(state)
+        self._history = History(self.rule, shape, storage, outputs, path=self._path)
+        self._chooser = Chooser(self._history, self._wanted)
+        self._index = self._chooser.index
         self._outputs = outputs
-        self._shape = (width,)
+        self._shape = shape
+        self._dtype = self._history.dtype if self._history.takes(self._history.dtype) else None
+        self._rows = self._history.rows
         self._storage = storage
-        return self._index
-
-    @property
-    def _width(self) -> int:
-        return self._shape[0] if self._shape else 0
-
-    def _reset(self) -> None:
-        self._index = None
-        self._outputs = None
-        self._shape = None
-        self._storage = self.rule.storage
+        self._busy = self._history.file is not None
 
     def _forget_beginning(self) -> None:
         """After a refusal: if that was the very first decision, it has settled nothing."""
         if self._outputs is not None:
             self._outputs.discard()
-        if self._index is not None and self._index.total == 0:
+        if self._history is not None and self._history.total == 0:
+            self._rows = np.empty(0)
+            self._history.close()
             self._reset()
 
-    def _width_error(self, came: int) -> BadDecision:
+    def _shape_error(self, came: tuple[int, ...]) -> BadDecision:
+        assert self._shape is not None
+        held, sent = (
+            f"{shape[0]} features" if len(shape) == 1 else f"the shape {shape}"
+            for shape in (self._shape, came)
+        )
         return BadDecision(
-            f"the input has {came} features, but this history holds {self._width}, set by"
+            f"the input has {sent}, but this history holds {held}, set by"
             " decision 0. Nothing was stored: send the same columns, or start a new monitor."
         )
 
     def _refuse(self, code: int, x: Any, z: Any, which: str = "") -> None:
         """Turn a kernel's error code into words."""
         assert self._index is not None and self._outputs is not None
-        at, storage = self._index.bad_at, self._storage
+        at, storage = int(self._index.state.table[t.BAD_AT]), self._storage
         self._forget_beginning()
         if code == t.BAD_SUM:
             raise BadDecision(
@@ -209,31 +290,60 @@ class Monitor:
         count_threads = _threads(threads)
         with self._lock:
             index, count = self._write(x, z)
-            first = 0 if index is None else index.total
+            first = self._next_row
             if index is None or count == 0:
                 return Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
-            counts, witnesses = index.judge(count, count_threads)
-            self._next_row = index.total
+            counts, found = [], []
+            with ThreadPoolExecutor(count_threads) as pool:
+                done = 0
+                while done < count:
+                    index = self._index
+                    assert index is not None
+                    size = index.block(count - done)
+                    judged, columns = index.judge(self._next_row, size, count_threads, pool)
+                    counts.append(judged)
+                    found.append(columns)
+                    self._join(size)
+                    self._mind(size)
+                    done += size
             self._outputs.commit()  # type: ignore[union-attr]
             offsets = np.zeros(count + 1, np.int64)
-            np.cumsum(counts, out=offsets[1:])
+            np.cumsum(np.concatenate(counts), out=offsets[1:])
+            witnesses = Witnesses(
+                *(np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
+            )
             return Verdicts(first, offsets, witnesses)
+
+    def _join(self, count: int) -> None:
+        """Written rows become part of the history."""
+        assert self._history is not None
+        self._history.table[t.TOTAL] += count
+        self._history.table[t.LIVE] += count
+        self._next_row += count
 
     def load(self, x: Any, z: Any) -> range:
         """Remember decisions without judging them; their rows."""
         with self._lock:
             index, count = self._write(x, z)
-            first = 0 if index is None else index.total
+            first = self._next_row
             if index is not None and count:
-                index.load(count)
-                self._next_row = index.total
+                assert self._chooser is not None
+                large = first + count >= _BUILD and count >= first // 2
+                if not large:
+                    with ThreadPoolExecutor(1) as pool:
+                        for start in range(0, count, _LOAD):
+                            index.insert(first + start, min(_LOAD, count - start), 1, pool)
+                self._join(count)
+                if large:
+                    self._chooser.build()
+                self._mind(1)
                 self._outputs.commit()  # type: ignore[union-attr]
             return range(first, first + count)
 
-    def _write(self, x: Any, z: Any) -> tuple[LiveTree | None, int]:
+    def _write(self, x: Any, z: Any) -> tuple[Index | None, int]:
         """Check a batch and write it where no query sees it yet."""
         inputs = _array(x)
-        if inputs.ndim != 2:
+        if inputs.ndim < 2:
             raise BadDecision(
                 f"the inputs have shape {inputs.shape}; expected one row of features for each"
                 " decision (two dimensions). Nothing was stored."
@@ -253,21 +363,23 @@ class Monitor:
             )
         if count == 0:
             return self._index, 0
-        if inputs.shape[1] == 0:
+        if inputs[0].size == 0:
             raise BadDecision(
                 "the inputs have no features; expected at least 1. Nothing was stored."
             )
-        index = self._index
-        if index is None:
-            index = self._begin(inputs, z[0])
+        if self._index is None:
+            self._begin(inputs.shape[1:], inputs.dtype, z[0])
         elif inputs.shape[1:] != self._shape:
-            raise self._width_error(inputs.shape[1])
+            raise self._shape_error(inputs.shape[1:])
+        index = self._index
+        assert index is not None and self._history is not None
         try:
             outputs = self._outputs.read_many(z, count)  # type: ignore[union-attr]
-        except BadDecision:
+            bad, at = index.crew.write(inputs, outputs)
+        except LikewiseError:
             self._forget_beginning()
             raise
-        bad, at = index.write(inputs, outputs)
+        self._rows = self._history.rows
         if bad != 0:
             self._refuse(bad, inputs[at], z[at], f" of decision {at} of the batch")
         return index, count
@@ -277,61 +389,58 @@ class Monitor:
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
         with self._lock:
-            total = 0 if self._index is None else self._index.total
-            wanted = np.atleast_1d(np.asarray(rows))
-            if wanted.size == 0:
+            wanted = self._wanted_rows(rows, "Nothing was forgotten.")
+            if len(wanted) == 0:
                 return 0
-            if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
-                raise BadRow(
-                    f"rows are {reprlib.repr(rows)}; expected a row number or a list of them."
-                    " Nothing was forgotten."
-                )
-            outside = wanted[(wanted < 0) | (wanted >= total)]
-            if len(outside):
-                raise BadRow(
-                    f"there is no row {outside[0]}: this history has rows 0 to {total - 1}."
-                    " Nothing was forgotten."
-                    if total
-                    else f"there is no row {outside[0]}: this history is empty."
-                )
-            assert self._index is not None
-            return self._index.forget(wanted.astype(np.int64))
+            assert self._chooser is not None and self._history is not None
+            fresh = np.unique(wanted[self._history.alive()[wanted] != 0])
+            self._chooser.remove(fresh)
+            self._history.erase(fresh)
+            return len(fresh)
+
+    def inputs(self, rows: Any) -> npt.NDArray[Any]:
+        """What is remembered of these rows, in the shape and type in which it is kept."""
+        with self._lock:
+            wanted = self._wanted_rows(rows, "Ask for rows that it has.")
+            if len(wanted) == 0:
+                return np.empty((0, *(self._shape or ())), dtype=self._storage_type())
+            assert self._history is not None
+            gone = wanted[self._history.alive()[wanted] == 0]
+            if len(gone):
+                raise BadRow(f"row {gone[0]} was forgotten. Ask for rows that are remembered.")
+            self._history.touched(len(wanted))
+            return self._history.rows[wanted].astype(self._storage_type())
+
+    def _storage_type(self) -> np.dtype[Any]:
+        return np.dtype("float64" if self._storage == "auto" else self._storage)
+
+    def _wanted_rows(self, rows: Any, otherwise: str) -> npt.NDArray[np.int64]:
+        total = self._next_row
+        wanted = np.atleast_1d(np.asarray(rows))
+        if wanted.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+            raise BadRow(
+                f"rows are {reprlib.repr(rows)}; expected a row number or a list of them."
+                f" {otherwise}"
+            )
+        outside = wanted[(wanted < 0) | (wanted >= total)]
+        if len(outside):
+            raise BadRow(
+                f"there is no row {outside[0]}: this history has rows 0 to {total - 1}. {otherwise}"
+                if total
+                else f"there is no row {outside[0]}: this history is empty."
+            )
+        return wanted.astype(np.int64)
 
     def __len__(self) -> int:
         """Decisions remembered now."""
-        return 0 if self._index is None else self._index.live
+        return 0 if self._history is None else self._history.live
 
     def explain(self) -> Explanation:
         """What index is in use, why, and what it costs."""
         with self._lock:
-            index = self._index
-            reason = "a bucket k-d tree that splits as it grows; the only index so far"
-            if index is None:
-                return Explanation(
-                    "live", reason, 0, 0, None, self._storage, None, None, 0, 0, 0.0, 0.0, 0, 0, 0.0
-                )
-            state = index.state
-            searches = max(index.count(t.SEARCHES), 1)
-            blocks = index.count(t.VISITED) / searches
-            live_blocks = max(int(state.table[t.BLOCKS]), 1)
-            slack = self.rule.slack_for(self._storage)
-            return Explanation(
-                index="live",
-                reason=reason,
-                remembered=index.live,
-                forgotten=index.total - index.live,
-                width=self._width,
-                storage=self._storage,
-                slack=slack,
-                reach=self.rule.epsilon * (1.0 + slack),
-                leaves=int(state.nodes(t.LEAVES)[: int(state.table[t.TREES])].sum()),
-                depth=index.depth(),
-                blocks_per_search=blocks,
-                share_visited=min(1.0, blocks / live_blocks),
-                planes_lifted=int(state.table[t.LIFTS]),
-                subtrees_rebuilt=int(state.table[t.REBUILDS]),
-                bytes_per_decision=state.used_bytes / max(index.live, 1),
-            )
+            return explanation_of(self.rule, self._storage, self._chooser)
 
 
 def _threads(threads: int | None) -> int:
@@ -355,11 +464,3 @@ def _array(x: Any) -> npt.NDArray[Any]:
             " Nothing was stored."
         )
     return array
-
-
-def _check_vector(x: npt.NDArray[Any]) -> None:
-    if x.ndim != 1 or x.shape[0] == 0:
-        raise BadDecision(
-            f"the input has shape {x.shape}; expected one row of at least 1 feature (one"
-            " dimension). Nothing was stored: for several decisions use observe_many."
-        )

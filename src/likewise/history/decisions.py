@@ -1,0 +1,206 @@
+"""What is remembered: inputs, outputs, and which of them are still there.
+
+A history knows nothing of how neighbours are found; one or two indexes stand over it. Its numbers
+and addresses are the first slots of a table (kernels/table.py): `table` is that of the index in
+use, whose kernels count the rows, and `copy_to` hands them to another.
+
+Invariant: rows from `total` on are no part of the history, whatever is written there.
+Cost: what was written; capacity is only reserved (memory.py), or lies in a file (files.py).
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.history.files import RowFile
+from likewise.history.memory import PAGE, Region, fits
+from likewise.kernels import table as t
+from likewise.kernels.remove import erase_rows
+from likewise.metrics.geometry import METRICS
+from likewise.metrics.outputs import Outputs
+from likewise.rule import Rule
+
+_RESERVE = 1 << 38  # bytes of address space one monitor asks for at first
+_LEAST = 1024  # rows
+_BESIDE = 2048  # bytes that indexes may need for each row
+
+STORAGES = {
+    "float64": t.FLOAT64,
+    "float32": t.FLOAT32,
+    "int8": t.INT8,
+    "uint8": t.UINT8,
+    "int16": t.INT16,
+    "uint16": t.UINT16,
+    "int32": t.INT32,
+    "uint32": t.UINT32,
+    "int64": t.INT64,
+    "uint64": t.UINT64,
+}
+
+Table = npt.NDArray[np.int64]
+
+
+class History:
+    """Decisions in order of arrival, under one rule."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        shape: tuple[int, ...],
+        storage: str,
+        outputs: Outputs,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        capacity: int | None = None,
+    ) -> None:
+        self.rule = rule
+        self.shape = shape
+        self.storage = storage
+        self.width = int(np.prod(shape))
+        self.dtype = np.dtype(np.float64 if storage in ("int64", "uint64") else storage)
+        self.out_width = outputs.width
+        self.cosine = rule.metric == "cosine"
+        padded = -(-self.width // 8) * 8  # sums run in eight lanes
+        self.weights: npt.NDArray[np.float64] = np.zeros(padded)
+        self.weights[: self.width] = 1.0 if rule.weights is None else rule.weights
+        self.table: Table = np.zeros(t.SLOTS, dtype=np.int64)
+        for slot, value in (
+            (t.WIDTH, self.width),
+            (t.OUT_WIDTH, self.out_width),
+            (t.STORAGE, STORAGES[storage]),
+            (t.METRIC, METRICS[rule.metric]),
+            (t.OUTPUT, outputs.kind),
+            (t.ROW_BYTES, self.row_bytes),
+            (t.WEIGHTS, self.weights.ctypes.data),
+        ):
+            self.table[slot] = value
+        self.file = None if path is None else RowFile(path, self.row_bytes)
+        self._regions: dict[int, Region] = {}
+        self._gone: dict[int, int] = {}  # forgotten rows by page of rows
+        self.reserved = 0
+        self.rows: npt.NDArray[Any] = np.empty((0, *shape), dtype=self.dtype)
+        self._reserve(capacity or self._affordable())
+        self._map_rows()
+
+    @property
+    def row_bytes(self) -> int:
+        return self.width * self.dtype.itemsize
+
+    @property
+    def total(self) -> int:
+        return int(self.table[t.TOTAL])
+
+    @property
+    def live(self) -> int:
+        return int(self.table[t.LIVE])
+
+    @property
+    def capacity(self) -> int:
+        return int(self.table[t.ROW_CAPACITY])
+
+    # Memory
+
+    def sizes(self) -> dict[int, int]:
+        """Bytes per row of each array in memory."""
+        sizes = {t.OUTPUTS: 8 * self.out_width, t.ALIVE: 1}
+        if self.cosine:
+            sizes[t.NORMS] = 8
+        if self.file is None:
+            sizes[t.ROWS] = self.row_bytes
+        return sizes
+
+    def _affordable(self) -> int:
+        """As many rows as a large reservation holds; fewer where the system refuses it."""
+        reserve = _RESERVE
+        own = sum(self.sizes().values())
+        while True:
+            rows = max(_LEAST, reserve // (own + _BESIDE))
+            if rows == _LEAST or fits([rows * own, rows * _BESIDE]):
+                return rows
+            reserve //= 2
+
+    def _reserve(self, rows: int) -> None:
+        for slot, size in self.sizes().items():
+            old = self._regions.get(slot)
+            region = (
+                Region(size * rows) if old is None else old.grown(size * rows, size * self.total)
+            )
+            self._regions[slot] = region
+            self.table[slot] = region.address
+        self.reserved = rows
+
+    def _map_rows(self) -> None:
+        memory = self._regions[t.ROWS] if self.file is None else self.file
+        rows = self.reserved if self.file is None else min(self.reserved, self.file.rows)
+        self.table[t.ROWS] = memory.address
+        self.table[t.ROW_CAPACITY] = rows
+        self.rows = memory.view(self.dtype, rows * self.width).reshape(rows, *self.shape)
+
+    def ensure(self, more: int) -> bool:
+        """Have room for that many more rows. Whether anything moved."""
+        want = self.total + more
+        if want <= self.capacity:
+            return False
+        if want > self.reserved:
+            self._reserve(max(want, 2 * self.reserved))
+        if self.file is not None and want > self.file.rows:
+            self.file.grow(want)
+        self._map_rows()
+        return True
+
+    def copy_to(self, table: Table) -> None:
+        """Let an index's table know this history."""
+        table[: t.HISTORY] = self.table[: t.HISTORY]
+
+    def region(self, slot: int) -> Any:
+        return self.file if slot == t.ROWS and self.file is not None else self._regions[slot]
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory in use."""
+        return sum(self.sizes().values()) * self.total
+
+    @property
+    def disk_bytes(self) -> int:
+        return 0 if self.file is None else self.total * self.row_bytes
+
+    def touched(self, rows: int) -> None:
+        """So many rows were read or written."""
+        if self.file is not None:
+            self.file.touched(rows)
+
+    # Rows
+
+    def takes(self, dtype: np.dtype[Any]) -> bool:
+        """Whether values of that type can be written as they are: every one fits the storage."""
+        return self.storage not in ("int64", "uint64") and np.can_cast(dtype, self.dtype, "safe")
+
+    def alive(self) -> npt.NDArray[np.uint8]:
+        """One for each row that is remembered, 0 for forgotten ones."""
+        return self._regions[t.ALIVE].view(np.uint8, self.total)
+
+    def sample(self, most: int) -> npt.NDArray[np.int64]:
+        """Remembered rows, evenly spread over the history, at most so many."""
+        alive = np.flatnonzero(self.alive())
+        if len(alive) <= most:
+            return alive
+        return alive[np.linspace(0, len(alive) - 1, most).astype(np.int64)]
+
+    def erase(self, rows: npt.NDArray[np.int64]) -> None:
+        """Overwrite rows that no index holds; whole pages of them go back to the system."""
+        erase_rows(self.table, rows)
+        self.table[t.LIVE] -= len(rows)
+        pages, counts = np.unique(rows // PAGE, return_counts=True)
+        for page, gone in zip(pages.tolist(), counts.tolist(), strict=True):
+            self._gone[page] = self._gone.get(page, 0) + gone
+            if self._gone[page] == PAGE:  # after so many rows, every array of rows ends on a page
+                for slot, size in self.sizes().items():
+                    if slot != t.ALIVE:
+                        self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.rows = np.empty((0, *self.shape), dtype=self.dtype)
+            self.file.close(self.total)

@@ -1,0 +1,253 @@
+"""The flat scan, as Python sees it: for l2 and cosine where a tree would visit everything.
+
+One decision is scanned for alone (kernels/flat.py). A batch is multiplied with the blocks, whole
+matrices at a time, and only what the products cannot rule out is decided row by row.
+
+Invariant: what sits in the blocks is what is remembered, whatever the rotation.
+Cost: every block whose outputs may differ, mostly only its first coordinates; for a batch all of
+its leading coordinates, at the speed of a matrix product.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.history.decisions import History
+from likewise.indexes.crew import CHECK, PLANT, Crew, Found
+from likewise.indexes.live import trees_for
+from likewise.indexes.rotation import Rotation
+from likewise.indexes.state import Desk, Layout, State
+from likewise.kernels import flat as task
+from likewise.kernels import table as t
+from likewise.kernels.flat import flat, unseat_rows
+from likewise.metrics.geometry import geometry
+from likewise.types import Floats, Rows, Witnesses
+
+_BATCH = 1024  # rows judged together
+_FEW = 24  # fewer are scanned one by one
+_GROUP = 16  # queries, and
+_STACK = 16  # blocks, multiplied before their products are looked at
+
+
+def layout_for(history: History, rotation: Rotation) -> Layout:
+    slack = history.rule.slack_for(history.storage)
+    shape = geometry(history.rule, history.width, slack)
+    width, axes = rotation.directions.shape
+    norm = rotation.norm()
+    numbers = np.zeros(t.NUMBERS_COUNT)
+    numbers[t.REACH], numbers[t.DELTA] = shape.reach, history.rule.delta
+    numbers[t.TURNED_REACH] = norm
+    longer = 1.01 * norm / shape.tree_reach
+    sums = (width + 4) * 2.0**-53 * np.sqrt(axes)
+    numbers[t.GAP_ERROR] = longer * (2.0**-24 + 2.0**-52 + sums)
+    numbers[t.VALUE_ERROR] = longer * (width + 32) * 2.0**-52
+    numbers[t.SUM_ERROR] = (axes + 8) * 2.0**-23
+    numbers[t.PRODUCT_ERROR] = (axes + 16) * 2.0**-23
+    return Layout(
+        axes=axes,
+        per_row={t.SEATS: 8},
+        per_node={t.LEFT: 8},
+        per_block={
+            t.LEADING: 4 * t.BLOCK * axes,
+            t.IDS: 8 * t.BLOCK,
+            t.LENGTHS: 4 * t.BLOCK,
+            t.COUNT: 8,
+            t.NEXT: 8,
+            t.ERRORS: 8,
+            t.LONGEST: 8,
+        },
+        rows_per_block=64,
+        settings={
+            t.NUMBERS: numbers,
+            t.PRESCALE: np.sqrt(history.weights[:width]),
+            t.CENTRE: rotation.centre,
+            t.DIRECTIONS: rotation.directions / shape.tree_reach,
+        },
+        numbers={},
+    )
+
+
+class FlatScan:
+    """Blocks of points in leading rotated coordinates."""
+
+    name = "flat"
+    shape = "flat scan"
+
+    def __init__(self, history: History, rotation: Rotation) -> None:
+        groups = trees_for(int(history.table[t.OUTPUT]))
+        self.state = State(history, layout_for(history, rotation), groups)
+        self.crew = Crew(self.state, flat)
+        self.rotation = rotation
+        self._table = self.state.table
+        self.input: Floats = self.state.desk.small[t.INPUT]
+        self.given: Floats = self.state.desk.small[t.GIVEN]
+        self._batch = _Batch(self.state.layout.axes)
+        self._lay_out(self._table)
+        self.crew.do(PLANT)
+
+    def _lay_out(self, table: Rows) -> None:
+        for slot, array in self._batch.arrays.items():
+            table[slot] = array.ctypes.data
+        table[t.PRODUCT_ROWS] = _GROUP
+
+    # One decision
+
+    def observe(self) -> int:
+        """Judge and remember what is in row TOTAL, or `input`, and `given`."""
+        found: int = flat(self._table)
+        if found == t.FULL:
+            self.state.ensure(1, 16)
+            return self.observe()
+        return found
+
+    def check(self) -> int:
+        """The same without remembering it."""
+        found = self.crew.do(CHECK)
+        if found == t.FULL:
+            self.state.ensure(1, 16)
+            return self.check()
+        return found
+
+    def witnesses(self, found: int) -> Witnesses:
+        """What the last `observe` or `check` found."""
+        return Witnesses(*self.state.desk.results(found)[:3])
+
+    # Many decisions
+
+    def block(self, left: int) -> int:
+        """How many of the next rows to take together."""
+        return min(left, _BATCH)
+
+    def insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        """Rotate and seat written rows; forgotten ones are left out."""
+        for start in range(0, size, _BATCH):
+            self._insert(first + start, min(_BATCH, size - start), threads, pool)
+
+    def _insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        table, batch = self._table, self._batch
+        outputs = self.state.history.region(t.OUTPUTS)
+        width = self.state.history.out_width
+        given = outputs.view(np.float64, (first + size) * width)[first * width :: width]
+        batch.order[:size] = np.argsort(given, kind="stable")  # equal labels side by side
+        table[t.FIRST] = first
+
+        def lay_out(table: Rows) -> None:
+            self._lay_out(table)
+            table[t.FIRST] = first
+
+        self.crew.share(size, threads, pool, lay_out, self.crew.call(task.TURN))
+        self.state.ensure(0, size // t.BLOCK + 16)
+        table[t.START], table[t.STOP] = 0, size
+        self.crew.do(task.SEAT)
+
+    def judge(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        """Seat and search written rows; witnesses of each, and all of them in order."""
+        self._insert(first, size, threads, pool)
+        counts = self._batch.counts[:size]
+        counts[:] = 0
+
+        def lay_out(table: Rows) -> None:
+            self._lay_out(table)
+            table[t.FIRST] = first
+
+        work = self.crew.call(task.SEARCH)
+        if size >= _FEW:
+            self.state.recent[(first + np.arange(size)) % t.RECENT_MOST] = 0
+            work = self._sifting(first, size)
+        parts = self.crew.share(size, threads, pool, lay_out, work)
+        rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort((rows, owners))
+        return counts.copy(), (rows[order], near[order], far[order], owners[order])
+
+    def _sifting(self, first: int, size: int) -> Callable[[Desk, int, int], list[Found]]:
+        """Multiply a few queries with a few blocks at a time, then look at the products.
+
+        Products this small are made by the calling thread alone, whatever library makes them, so
+        that threads share the work here and not there.
+        """
+        state, batch = self.state, self._batch
+        blocks, axes = int(state.table[t.BLOCKS]), state.layout.axes
+        points = state.region(t.LEADING).view(np.float32, blocks * axes * t.BLOCK)
+        points = points.reshape(blocks, axes, t.BLOCK)
+        outputs = state.history.region(t.OUTPUTS).view(np.float64, first + size)
+        runs: dict[float | None, list[tuple[int, int]]] = {None: _stacks(np.ones(blocks, bool))}
+
+        def runs_for(start: int, stop: int) -> list[tuple[int, int]]:
+            """The blocks whose outputs may differ from those of some queries."""
+            if state.table[t.OUTPUT] != t.LABEL:
+                return runs[None]
+            low, high = (outputs[first + batch.order[k]] for k in (start, stop - 1))
+            if low != high:
+                return runs[None]
+            if low not in runs:
+                lowest, highest = (
+                    state.region(slot).view(np.float64, blocks) for slot in (t.LOW, t.HIGH)
+                )
+                runs[low] = _stacks((lowest != low) | (highest != low))
+            return runs[low]
+
+        sift = self.crew.call(task.SIFT)
+
+        def work(desk: Desk, start: int, stop: int) -> list[Found]:
+            found = [desk.results(0)]
+            products = np.empty((_STACK, _GROUP, t.BLOCK), dtype=np.float32)
+            desk.table[t.PRODUCTS] = products.ctypes.data
+            for at in range(start, stop, _GROUP):
+                end = min(at + _GROUP, stop)
+                queries = batch.turned[None, at:end]
+                for low, high in runs_for(at, end):
+                    np.matmul(queries, points[low:high], out=products[: high - low, : end - at])
+                    desk.table[t.FIRST_BLOCK], desk.table[t.LAST_BLOCK] = low, high
+                    found += sift(desk, at, end)
+            return found
+
+        return work
+
+    def build(self) -> None:
+        """Seat the whole history anew."""
+        self.crew.do(PLANT)
+        with ThreadPoolExecutor(2) as pool:
+            self.insert(0, self.state.history.total, 2, pool)
+
+    def remove(self, rows: Rows) -> None:
+        """Take remembered rows out."""
+        unseat_rows(self._table, rows)
+
+    def depth(self) -> int:
+        return 1
+
+    def leaves(self) -> int:
+        return int(self._table[t.BLOCKS])
+
+
+def _stacks(wanted: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Runs of wanted blocks, from and to, none longer than a stack."""
+    edges = np.flatnonzero(np.diff(wanted.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
+    return [
+        (start, min(start + _STACK, int(stop)))
+        for first, stop in edges
+        for start in range(int(first), int(stop), _STACK)
+    ]
+
+
+class _Batch:
+    """What the tasks of one batch hand each other."""
+
+    def __init__(self, axes: int) -> None:
+        self.order = np.zeros(_BATCH, dtype=np.int64)
+        self.counts = np.zeros(_BATCH, dtype=np.int64)
+        self.turned = np.zeros((_BATCH, axes), dtype=np.float32)
+        self.errors = np.zeros(_BATCH)
+        self.lengths = np.zeros(_BATCH)
+        self.arrays: dict[int, Any] = {
+            t.WORK_ORDER: self.order,
+            t.COUNTS: self.counts,
+            t.TURNED: self.turned,
+            t.TURNED_ERROR: self.errors,
+            t.TURNED_LENGTH: self.lengths,
+        }
