@@ -183,10 +183,13 @@ class History:
 
     def sample(self, most: int) -> npt.NDArray[np.int64]:
         """Remembered rows, evenly spread over the history, at most so many."""
-        alive = np.flatnonzero(self.alive())
-        if len(alive) <= most:
-            return alive
-        return alive[np.linspace(0, len(alive) - 1, most).astype(np.int64)]
+        alive = self.alive()
+        rows = np.linspace(0, self.total - 1, min(most, self.total)).astype(np.int64)
+        rows = rows[alive[rows] != 0]
+        if len(rows) < most // 2:  # many are forgotten: look at all
+            kept = np.flatnonzero(alive)
+            rows = kept[np.linspace(0, len(kept) - 1, min(most, len(kept))).astype(np.int64)]
+        return rows
 
     def erase(self, rows: npt.NDArray[np.int64]) -> None:
         """Overwrite rows that no index holds; whole pages of them go back to the system."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadFile
 
-RESIDENT = 32 << 20
+RESIDENT = 16 << 20
 _STEP = 64 << 20  # bytes claimed at a time, or an eighth of the file where that is more
 
 

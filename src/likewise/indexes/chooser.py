@@ -120,6 +120,9 @@ class Chooser:
                     return
             except StopIteration:
                 self._job = None
+            except (OSError, MemoryError):  # no room for a second index: stay with the first
+                self._job = self._challenger = None
+                self._settle()
 
     def _may(self, challenge: str) -> bool:
         """Whether the history has grown enough since the last such challenge; notes this one."""
@@ -190,11 +193,15 @@ class Chooser:
             self.history.touched(8)
             yield None
         total = self.history.total
-        with ThreadPoolExecutor(1) as pool:
-            learning: Future[rotation.Rotation] = pool.submit(rotation.learn, sample, total)
-            while not learning.done():
+
+        def make() -> FlatScan:
+            return FlatScan(self.history, rotation.learn(sample, total))
+
+        with ThreadPoolExecutor(1) as pool:  # finding directions takes long, compiling longer
+            making: Future[FlatScan] = pool.submit(make)
+            while not making.done():
                 yield _WAIT
-        yield from self._challenge(FlatScan(self.history, learning.result()), reason)
+        yield from self._challenge(making.result(), reason)
 
     def _challenge(self, challenger: Index, reason: str) -> Job:
         """Let a new index catch up and race the one in use; keep the better, drop the other."""

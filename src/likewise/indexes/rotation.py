@@ -67,7 +67,7 @@ def positions(history: History, rows: Rows) -> Floats:
 
 def learn(sample: Floats, rows: int) -> Rotation:
     """The principal directions of a sample of positions."""
-    count, width = sample.shape
+    width = sample.shape[1]
     wanted = leading(width)
     with np.errstate(all="ignore"):
         centre = sample.mean(axis=0)
@@ -87,7 +87,10 @@ def _principal(spread: npt.NDArray[Any], wanted: int) -> Floats:
     """Directions of largest variance, largest first, through the smaller of two products."""
     count, width = spread.shape
     few = count < width
-    values, vectors = np.linalg.eigh(spread @ spread.T if few else spread.T @ spread)
+    try:
+        values, vectors = np.linalg.eigh(spread @ spread.T if few else spread.T @ spread)
+    except np.linalg.LinAlgError:
+        return np.zeros((width, 0))
     values, vectors = values[::-1], vectors[:, ::-1]
     solid = np.flatnonzero(values > 1e-10 * max(values[0], 0.0))[:wanted]
     vectors = vectors[:, solid]

@@ -59,8 +59,8 @@ class State:
         self.table[t.RANGE_WIDTH] = self.range_width
         self.table[t.TREES] = trees
         self.table[t.GIVEN_RAW] = 1  # as a rule the input lies in its row
-        self._rows = 0
-        self._reserve(max(history.reserved // layout.rows_per_block, 16 + trees))
+        self.rows = history.reserved
+        self._reserve(max(self.rows // layout.rows_per_block, 16 + trees))
         self.desk = Desk(self)
 
     # Sizes
@@ -76,7 +76,7 @@ class State:
         else:  # without a tree, ranges are kept by block
             per_block = per_block | ranges
         return [
-            (layout.per_row, int(used[t.TOTAL]), self.history.reserved),
+            (layout.per_row, int(used[t.TOTAL]), self.rows),
             (per_node, int(used[t.NODES]), 2 * blocks),
             (per_block, int(used[t.BLOCKS]), blocks),
         ]
@@ -108,7 +108,6 @@ class State:
                     )
                     self._regions[slot] = longer
                 self.table[slot] = self._regions[slot].address
-        self._rows = self.history.reserved
         self._point_at_places()
 
     def _point_at_places(self) -> None:
@@ -133,7 +132,8 @@ class State:
         """Take over what the history has become: its numbers, its addresses, its capacity."""
         if self.history.table is not self.table:
             self.history.copy_to(self.table)
-        if self._rows != self.history.reserved:
+        if self.rows != self.history.reserved:
+            self.rows = self.history.reserved
             self._reserve(int(self.table[t.BLOCK_CAPACITY]))
             self.desk.fit(self)
         self._point_at_places()
@@ -190,7 +190,7 @@ class Desk:
         if self.table is not state.table:
             self.table[:] = state.table
         rows, nodes, blocks = (
-            state.history.reserved,
+            state.rows,
             int(state.table[t.NODE_CAPACITY]),
             int(state.table[t.BLOCK_CAPACITY]),
         )

@@ -30,6 +30,7 @@ def _observe(table: Any, remember: bool) -> int:
     given = floats(table, t.GIVEN)
     row = table[t.TOTAL]
     bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
+    table[t.GIVEN_RAW] = 1  # as a rule it is
     if bad == 0:
         bad = admit_output(table, given)
     if bad != 0:

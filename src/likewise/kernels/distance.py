@@ -43,7 +43,7 @@ def largest(values: Any, count: int) -> float:
         d = values[j + 3] if values[j + 3] > d else d
     for j in range(whole, count):
         a = values[j] if values[j] > a else a
-    return max(max(a, b), max(c, d))
+    return max(a, b, c, d)
 
 
 @kernel
@@ -66,30 +66,40 @@ def gap_terms(metric: int, x: Any, y: Any, weights: Any, count: int) -> None:
 
 
 @kernel
-def input_distance(table: Any, row: int, reach: float, norm: float) -> float:
-    """The rule's distance from QUERY to a stored row, or infinity once it must exceed `reach`.
-
-    For cosine it is 1 - cos, from squared norms (QUERY's is `norm`): sqrt(s * s) is s to the bit,
-    so equal inputs are at 0.
-    """
-    width = table[t.WIDTH]
-    metric = table[t.METRIC]
+def _chunk_terms(table: Any, row: int, start: int, count: int) -> None:
+    """What `count` coordinates from `start` on contribute to the distance from QUERY, in PART."""
     part = floats(table, t.PART)
-    size = table[t.ROW_BYTES] // width
-    address = table[t.ROWS] + row * table[t.ROW_BYTES]
-    limit = reach * reach * (1.0 + 1e-9) if metric == t.L2 else reach
+    size = table[t.ROW_BYTES] // table[t.WIDTH]
+    address = table[t.ROWS] + row * table[t.ROW_BYTES] + start * size
+    load_values(address, table[t.STORAGE], count, part)
+    query = view(table[t.QUERY] + start * 8, np.float64)
+    weights = view(table[t.WEIGHTS] + start * 8, np.float64)
+    gap_terms(table[t.METRIC], query, part, weights, count)
+
+
+@kernel
+def _largest_term(table: Any, row: int, reach: float) -> float:
+    """The largest term; infinity once it exceeds the reach."""
+    width = table[t.WIDTH]
     most = 0.0
+    for start in range(0, width, CHUNK):
+        count = min(CHUNK, width - start)
+        _chunk_terms(table, row, start, count)
+        most = max(most, largest(floats(table, t.PART), count))
+        if most > reach:
+            return np.inf
+    return most
+
+
+@kernel
+def _sum_of_terms(table: Any, row: int, limit: float) -> float:
+    """The sum of the terms, in eight lanes; infinity once it exceeds the limit."""
+    width = table[t.WIDTH]
+    part = floats(table, t.PART)
     a = b = c = d = e = f = g = h = 0.0
     for start in range(0, width, CHUNK):
         count = min(CHUNK, width - start)
-        load_values(address + start * size, table[t.STORAGE], count, part)
-        query = view(table[t.QUERY] + start * 8, np.float64)
-        gap_terms(metric, query, part, view(table[t.WEIGHTS] + start * 8, np.float64), count)
-        if metric == t.LINF:
-            most = max(most, largest(part, count))
-            if most > reach:
-                return np.inf
-            continue
+        _chunk_terms(table, row, start, count)
         while count % 8 != 0:
             part[count] = 0.0
             count += 1
@@ -102,16 +112,27 @@ def input_distance(table: Any, row: int, reach: float, norm: float) -> float:
             f += part[j + 5]
             g += part[j + 6]
             h += part[j + 7]
-        if metric != t.COSINE and ((a + b) + (c + d)) + ((e + f) + (g + h)) > limit:
+        if ((a + b) + (c + d)) + ((e + f) + (g + h)) > limit:
             return np.inf
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+
+
+@kernel
+def input_distance(table: Any, row: int, reach: float, norm: float) -> float:
+    """The rule's distance from QUERY to a stored row, or infinity once it must exceed `reach`.
+
+    For cosine it is 1 - cos, from squared norms (QUERY's is `norm`): sqrt(s * s) is s to the bit,
+    so equal inputs are at 0.
+    """
+    metric = table[t.METRIC]
     if metric == t.LINF:
-        return most
-    total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+        return _largest_term(table, row, reach)
     if metric == t.L1:
-        return total
-    if metric == t.L2:
-        return np.sqrt(total)
-    return max(0.0, 1.0 - total / np.sqrt(norm * floats(table, t.NORMS)[row]))
+        return _sum_of_terms(table, row, reach)
+    if metric == t.L2:  # a little above the squared reach, for the rounding of the root
+        return np.sqrt(_sum_of_terms(table, row, reach * reach * (1.0 + 1e-9)))
+    product = _sum_of_terms(table, row, np.inf)
+    return max(0.0, 1.0 - product / np.sqrt(norm * floats(table, t.NORMS)[row]))
 
 
 @kernel

@@ -217,6 +217,7 @@ def _observe(table: Any, remember: bool) -> int:
     if row >= table[t.ROW_CAPACITY] or table[t.BLOCKS] >= table[t.BLOCK_CAPACITY]:
         return t.FULL
     bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
+    table[t.GIVEN_RAW] = 1  # as a rule it is
     if bad == 0:
         bad = admit_output(table, floats(table, t.GIVEN))
     if bad != 0:

@@ -82,8 +82,10 @@ class Monitor:
         self._shape: tuple[int, ...] | None = None
         self._dtype: np.dtype[Any] | None = None
         self._rows: npt.NDArray[Any] = np.empty(0)
+        self._room = 0
         self._next_row = 0
         self._busy = False  # whether every decision is followed by some work on the index
+        self._filed = False
         self._storage = self.rule.storage
 
     def close(self) -> None:
@@ -115,6 +117,8 @@ class Monitor:
             row = self._next_row
             self._next_row = row + 1
             witnesses = index.witnesses(found) if found else NO_WITNESSES
+            if self._filed:
+                self._note_touched(1)
             if self._busy or row % EVERY == 0:
                 self._mind(1)
             return Verdict(row, witnesses)
@@ -131,26 +135,23 @@ class Monitor:
             verdict = Verdict(None, index.witnesses(found) if found else NO_WITNESSES)
             if fresh:
                 self._forget_beginning()
-            elif self._busy:
+            elif self._filed:
                 self._note_touched(1)
             return verdict
 
     def _mind(self, decisions: int) -> None:
         """Let the chooser do its work; another index may be in use afterwards."""
-        assert self._chooser is not None and self._history is not None
-        self._note_touched(decisions)
+        assert self._chooser is not None
         self._chooser.mind(decisions)
         self._index = self._chooser.index
-        self._busy = self._chooser.busy or self._history.file is not None
+        self._busy = self._chooser.busy
 
     def _note_touched(self, decisions: int) -> None:
         """Rows in a file were written and read: let go of their pages in time."""
         history, index = self._history, self._index
         assert history is not None and index is not None
-        if history.file is not None:
-            last = np.arange(max(0, history.total - decisions), history.total + 1)
-            recent = index.state.recent[last[-t.RECENT_MOST :] % t.RECENT_MOST, 2]
-            history.touched(decisions + int(recent.clip(0).sum()))
+        last = np.arange(max(0, history.total - decisions), history.total + 1) % t.RECENT_MOST
+        history.touched(decisions + int(index.state.recent[last, 2].clip(0).sum()))
 
     def _admit(self, x: Any, z: Any) -> Index:
         """Lay a decision out for the kernel; raise before anything changes."""
@@ -158,11 +159,10 @@ class Monitor:
             return self._admit_other(x, z)
         index = self._index
         assert index is not None
-        self._outputs.read(z, index.given)  # type: ignore[union-attr]
-        if self._next_row == len(self._rows):
+        if self._next_row == self._room:
             self._make_room()
+        self._outputs.read(z, index.given)  # type: ignore[union-attr]
         self._rows[self._next_row] = x
-        index.state.table[t.GIVEN_RAW] = 1
         return index
 
     def _admit_other(self, x: Any, z: Any) -> Index:
@@ -180,24 +180,27 @@ class Monitor:
         index, history = self._index, self._history
         assert index is not None and history is not None
         try:
-            self._outputs.read(z, index.given)  # type: ignore[union-attr]
-            if self._next_row == len(self._rows):
+            if self._next_row == self._room:
                 self._make_room()
+            self._outputs.read(z, index.given)  # type: ignore[union-attr]
         except LikewiseError:
             self._forget_beginning()
             raise
-        raw = history.takes(x.dtype)
-        if raw:
+        if history.takes(x.dtype):
             self._rows[self._next_row] = x
         else:
             index.input[:] = x.reshape(-1)
-        index.state.table[t.GIVEN_RAW] = raw
+            index.state.table[t.GIVEN_RAW] = 0
         return index
 
     def _make_room(self) -> None:
         assert self._index is not None and self._history is not None
         self._index.state.ensure(1, 0)
-        self._rows = self._history.rows
+        self._take_rows()
+
+    def _take_rows(self) -> None:
+        assert self._history is not None
+        self._rows, self._room = self._history.rows, len(self._history.rows)
 
     def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
         """The first input settles shape and storage, the first output how long outputs are."""
@@ -220,9 +223,9 @@ class Monitor:
         self._outputs = outputs
         self._shape = shape
         self._dtype = self._history.dtype if self._history.takes(self._history.dtype) else None
-        self._rows = self._history.rows
+        self._take_rows()
         self._storage = storage
-        self._busy = self._history.file is not None
+        self._filed = self._path is not None
 
     def _forget_beginning(self) -> None:
         """After a refusal: if that was the very first decision, it has settled nothing."""
@@ -300,10 +303,14 @@ class Monitor:
                     index = self._index
                     assert index is not None
                     size = index.block(count - done)
+                    if self._filed:  # what is read is let go of in time
+                        size = min(size, t.RECENT_MOST)
                     judged, columns = index.judge(self._next_row, size, count_threads, pool)
                     counts.append(judged)
                     found.append(columns)
                     self._join(size)
+                    if self._filed:
+                        self._note_touched(size)
                     self._mind(size)
                     done += size
             self._outputs.commit()  # type: ignore[union-attr]
@@ -379,7 +386,7 @@ class Monitor:
         except LikewiseError:
             self._forget_beginning()
             raise
-        self._rows = self._history.rows
+        self._take_rows()
         if bad != 0:
             self._refuse(bad, inputs[at], z[at], f" of decision {at} of the batch")
         return index, count
