@@ -14,7 +14,7 @@ has grown by a good part since the last.
 """
 
 from collections.abc import Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeAlias
 
 import numpy as np
@@ -33,17 +33,18 @@ _SLICE_ROWS = 16  # handed to a challenger with each decision
 _TOGETHER = 64  # slices done as one after a batch
 _SLICE_BYTES = 4 << 20  # given back with each decision
 _RACE = 128  # decisions that both search for
-_BETTER = 0.8  # of the cost: less gain is not worth a change
+_BETTER = 0.8  # of the cost: less gain is not worth a change, but for the first
 _LEARN_FROM = 256  # rows, before anything is chosen by what they are like
 _TREE_FAILS = 0.2  # share of the history visited above which a flat scan is tried
 _CHEAP = 1 << 14  # bytes; nothing is to be gained from a search that touches less
 _WORSE = 2.0  # times what it cost at first: look for something else
 _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
 """By challenge: how much longer the history must become before the next."""
-_WAIT = "wait"
+_PATIENCE = 250e-6  # seconds that a batch may wait, for each decision in it, for directions
 
 Index: TypeAlias = LiveTree | FlatScan
-Job: TypeAlias = Generator[str | None, None, None]
+Job: TypeAlias = Generator[int | Future[FlatScan] | None, None, None]
+"""Yields how many decisions' worth of work it has done; None to wait for a decision."""
 
 
 class Chooser:
@@ -110,19 +111,25 @@ class Chooser:
         """After so many decisions: see whether a challenge is due, and go on with one under way."""
         if self._job is None:
             self._job = self._due()
-        together = min(decisions, _TOGETHER)
-        self._slice_rows = _SLICE_ROWS * together
-        for _ in range(decisions // together):
-            if self._job is None:
-                return
+        spent = 0
+        while self._job is not None and spent < decisions:
+            self._slice_rows = _SLICE_ROWS * min(decisions - spent, _TOGETHER)
             try:
-                if next(self._job) is _WAIT:
-                    return
+                step = next(self._job)
             except StopIteration:
                 self._job = None
             except (OSError, MemoryError):  # no room for a second index: stay with the first
                 self._job = self._challenger = None
                 self._settle()
+            else:
+                if step is None:
+                    return
+                if isinstance(step, Future):
+                    wait([step], timeout=_PATIENCE * (decisions - 1))
+                    if not step.done():
+                        return
+                    continue
+                spent += step
 
     def _may(self, challenge: str) -> bool:
         """Whether the history has grown enough since the last such challenge; notes this one."""
@@ -191,7 +198,7 @@ class Chooser:
         for start in range(0, len(rows), 8):
             sample[start : start + 8] = rotation.positions(self.history, rows[start : start + 8])
             self.history.touched(8)
-            yield None
+            yield 1
         total = self.history.total
 
         def make() -> FlatScan:
@@ -200,30 +207,31 @@ class Chooser:
         with ThreadPoolExecutor(1) as pool:  # finding directions takes long, compiling longer
             making: Future[FlatScan] = pool.submit(make)
             while not making.done():
-                yield _WAIT
+                yield making
         yield from self._challenge(making.result(), reason)
 
     def _challenge(self, challenger: Index, reason: str) -> Job:
         """Let a new index catch up and race the one in use; keep the better, drop the other."""
         history = self.history
         self._challenger, self._fed = challenger, 0
-        racing = 0
+        racing, caught_up = 0, False
         while True:
             rows = min(self._slice_rows, history.total - self._fed)
             if rows == 0:
-                yield _WAIT
+                yield None
                 continue
             challenger.state.follow()
-            if racing == 0 and rows >= _SLICE_ROWS:
-                challenger.insert(self._fed, rows, 1, None)
-            else:
+            if caught_up:
                 challenger.judge(self._fed, rows, 1, None)
                 racing += rows
+            else:
+                challenger.insert(self._fed, rows, 1, None)
             history.touched(rows)
             self._fed += rows
+            caught_up = caught_up or self._fed == history.total
             if racing >= _RACE and self._fed == history.total:
                 break
-            yield None
+            yield -(-rows // _SLICE_ROWS)
         both = np.arange(history.total - min(racing, t.RECENT_MOST), history.total) % t.RECENT_MOST
         mine, theirs = (
             self.cost(index, index.state.recent[both]) for index in (self.index, challenger)
@@ -231,13 +239,13 @@ class Chooser:
         challenger.state.follow()
         self._challenger = None
         leaving = challenger
-        if theirs < _BETTER * mine:
+        if theirs <= (_BETTER * mine if self._chosen_at > 0 else mine):
             leaving = self.index
             self.index, self.reason = challenger, reason
             history.table = challenger.state.table
             self.changes += 1
         self._settle()
-        yield None
+        yield 1
         yield from _give_back(leaving)
 
     # The history changes otherwise
@@ -277,7 +285,7 @@ class Chooser:
         self.changes += 1
 
 
-def _finish(job: Generator[None, None, Rows]) -> Rows:
+def _finish(job: Generator[int, None, Rows]) -> Rows:
     while True:
         try:
             next(job)
@@ -290,4 +298,4 @@ def _give_back(index: Index) -> Job:
     for region, used in index.state.dismantle():
         for start in range(0, used, _SLICE_BYTES):
             region.release(start, min(start + _SLICE_BYTES, region.size))
-            yield None
+            yield 1

@@ -35,8 +35,8 @@ def first_coordinates(history: History) -> Rows:
     return np.sort(picked).astype(np.int64)
 
 
-def choose(history: History) -> Generator[None, None, Rows]:
-    """Coordinates for a tree over this history; yields between pieces of the work."""
+def choose(history: History) -> Generator[int, None, Rows]:
+    """Coordinates for a tree over this history; yields 1 after each piece of the work."""
     rows = history.sample(2 * _PAIRS)
     random = np.random.default_rng(len(rows))
     pairs = random.permutation(rows)[: len(rows) // 2 * 2].reshape(-1, 2)
@@ -44,7 +44,7 @@ def choose(history: History) -> Generator[None, None, Rows]:
     whole = slice(None)
     for one, two in pairs:
         everything += _parting(history, one, two, whole)
-        yield
+        yield 1
     counting = np.flatnonzero(history.weights[: history.width])
     if len(pairs) == 0 or not everything.max() > 0:
         return first_coordinates(history)
@@ -53,7 +53,7 @@ def choose(history: History) -> Generator[None, None, Rows]:
     parting = np.empty((len(pairs), len(listed)), dtype=np.float32)
     for k, (one, two) in enumerate(pairs):
         parting[k] = _parting(history, one, two, listed)
-        yield
+        yield 1
     weight = np.ones(len(pairs), dtype=np.float32)
     taken: list[int] = []
     for _ in range(min(AXES, len(listed))):

@@ -25,6 +25,7 @@ from likewise.indexes.chooser import EVERY, Chooser, Index
 from likewise.kernels import table as t
 from likewise.metrics.outputs import Outputs, outputs_of
 from likewise.monitors.explanation import Explanation, explanation_of
+from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
 from likewise.rule import Rule
 from likewise.types import NO_WITNESSES, Verdict, Verdicts, Witnesses
 
@@ -167,10 +168,10 @@ class Monitor:
 
     def _admit_other(self, x: Any, z: Any) -> Index:
         """The same for an input that is not, as it comes, what the history keeps."""
-        x = _array(x)
+        x = numbers_of(x)
         if x.shape != self._shape:
             if self._index is not None:
-                raise self._shape_error(x.shape)
+                raise wrong_shape(x.shape, self._shape)
             if x.ndim == 0 or x.size == 0:
                 raise BadDecision(
                     f"the input has shape {x.shape}; expected at least 1 feature, in one dimension"
@@ -236,52 +237,12 @@ class Monitor:
             self._history.close()
             self._reset()
 
-    def _shape_error(self, came: tuple[int, ...]) -> BadDecision:
-        assert self._shape is not None
-        held, sent = (
-            f"{shape[0]} features" if len(shape) == 1 else f"the shape {shape}"
-            for shape in (self._shape, came)
-        )
-        return BadDecision(
-            f"the input has {sent}, but this history holds {held}, set by"
-            " decision 0. Nothing was stored: send the same columns, or start a new monitor."
-        )
-
     def _refuse(self, code: int, x: Any, z: Any, which: str = "") -> None:
-        """Turn a kernel's error code into words."""
-        assert self._index is not None and self._outputs is not None
+        """Raise what a kernel's error code means; the first decision then has settled nothing."""
+        assert self._index is not None
         at, storage = int(self._index.state.table[t.BAD_AT]), self._storage
         self._forget_beginning()
-        if code == t.BAD_SUM:
-            raise BadDecision(
-                f"the output{which} is {reprlib.repr(z)}, which adds up to {float(np.sum(z)):g};"
-                " expected probabilities that add up to 1. Nothing was stored."
-            )
-        if code == t.BAD_OUTPUT:
-            part = np.asarray(z, dtype=np.float64).reshape(-1)[at]
-            expected = "a finite number"
-            if self.rule.output == "probabilities":
-                expected = "probabilities, finite and none below 0"
-            raise BadDecision(
-                f"the output{which} is {reprlib.repr(z)}, with {part:g} at position {at};"
-                f" expected {expected}."
-                " Nothing was stored."
-            )
-        value = np.asarray(x).reshape(-1)[at]
-        expected = {
-            t.NOT_FINITE: "a finite number; say what a missing value means before sending it",
-            t.NOT_INTEGER: f"a whole number, since this history keeps inputs as {storage}",
-            t.OUT_OF_RANGE: f"a value that {storage} can hold",
-        }.get(code, "")
-        if code == t.BAD_NORM:
-            raise BadDecision(
-                f"the input{which} is {reprlib.repr(x)}, whose squared norm is 0 or beyond 1e150;"
-                " expected a vector with a direction for the cosine metric. Nothing was stored."
-            )
-        raise BadDecision(
-            f"feature {at} of the input{which} is {value!r}; expected {expected}."
-            " Nothing was stored."
-        )
+        raise refusal(code, at, storage, self.rule, x, z, which)
 
     # Many decisions
 
@@ -349,7 +310,7 @@ class Monitor:
 
     def _write(self, x: Any, z: Any) -> tuple[Index | None, int]:
         """Check a batch and write it where no query sees it yet."""
-        inputs = _array(x)
+        inputs = numbers_of(x)
         if inputs.ndim < 2:
             raise BadDecision(
                 f"the inputs have shape {inputs.shape}; expected one row of features for each"
@@ -377,7 +338,7 @@ class Monitor:
         if self._index is None:
             self._begin(inputs.shape[1:], inputs.dtype, z[0])
         elif inputs.shape[1:] != self._shape:
-            raise self._shape_error(inputs.shape[1:])
+            raise wrong_shape(inputs.shape[1:], self._shape)
         index = self._index
         assert index is not None and self._history is not None
         try:
@@ -396,7 +357,7 @@ class Monitor:
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
         with self._lock:
-            wanted = self._wanted_rows(rows, "Nothing was forgotten.")
+            wanted = rows_of(rows, self._next_row, "Nothing was forgotten.")
             if len(wanted) == 0:
                 return 0
             assert self._chooser is not None and self._history is not None
@@ -408,7 +369,7 @@ class Monitor:
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
         """What is remembered of these rows, in the shape and type in which it is kept."""
         with self._lock:
-            wanted = self._wanted_rows(rows, "Ask for rows that it has.")
+            wanted = rows_of(rows, self._next_row, "Ask for rows that it has.")
             if len(wanted) == 0:
                 return np.empty((0, *(self._shape or ())), dtype=self._storage_type())
             assert self._history is not None
@@ -420,25 +381,6 @@ class Monitor:
 
     def _storage_type(self) -> np.dtype[Any]:
         return np.dtype("float64" if self._storage == "auto" else self._storage)
-
-    def _wanted_rows(self, rows: Any, otherwise: str) -> npt.NDArray[np.int64]:
-        total = self._next_row
-        wanted = np.atleast_1d(np.asarray(rows))
-        if wanted.size == 0:
-            return np.empty(0, dtype=np.int64)
-        if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
-            raise BadRow(
-                f"rows are {reprlib.repr(rows)}; expected a row number or a list of them."
-                f" {otherwise}"
-            )
-        outside = wanted[(wanted < 0) | (wanted >= total)]
-        if len(outside):
-            raise BadRow(
-                f"there is no row {outside[0]}: this history has rows 0 to {total - 1}. {otherwise}"
-                if total
-                else f"there is no row {outside[0]}: this history is empty."
-            )
-        return wanted.astype(np.int64)
 
     def __len__(self) -> int:
         """Decisions remembered now."""
@@ -457,17 +399,3 @@ def _threads(threads: int | None) -> int:
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise ValueError(f"threads is {threads!r}; expected a whole number from 1, or None for all")
     return threads
-
-
-def _array(x: Any) -> npt.NDArray[Any]:
-    """Numbers as an array, with no guesses about anything else."""
-    try:
-        array = np.asarray(x)
-    except ValueError:
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-        raise BadDecision(
-            f"the input is {reprlib.repr(x)}, an array of type {array.dtype}; expected numbers."
-            " Nothing was stored."
-        )
-    return array
