@@ -150,6 +150,11 @@ class History:
         self._map_rows()
         return True
 
+    def prepare(self, more: int) -> None:
+        """Have memory ready for that many more rows."""
+        for slot, size in self.sizes().items():
+            self._regions[slot].prepare(size * (self.total + more))
+
     def copy_to(self, table: Table) -> None:
         """Let an index's table know this history."""
         table[: t.HISTORY] = self.table[: t.HISTORY]

@@ -9,7 +9,9 @@ Cost: what was written; the reservation itself is free.
 Not here: what is kept in it (indexes/state.py).
 """
 
+import contextlib
 import mmap
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
 _SMALLEST = 1 << 16
+_POPULATE = 23 if sys.platform == "linux" else None  # MADV_POPULATE_WRITE, which mmap does not name
 
 
 def _map(size: int) -> mmap.mmap:
@@ -34,12 +37,24 @@ class Region:
         self._map = _map(self.size)
         self.memory: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
         self.address: int = self.memory.ctypes.data
+        self._prepared = 0
 
     def grown(self, size: int, used: int) -> "Region":
         """A longer region that begins with the first `used` bytes of this one."""
         longer = Region(size)
         longer.memory[:used] = self.memory[:used]
         return longer
+
+    def prepare(self, size: int) -> None:
+        """Have the first `size` bytes ready: in one go they cost a fraction of page by page.
+
+        A hint: where the system does not know it, pages become ready when they are written.
+        """
+        stop = min(-(-size // PAGE) * PAGE, self.size)
+        if stop > self._prepared and _POPULATE is not None:
+            with contextlib.suppress(OSError):
+                self._map.madvise(_POPULATE, self._prepared, stop - self._prepared)
+            self._prepared = stop
 
     def view(self, dtype: Any, count: int) -> npt.NDArray[Any]:
         """The first `count` items."""

@@ -49,6 +49,7 @@ class Crew:
         state, history, table = self.state, self.state.history, self.state.table
         count, first = len(inputs), history.total
         state.ensure(count, 256)
+        history.prepare(count)
         raw = history.takes(inputs.dtype)
         table[t.FIRST] = first
         size = max(1, _CHUNK_BYTES // (8 * history.width))

@@ -140,6 +140,7 @@ class FlatScan:
 
         self.crew.share(size, threads, pool, lay_out, self.crew.call(task.TURN))
         self.state.ensure(0, size // t.BLOCK + 16)
+        self.state.prepare(size)
         table[t.START], table[t.STOP] = 0, size
         self.crew.do(task.SEAT)
 

@@ -149,6 +149,7 @@ class LiveTree:
             batch.lay_out(table, first)
 
         lay_out(table)
+        self.state.prepare(size)
         self.crew.share(size, threads, pool, lay_out, self.crew.call(task.ROUTE))
         table[t.STOP] = size
         self.crew.do(task.SORT)

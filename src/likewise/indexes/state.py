@@ -18,6 +18,7 @@ from likewise.history.memory import Region
 from likewise.kernels import table as t
 
 _RESULTS = 1 << 24  # witnesses one thread can hold before they are taken away
+_FILL = 80  # rows in a block, about
 _RESULT_SLOTS = (t.RESULT_ROWS, t.RESULT_INPUT, t.RESULT_OUTPUT, t.OWNERS)
 
 
@@ -127,6 +128,16 @@ class State:
                 blocks *= 2
             self._reserve(blocks)
             self.desk.fit(self)
+
+    def prepare(self, more_rows: int) -> None:
+        """Have memory ready for that many more rows, those still unseen included."""
+        blocks = more_rows // _FILL + 2
+        for (sizes, used, _), more in zip(
+            self._sizes(), (more_rows, 2 * blocks, blocks), strict=True
+        ):
+            for slot, size in sizes.items():
+                if slot not in self.layout.idle:
+                    self._regions[slot].prepare(size * (used + more))
 
     def follow(self) -> None:
         """Take over what the history has become: its numbers, its addresses, its capacity."""

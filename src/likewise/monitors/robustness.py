@@ -32,6 +32,7 @@ from likewise.types import NO_WITNESSES, Verdict, Verdicts, Witnesses
 INDEXES = ("auto", "live", "flat")
 _BUILD = 4 * t.BLOCK  # rows from which a load builds the index anew, if it is most of them
 _LOAD = 1 << 16  # rows of a smaller one inserted together
+_READY = 1 << 16  # bytes of rows for which memory is made ready together
 _KEPT_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
 
 
@@ -195,13 +196,15 @@ class Monitor:
         return index
 
     def _make_room(self) -> None:
-        assert self._index is not None and self._history is not None
-        self._index.state.ensure(1, 0)
-        self._take_rows()
-
-    def _take_rows(self) -> None:
-        assert self._history is not None
-        self._rows, self._room = self._history.rows, len(self._history.rows)
+        """Have memory ready for the next rows."""
+        index, history = self._index, self._history
+        assert index is not None and history is not None
+        index.state.ensure(1, 0)
+        more = max(1, _READY // history.row_bytes)
+        history.prepare(more)
+        index.state.prepare(more)
+        self._rows = history.rows
+        self._room = min(len(history.rows), history.total + more)
 
     def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
         """The first input settles shape and storage, the first output how long outputs are."""
@@ -224,7 +227,7 @@ class Monitor:
         self._outputs = outputs
         self._shape = shape
         self._dtype = self._history.dtype if self._history.takes(self._history.dtype) else None
-        self._take_rows()
+        self._rows = self._history.rows
         self._storage = storage
         self._filed = self._path is not None
 
@@ -288,6 +291,7 @@ class Monitor:
         self._history.table[t.TOTAL] += count
         self._history.table[t.LIVE] += count
         self._next_row += count
+        self._room = self._next_row  # whatever is ready beyond is found out when it is needed
 
     def load(self, x: Any, z: Any) -> range:
         """Remember decisions without judging them; their rows."""
@@ -347,7 +351,7 @@ class Monitor:
         except LikewiseError:
             self._forget_beginning()
             raise
-        self._take_rows()
+        self._rows = self._history.rows
         if bad != 0:
             self._refuse(bad, inputs[at], z[at], f" of decision {at} of the batch")
         return index, count
