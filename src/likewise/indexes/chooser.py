@@ -40,7 +40,7 @@ _CHEAP = 1 << 14  # bytes; nothing is to be gained from a search that touches le
 _WORSE = 2.0  # times what it cost at first: look for something else
 _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
 """By challenge: how much longer the history must become before the next."""
-_PATIENCE = 250e-6  # seconds that a batch may wait, for each decision in it, for directions
+_PATIENCE = 50e-6  # seconds that a batch may wait, for each decision in it, for directions
 
 Index: TypeAlias = LiveTree | FlatScan
 Job: TypeAlias = Generator[int | Future[FlatScan] | None, None, None]

@@ -17,7 +17,7 @@ from likewise.types import Floats, Rows
 
 _LEADING = 128  # directions; more cost more than they rule out
 _LEADING_BYTES = 16 << 20
-_SAMPLE = 768  # rows
+_SAMPLE = (128, 768)  # rows, at least and at most; a quarter of the history in between
 _SAMPLE_BYTES = 32 << 20
 
 
@@ -51,7 +51,8 @@ def unlearnt(width: int) -> Rotation:
 
 def sample_rows(history: History) -> Rows:
     """Rows to learn from, evenly spread over the history."""
-    return history.sample(max(32, min(_SAMPLE, _SAMPLE_BYTES // (8 * history.width))))
+    wanted = min(max(history.total // 4, _SAMPLE[0]), _SAMPLE[1])
+    return history.sample(max(32, min(wanted, _SAMPLE_BYTES // (8 * history.width))))
 
 
 def positions(history: History, rows: Rows) -> Floats:
