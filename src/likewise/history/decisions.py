@@ -196,17 +196,22 @@ class History:
             rows = kept[np.linspace(0, len(kept) - 1, min(most, len(kept))).astype(np.int64)]
         return rows
 
-    def erase(self, rows: npt.NDArray[np.int64]) -> None:
-        """Overwrite rows that no index holds; whole pages of them go back to the system."""
+    def erase(self, rows: npt.NDArray[np.int64]) -> list[int]:
+        """Overwrite rows that no index holds; whole pages of them go back to the system.
+
+        The pages that are gone now, by number: each PAGE rows long.
+        """
         erase_rows(self.table, rows)
         self.table[t.LIVE] -= len(rows)
         pages, counts = np.unique(rows // PAGE, return_counts=True)
         for page, gone in zip(pages.tolist(), counts.tolist(), strict=True):
             self._gone[page] = self._gone.get(page, 0) + gone
-            if self._gone[page] == PAGE:  # after so many rows, every array of rows ends on a page
-                for slot, size in self.sizes().items():
-                    if slot != t.ALIVE:
-                        self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
+        whole = [page for page in pages.tolist() if self._gone[page] == PAGE]
+        for page in whole:  # after so many rows, every array of rows ends on a page
+            for slot, size in self.sizes().items():
+                if slot != t.ALIVE:
+                    self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
+        return whole
 
     def close(self) -> None:
         if self.file is not None:

@@ -42,6 +42,7 @@ class Region:
     def grown(self, size: int, used: int) -> "Region":
         """A longer region that begins with the first `used` bytes of this one."""
         longer = Region(size)
+        used = min(used, self.size)
         longer.memory[:used] = self.memory[:used]
         return longer
 

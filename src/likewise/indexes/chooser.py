@@ -250,20 +250,27 @@ class Chooser:
 
     # The history changes otherwise
 
-    def remove(self, rows: Rows) -> None:
-        """Take rows that are to be forgotten out of every index."""
+    def forget(self, rows: Rows) -> None:
+        """Take rows out of every index, then out of the history."""
         self.index.remove(rows)
         if self._challenger is not None:
             self._challenger.state.follow()
             self._challenger.remove(rows[rows < self._fed])
+        pages = self.history.erase(rows)
+        for index in (self.index, self._challenger):
+            if index is not None and pages:
+                index.state.release(pages)
 
     def build(self) -> None:
         """After a large load: choose by what is there, and build at once."""
         history = self.history
         self._job = self._challenger = None
         if self.wanted != "flat":
+            coordinates: Rows | None = None
             if history.width > sketch.WHOLE:
-                self._take(LiveTree(history, _finish(sketch.choose(history))), self.reason)
+                coordinates = _finish(sketch.choose(history))
+            if coordinates is not None or not isinstance(self.index, LiveTree):
+                self._take(LiveTree(history, coordinates), "the history was loaded at once")
             self.index.build()
             if self.wanted == "live" or history.rule.metric not in ("l2", "cosine"):
                 return

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History, Table
-from likewise.history.memory import Region
+from likewise.history.memory import PAGE, Region
 from likewise.kernels import table as t
 
 _RESULTS = 1 << 24  # witnesses one thread can hold before they are taken away
@@ -148,6 +148,13 @@ class State:
             self._reserve(int(self.table[t.BLOCK_CAPACITY]))
             self.desk.fit(self)
         self._point_at_places()
+
+    def release(self, pages: list[int]) -> None:
+        """Give back what is kept of rows that are erased, by pages of PAGE rows."""
+        for slot, size in self.layout.per_row.items():
+            if slot not in self.layout.idle:
+                for page in pages:
+                    self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
 
     def region(self, slot: int) -> Any:
         return self._regions[slot] if slot in self._regions else self.history.region(slot)

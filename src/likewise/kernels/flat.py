@@ -358,6 +358,7 @@ def _sift_rows(table: Any) -> int:
 
 @step
 def _plant(table: Any) -> None:
+    table[t.NODES] = table[t.TREES]  # of which only LEFT is used: a group's first block with room
     table[t.BLOCKS] = 0
     table[t.FREE_BLOCK] = -1
     for group in range(table[t.TREES]):

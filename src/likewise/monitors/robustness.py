@@ -366,8 +366,7 @@ class Monitor:
                 return 0
             assert self._chooser is not None and self._history is not None
             fresh = np.unique(wanted[self._history.alive()[wanted] != 0])
-            self._chooser.remove(fresh)
-            self._history.erase(fresh)
+            self._chooser.forget(fresh)
             return len(fresh)
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
