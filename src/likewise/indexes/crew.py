@@ -48,7 +48,7 @@ class Crew:
         """Write a batch behind the history, unseen. (0, 0), or an error code and which was bad."""
         state, history, table = self.state, self.state.history, self.state.table
         count, first = len(inputs), history.total
-        state.ensure(count, 256)
+        state.ensure(count + 1, 256)
         history.prepare(count)
         raw = history.takes(inputs.dtype)
         table[t.FIRST] = first

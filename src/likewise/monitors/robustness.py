@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy import ndarray
 
-from likewise.errors import BadDecision, BadRow, BadRule, LikewiseError
+from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
 from likewise.history.decisions import History
 from likewise.indexes.chooser import EVERY, Chooser, Index
 from likewise.kernels import table as t
@@ -110,7 +110,7 @@ class Monitor:
     def observe(self, x: Any, z: Any) -> Verdict:
         """Compare (x, z) with the past, then make it part of the past."""
         with self._lock:
-            index = self._admit(x, z)
+            index = self._admit(x, z, remember=True)
             found = index.observe()
             if found < 0:
                 self._refuse(found, x, z)
@@ -129,7 +129,7 @@ class Monitor:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
         with self._lock:
             fresh = self._index is None
-            index = self._admit(x, z)
+            index = self._admit(x, z, remember=False)
             found = index.check()
             if found < 0:
                 self._refuse(found, x, z)
@@ -155,19 +155,19 @@ class Monitor:
         last = np.arange(max(0, history.total - decisions), history.total + 1) % t.RECENT_MOST
         history.touched(decisions + int(index.state.recent[last, 2].clip(0).sum()))
 
-    def _admit(self, x: Any, z: Any) -> Index:
+    def _admit(self, x: Any, z: Any, *, remember: bool) -> Index:
         """Lay a decision out for the kernel; raise before anything changes."""
         if type(x) is not ndarray or x.dtype is not self._dtype or x.shape != self._shape:
-            return self._admit_other(x, z)
+            return self._admit_other(x, z, remember=remember)
         index = self._index
         assert index is not None
         if self._next_row == self._room:
-            self._make_room()
+            self._make_room(remember=remember)
         self._outputs.read(z, index.given)  # type: ignore[union-attr]
         self._rows[self._next_row] = x
         return index
 
-    def _admit_other(self, x: Any, z: Any) -> Index:
+    def _admit_other(self, x: Any, z: Any, *, remember: bool) -> Index:
         """The same for an input that is not, as it comes, what the history keeps."""
         x = numbers_of(x)
         if x.shape != self._shape:
@@ -183,7 +183,7 @@ class Monitor:
         assert index is not None and history is not None
         try:
             if self._next_row == self._room:
-                self._make_room()
+                self._make_room(remember=remember)
             self._outputs.read(z, index.given)  # type: ignore[union-attr]
         except LikewiseError:
             self._forget_beginning()
@@ -195,16 +195,24 @@ class Monitor:
             index.state.table[t.GIVEN_RAW] = 0
         return index
 
-    def _make_room(self) -> None:
-        """Have memory ready for the next rows."""
+    def _make_room(self, *, remember: bool) -> None:
+        """Have memory ready for the next rows, and for one to spare.
+
+        On a full disk `check` still has a place to write to.
+        """
         index, history = self._index, self._history
         assert index is not None and history is not None
-        index.state.ensure(1, 0)
+        try:
+            index.state.ensure(2, 0)
+        except BadFile:
+            if remember or self._next_row == len(history.rows):
+                raise
+            return
         more = max(1, _READY // history.row_bytes)
         history.prepare(more)
         index.state.prepare(more)
         self._rows = history.rows
-        self._room = min(len(history.rows), history.total + more)
+        self._room = min(len(history.rows) - 1, history.total + more)
 
     def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
         """The first input settles shape and storage, the first output how long outputs are."""
