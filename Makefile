@@ -5,6 +5,7 @@ ARGS ?=
 
 BIN := .venv/bin
 BENCH := .venv-bench/bin
+FAISS := .venv-faiss/bin
 PIN := .venv-pin/bin
 
 # Numba's cache notices a change in the file of a kernel, but not in a kernel that it imports and
@@ -50,15 +51,16 @@ fix: .venv/project  ## format, and mend what ruff can mend by itself
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: .venv-bench/project  ## measure, beside other libraries (in an environment of its own, 0.7 GB)
+bench: .venv-bench/project .venv-faiss/packages  ## measure, beside other libraries (in two environments of their own, 0.9 GB)
 	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks $(ARGS)
 
 pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
 	$(call compile,dev)
 	$(call compile,bench)
+	$(call compile,faiss)
 
 clean:  ## remove everything the recipes made
-	rm -rf .venv .venv-bench .venv-pin .cache .hypothesis build dist
+	rm -rf .venv .venv-bench .venv-faiss .venv-pin .cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: two stamps each, one for the pinned packages, one for likewise itself ---
@@ -85,6 +87,12 @@ endef
 .venv-bench/packages: requirements/bench.txt
 	$(call environment,.venv-bench)
 	@$(BENCH)/python $(PIP_INSTALL) --require-hashes -r requirements/bench.txt
+	@touch $@
+
+# The newest FAISS alone: Clemont, in .venv-bench, holds that one back.
+.venv-faiss/packages: requirements/faiss.txt
+	$(call environment,.venv-faiss)
+	@$(FAISS)/python $(PIP_INSTALL) --require-hashes -r requirements/faiss.txt
 	@touch $@
 
 .venv/project .venv-bench/project: %/project: %/packages pyproject.toml src/likewise/__init__.py

@@ -1,12 +1,12 @@
 """How fast likewise is, beside its peers, and whether every bar set for it is reached.
 
 `python -m benchmarks` from the root of the repository measures everything, one thing after
-another, and writes docs/benchmarks.json, the table in docs/benchmarks.md and the plot.
+another, and writes docs/benchmarks.json, the tables in docs/benchmarks.md and the plots.
 
 Invariant: a run that finds something else than it should, or nothing at all, is a failed run.
-Layout: `workloads` makes rows, `contenders` runs them, `measure` times, `oracle` knows the
-right answers, `questions/` has one file per question, `bars` compares with the targets and
-`report` writes it down.
+Layout: `workloads`, `pictures` and `texts` make rows, `contenders` and `flat` run them, `measure`
+times, `oracle` knows the right answers, `questions/` has one file per question, `bars` compares
+with the targets and `report` writes it down.
 """
 
 import os

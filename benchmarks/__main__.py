@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contenders, measure, report, workloads
+from benchmarks import child, contenders, measure, report, workloads
 from benchmarks.answer import Setting, Skipped
 from benchmarks.questions import QUESTIONS
 
@@ -25,7 +25,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         "--out", type=Path, help="folder to write to; docs, or build/benchmarks where shrunk"
     )
     parser.add_argument("--huge", action="store_true", help="ten million rows too")
-    parser.add_argument("--generated", action="store_true", help="made-up rows instead of HIGGS")
+    parser.add_argument("--generated", action="store_true", help="made-up rows, not real ones")
     parser.add_argument("--no-peers", action="store_true", help="likewise alone")
     parser.add_argument("--report", action="store_true", help="write the page, measure nothing")
     chosen = parser.parse_args(words)
@@ -55,6 +55,8 @@ def make_setting(chosen: argparse.Namespace) -> Setting:
         with_clemont=not chosen.no_peers,
         huge=chosen.huge,
         rounds=chosen.rounds,
+        generated=chosen.generated,
+        faiss={} if chosen.no_peers else child.faiss_releases(),
     )
 
 

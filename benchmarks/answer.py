@@ -8,13 +8,17 @@ Invariant: an answer turns into JSON without a path, a host name or a NumPy type
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.child import call
 from benchmarks.contenders import Peer
 from benchmarks.workloads import Mix
+
+TRIAL = 0.05  # a scale below this is a trial: it shows that everything runs
 
 
 class Skipped(Exception):
@@ -32,6 +36,8 @@ class Setting:
     with_clemont: bool = False
     huge: bool = False
     rounds: int = 3
+    generated: bool = False
+    faiss: Mapping[str, str] = field(default_factory=dict)  # releases by name, with their Python
 
     def rows(self, full: int, least: int = 2_000) -> int:
         """`full`, shrunk by the scale, but never below `least` (nor above `full`)."""
@@ -51,6 +57,33 @@ class Setting:
         if self.data is None or not (self.data / name).is_file():
             raise Skipped(f"{name} was not found. Set LIKEWISE_DATA to the folder that holds it.")
         return self.data / name
+
+    def folder_of(self, name: str) -> str | None:
+        """The folder that holds the file, or None where made-up rows are wanted instead."""
+        return None if self.generated else str(self.data_file(name).parent)
+
+    def alone(self, where: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A function in a process of its own; a trial stays in this one, for speed."""
+        if self.scale >= TRIAL:
+            return call(where, given)
+        module, _, function = where.partition(":")
+        found: dict[str, Any] = getattr(importlib.import_module(module), function)(given)
+        return found
+
+    def beside(
+        self,
+        given: Mapping[str, Any],
+        before: Mapping[str, Any] | None = None,
+        only: str | None = None,
+    ) -> dict[str, Any]:
+        """Every release of FAISS on the same question; the faster of now and `before`."""
+        found: dict[str, Any] = {}
+        for name, python in self.faiss.items():
+            if only not in (None, name):
+                continue
+            now, old = call("benchmarks.flat:search", given, python), (before or {}).get(name)
+            found[name] = now if old is None or now["us"] < old["us"] else old
+        return found
 
 
 @dataclass

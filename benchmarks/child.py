@@ -1,11 +1,14 @@
 """Small programs that need a process of their own: memory, and the first use on a machine.
 
-`run_child` starts one and reads the JSON it prints; `python -m benchmarks.child` is one.
+`run_child` starts one and reads the JSON it prints; `python -m benchmarks.child` is one. `call`
+runs any function of the harness that way, in this Python or in another one.
 Invariant: a child measures itself; its parent only waits.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -18,10 +21,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_child(*words: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+NEWEST_FAISS = ROOT / ".venv-faiss" / "bin" / "python"
+
+
+def run_child(
+    *words: str, env: Mapping[str, str] | None = None, python: str = sys.executable
+) -> dict[str, Any]:
     """Run one program of this file in a fresh process; what it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.child", *words],
+        [python, "-m", "benchmarks.child", *words],
         cwd=ROOT,
         env={**os.environ, **(env or {})},
         capture_output=True,
@@ -32,6 +40,21 @@ def run_child(*words: str, env: Mapping[str, str] | None = None) -> dict[str, An
         raise RuntimeError(f"the {words[0]} program ended with:\n{done.stderr[-2000:]}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
+
+
+def call(where: str, given: Mapping[str, Any], python: str = sys.executable) -> dict[str, Any]:
+    """`where` is module:function; it is given the mapping, and its answer comes back as JSON."""
+    return run_child(where, json.dumps(given), python=python)
+
+
+def faiss_releases() -> dict[str, str]:
+    """The releases of FAISS that are here: a name for each, and the Python that has it."""
+    pythons = {}
+    if importlib.util.find_spec("faiss") is not None:
+        pythons["pinned"] = sys.executable
+    if NEWEST_FAISS.exists():
+        pythons["newest"] = str(NEWEST_FAISS)
+    return pythons
 
 
 def memory(rows: int, columns: int, source: str) -> dict[str, Any]:
@@ -96,7 +119,11 @@ def first_use() -> dict[str, Any]:
 
 if __name__ == "__main__":
     program, *arguments = sys.argv[1:]
-    if program == "memory":
+    if ":" in program:
+        module, _, function = program.partition(":")
+        answer = getattr(importlib.import_module(module), function)(json.loads(arguments[0]))
+        print(json.dumps(answer))
+    elif program == "memory":
         print(json.dumps(memory(int(arguments[0]), int(arguments[1]), arguments[2])))
     else:
         print(json.dumps(first_use()))

@@ -42,20 +42,34 @@ class Question:
 
     @property
     def label(self) -> str:
-        return f"{ {'linf': 'L∞', 'l2': 'L2'}[self.metric] } ε={self.epsilon:g}"
+        name = {"linf": "L∞", "l2": "L2"}.get(self.metric, self.metric)
+        return f"{name} ε={self.epsilon:g}"
 
     def at(self, epsilon: float) -> Question:
         return replace(self, epsilon=epsilon)
 
-    def monitor(self) -> lw.Monitor:
+    def monitor(self, **options: Any) -> lw.Monitor:
         """An empty monitor that asks this question."""
-        return lw.Monitor(lw.Rule(metric=self.metric, epsilon=self.epsilon, slack=self.slack))
+        rule = lw.Rule(metric=self.metric, epsilon=self.epsilon, slack=self.slack)
+        return lw.Monitor(rule, **options)
 
 
 def judge_all(question: Question, points: Array, outputs: Array, threads: int = 1) -> Any:
     """From empty, the whole stream; the monitor comes back too, so no clock sees it freed."""
     monitor = question.monitor()
     return monitor, monitor.observe_many(points, outputs, threads=threads)
+
+
+def explained(monitor: lw.Monitor) -> dict[str, Any]:
+    """What the monitor says of itself, as far as a table has room for it."""
+    told = monitor.explain()
+    return {
+        "index": told.shape,
+        "share_visited": float(told.share_visited),
+        "rows_read": float(told.rows_read),
+        "changes": int(told.changes),
+        "explained_bytes": float(told.bytes_per_decision),
+    }
 
 
 def warm_up(question: Question, points: Array, outputs: Array) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import mmap
 import os
 import platform
 import statistics
@@ -135,6 +136,20 @@ def worst_pause_us(seconds: float) -> float:
     return worst / 1e3
 
 
+def fresh_memory_us(row_bytes: int, most_bytes: int = 256_000_000) -> float:
+    """What writing one row costs where no one has written before: mean microseconds.
+
+    A history that grows pays at least this on this machine; it can exceed all other work.
+    """
+    rows = max(1, min(2_000, most_bytes // row_bytes))
+    row = np.ones(row_bytes, np.uint8)
+    with no_collector(), mmap.mmap(-1, rows * row_bytes) as memory:
+        start = time.perf_counter()
+        for i in range(rows):
+            memory[i * row_bytes : (i + 1) * row_bytes] = row.data
+        return (time.perf_counter() - start) / rows * 1e6
+
+
 def rss_bytes() -> int:
     """Memory of this process that is really there."""
     statm = Path("/proc/self/statm")
@@ -143,6 +158,28 @@ def rss_bytes() -> int:
     import psutil
 
     return int(psutil.Process().memory_info().rss)
+
+
+def peak_rss_bytes() -> int:
+    """The most that was ever there, by the kernel's own account; what is there now without one."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return rss_bytes()
+
+
+def medians(
+    runs: Sequence[Mapping[str, Any]], worst: Sequence[str] = ("max_us",)
+) -> dict[str, Any]:
+    """Of several runs' numbers the median each, of the `worst` keys the most."""
+    found: dict[str, Any] = {}
+    for key in runs[0]:
+        values = [run[key] for run in runs if run[key] is not None]
+        pick = max if key in worst else statistics.median
+        found[key] = pick(values) if values else None
+    return found
 
 
 def _processor() -> str:

@@ -28,6 +28,29 @@ KEYS = {
     "faiss_us": "FAISS flat, query alone",
 }
 
+STYLE: Any = {
+    "figure.facecolor": CARD,
+    "axes.facecolor": CARD,
+    "savefig.facecolor": CARD,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "font.size": 9.5,
+    "legend.frameon": False,
+    "svg.hashsalt": "likewise",
+}
+
 
 def draw(folder: Path, answers: Mapping[str, Any]) -> bool:
     """benchmarks.svg and .png in the folder; False where nothing can be drawn."""
@@ -52,29 +75,7 @@ def draw(folder: Path, answers: Mapping[str, Any]) -> bool:
     if not lines and not small:
         return False
 
-    style: Any = {
-        "figure.facecolor": CARD,
-        "axes.facecolor": CARD,
-        "savefig.facecolor": CARD,
-        "text.color": INK,
-        "axes.labelcolor": INK,
-        "axes.edgecolor": FAINT,
-        "axes.titlesize": 11,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.color": FAINT,
-        "grid.linewidth": 0.6,
-        "axes.axisbelow": True,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "font.size": 9.5,
-        "legend.frameon": False,
-        "svg.hashsalt": "likewise",
-    }
-    with plt.rc_context(style):
+    with plt.rc_context(STYLE):
         height = max(3.4 * max(1, len(small)), 0.36 * len(lines) + 2.0)
         figure: Any = plt.figure(
             figsize=(11 if small and lines else 7, height), layout="constrained"
@@ -90,15 +91,20 @@ def draw(folder: Path, answers: Mapping[str, Any]) -> bool:
             grid = right.subplots(len(small), 1, squeeze=False)
             for axes, panel in zip(grid[:, 0], small, strict=True):
                 panel(axes)
-        for ending in ("svg", "png"):
-            path = folder / f"benchmarks.{ending}"
-            metadata = {"Date": None, "Creator": None} if ending == "svg" else {"Software": None}
-            figure.savefig(path, dpi=160, metadata=metadata)
-            if ending == "svg":  # its lines end in blanks, which version control minds
-                text = path.read_text(encoding="utf-8").splitlines()
-                path.write_text("\n".join(t.rstrip() for t in text) + "\n", encoding="utf-8")
+        save(figure, folder, "benchmarks")
         plt.close(figure)
     return True
+
+
+def save(figure: Any, folder: Path, name: str) -> None:
+    """As SVG and as PNG, the same bytes for the same figure."""
+    for ending in ("svg", "png"):
+        path = folder / f"{name}.{ending}"
+        metadata = {"Date": None, "Creator": None} if ending == "svg" else {"Software": None}
+        figure.savefig(path, dpi=160, metadata=metadata)
+        if ending == "svg":  # its lines end in blanks, which version control minds
+            text = path.read_text(encoding="utf-8").splitlines()
+            path.write_text("\n".join(t.rstrip() for t in text) + "\n", encoding="utf-8")
 
 
 def _contenders(tables: Mapping[tuple[str, str], Any]) -> list[tuple[str, dict[str, float]]]:
@@ -124,7 +130,7 @@ def _beside(axes: Any, lines: list[tuple[str, dict[str, float]]]) -> None:
             seen[who] = axes.scatter(
                 us, place, s=62 if big else 34, color=COLOURS[who], zorder=3, label=who
             )
-    _log(axes.xaxis, axes.set_xscale)
+    log_scale(axes.xaxis, axes.set_xscale)
     axes.set_yticks(list(places), [name for name, _ in lines])
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
@@ -136,7 +142,7 @@ def _beside(axes: Any, lines: list[tuple[str, dict[str, float]]]) -> None:
     )
 
 
-def _log(axis: Any, set_scale: Callable[[str], Any]) -> None:
+def log_scale(axis: Any, set_scale: Callable[[str], Any]) -> None:
     """A log scale with plain numbers: 1,000, not 10 to the third."""
     set_scale("log")
     axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
@@ -152,7 +158,7 @@ def _growth(axes: Any, tables: Mapping[tuple[str, str], Any]) -> None:
         if rows:
             x, y = [row["rows"] for row in rows], [row["us"] for row in rows]
             axes.plot(x, y, marker="o", ms=4, lw=1.6, color=colour, label=label)
-    _log(axes.xaxis, axes.set_xscale)
+    log_scale(axes.xaxis, axes.set_xscale)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("decisions remembered")
     axes.set_ylabel("µs per decision")
@@ -167,7 +173,7 @@ def _single(axes: Any, rows: list[dict[str, Any]]) -> None:
         values = [row[key] for key in keys]
         axes.plot(list(keys.values()), values, marker="o", ms=5, color=colour, lw=1.6,
                   label=row["arrivals"])  # fmt: skip
-    _log(axes.yaxis, axes.set_yscale)
+    log_scale(axes.yaxis, axes.set_yscale)
     axes.set_ylabel("µs (log scale)")
     axes.set_title("One observe from Python, by arrival")
     axes.legend(fontsize=8.5)

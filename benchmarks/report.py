@@ -1,4 +1,4 @@
-"""Write what was found: JSON for machines, tables between two markers for readers, a plot.
+"""Write what was found: JSON for machines, tables between two markers for readers, plots.
 
 Invariant: in docs/benchmarks.md only what stands between the markers is replaced; the prose
 around them is written by hand and survives.
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bars, plot
+from benchmarks import bars, curve, plot
 
 BEGIN = "<!-- measured: begin (python -m benchmarks writes this part) -->"
 END = "<!-- measured: end -->"
@@ -48,8 +48,9 @@ def save(folder: Path, machine: Mapping[str, Any], answers: Mapping[str, Any]) -
 
 def publish(folder: Path, found: Mapping[str, Any]) -> None:
     """Write the page and the plot from what the JSON holds."""
-    drawn = plot.draw(folder, found["answers"])
-    if not drawn:
+    drawn = {"benchmarks": plot.draw(folder, found["answers"])}
+    drawn[curve.NAME] = curve.draw(folder, found["answers"])
+    if not any(drawn.values()):
         print("no plot: matplotlib is missing, or there is nothing to draw", file=sys.stderr)
     page = folder / "benchmarks.md"
     text = page.read_text(encoding="utf-8") if page.exists() else FIRST_PAGE
@@ -61,13 +62,16 @@ def publish(folder: Path, found: Mapping[str, Any]) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{body}\n{END}{after}", encoding="utf-8")
 
 
-def markdown(found: Mapping[str, Any], drawn: bool) -> str:
-    """Everything between the markers."""
+def markdown(found: Mapping[str, Any], drawn: Mapping[str, bool]) -> str:
+    """Everything between the markers; `drawn` says which plots are there."""
     parts = [_machine(found["machine"], found["answers"])]
-    if drawn:
+    if drawn.get("benchmarks"):
         parts.append("![Microseconds per decision, likewise and others](benchmarks.svg)")
     parts.append("## The bars\n\n" + bars_table(found["bars"]))
-    parts += [_answer(name, answer) for name, answer in found["answers"].items()]
+    for name, answer in found["answers"].items():
+        parts.append(_answer(name, answer))
+        if drawn.get(name):
+            parts.append(f"![{answer['title']}]({name}.svg)")
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,8 +1,9 @@
 """What likewise must answer, worked out the slow and obvious way.
 
 `witnesses` is the promise of the project in a few lines of NumPy: no index, no threads, no early
-exit. `Oracle` wraps it as a monitor that remembers everything in order. Sums run through the
-coordinates in order (`np.cumsum`), so a correct engine agrees with it to the last bit.
+exit. `Oracle` wraps it as a monitor that remembers everything in order. Distances of inputs are
+added up in eight lanes (`in_lanes`) and those of outputs in order (`in_order`), as the engine
+defines them, so a correct engine agrees to the last bit. Inputs of any shape are laid out flat.
 
 Cost: every question reads the whole history.
 Not here: refusing bad input. The oracle trusts its caller.
@@ -39,34 +40,45 @@ def slack_of(rule: lw.Rule, storage: np.dtype) -> float:
 
 def as_stored(storage: np.dtype, x: Any) -> np.ndarray:
     """The values that take part in comparisons: cast to the storage type, then to float64."""
-    return np.asarray(x).astype(storage).astype(np.float64)
+    return np.asarray(x).astype(storage, copy=False).astype(np.float64, copy=False)
 
 
 def in_order(terms: np.ndarray) -> np.ndarray:
     return np.cumsum(terms, axis=1)[:, -1]
 
 
+def in_lanes(terms: np.ndarray) -> np.ndarray:
+    """Lane k adds columns k, k + 8, k + 16, ... in order; then the lanes are added pairwise."""
+    lanes = np.zeros((len(terms), 8))
+    for start in range(0, terms.shape[1], 8):
+        part = terms[:, start : start + 8]
+        lanes[:, : part.shape[1]] += part
+    while lanes.shape[1] > 1:
+        lanes = lanes[:, ::2] + lanes[:, 1::2]
+    return lanes[:, 0]
+
+
+def weights_of(rule: lw.Rule, width: int) -> np.ndarray:
+    return np.ones(width) if rule.weights is None else np.array(rule.weights, dtype=float)
+
+
 def squared_norms(rule: lw.Rule, points: np.ndarray) -> np.ndarray:
-    weights = np.ones(points.shape[1]) if rule.weights is None else np.array(rule.weights)
-    return in_order(weights * points * points)
+    return in_lanes(weights_of(rule, points.shape[1]) * points * points)
 
 
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
 def input_distances(rule: lw.Rule, past: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Distances from x to each row of `past`, both float64 as stored."""
-    weights = np.ones(x.size) if rule.weights is None else np.array(rule.weights, dtype=float)
-    counts = weights > 0  # a coordinate of weight 0 takes no part, however large
-    weights, past, x = weights[counts], past[:, counts], x[counts]
-    gaps = np.abs(past - x)
+    """Distances from x (or from each row of x) to each row of `past`, all float64 as stored."""
+    weights = weights_of(rule, past.shape[1])
+    gaps = np.where(weights > 0, np.abs(past - x), 0.0)  # weight 0 takes no part, however large
     if rule.metric == "linf":
         return (weights * gaps).max(axis=1)
     if rule.metric == "l1":
-        return in_order(weights * gaps)
+        return in_lanes(weights * gaps)
     if rule.metric == "l2":
-        return np.sqrt(in_order(weights * gaps * gaps))
-    dots = in_order(weights * x * past)
-    norms, norm = in_order(weights * past * past), in_order((weights * x * x)[None])
-    return np.maximum(0.0, 1.0 - dots / np.sqrt(norms * norm))
+        return np.sqrt(in_lanes(weights * gaps * gaps))
+    norms, norm = squared_norms(rule, past), squared_norms(rule, np.atleast_2d(x))
+    return np.maximum(0.0, 1.0 - in_lanes(weights * x * past) / np.sqrt(norms * norm))
 
 
 def output_distances(rule: lw.Rule, past: Sequence[Any], z: Any) -> np.ndarray:
@@ -88,7 +100,7 @@ def output_distances(rule: lw.Rule, past: Sequence[Any], z: Any) -> np.ndarray:
 
 def witnesses(rule, storage, slack, past_x, past_z, alive, x, z):
     """Rows, input distances and output distances of all that is near x and differs from z."""
-    distances = input_distances(rule, as_stored(storage, past_x), as_stored(storage, x))
+    distances = input_distances(rule, as_stored(storage, past_x), as_stored(storage, x).ravel())
     rows = np.flatnonzero(alive & (distances <= rule.epsilon * (1.0 + slack)))
     apart = output_distances(rule, [past_z[row] for row in rows], z)
     different = apart > rule.delta
@@ -153,11 +165,12 @@ class Oracle:
         n = len(self.outputs)
         if self.storage is None:
             self.storage = storage_of(self.rule, x)
+        x = np.asarray(x).astype(self.storage).ravel()
         if n == len(self.inputs):  # twice the room, so that long streams stay linear
-            room = np.empty((max(16, n), len(x)), dtype=self.storage)
+            room = np.empty((max(16, n), x.size), dtype=self.storage)
             self.inputs = np.concatenate([self.inputs, room]) if n else room
             self.alive = np.concatenate([self.alive, np.zeros(len(room), dtype=bool)])
-        self.inputs[n] = np.asarray(x).astype(self.storage)
+        self.inputs[n] = x
         self.alive[n] = True
         self.outputs.append(z)
 

@@ -102,13 +102,19 @@ def streams(
     output: str | None = None,
     family: str | None = None,
     most: int = 700,
+    widths: Sequence[int] = DIMS,
+    cells: int = 10**9,
 ) -> Stream:
-    """Decisions and a rule that fits them; whatever is not named is drawn."""
+    """Decisions and a rule that fits them; whatever is not named is drawn.
+
+    cells: at most so many coordinates in all, however many rows that leaves.
+    """
     metric = metric or draw(st.sampled_from(METRICS))
     output = output or draw(st.sampled_from(OUTPUTS))
     storage = draw(st.sampled_from(FAMILIES[family or draw(st.sampled_from(sorted(FAMILIES)))]))
+    dims = draw(st.sampled_from(widths))
+    most = max(2, min(most, cells // dims))
     n = draw(st.sampled_from([size for size in SIZES if size < most] + [most]))
-    dims = draw(st.sampled_from(DIMS))
     seed = draw(st.integers(0, 2**32 - 1))
     cloud, order = draw(st.sampled_from(CLOUDS)), draw(st.sampled_from(ORDERS))
     rng = np.random.default_rng(seed)

@@ -16,25 +16,26 @@ ROOT = str(Path(__file__).resolve().parents[1])
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
-from benchmarks import bars, oracle, report, workloads  # noqa: E402
+from benchmarks import bars, neighbours, oracle, pictures, report, texts, workloads  # noqa: E402
 from benchmarks.__main__ import ask  # noqa: E402
 from benchmarks.answer import Setting  # noqa: E402
 from benchmarks.contenders import Question  # noqa: E402
 
 ALONE = ("higgs", "single", "arrivals", "growth", "threads", "load", "labels")
+WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensions")
 
 
 @pytest.fixture(scope="module")
 def setting() -> Setting:
-    return Setting(source=workloads.generated(), scale=0.002, rounds=1)
+    return Setting(source=workloads.generated(), scale=0.002, rounds=1, generated=True)
 
 
 @pytest.fixture(scope="module")
 def answers(setting: Setting) -> dict:
-    return {name: ask(name, setting) for name in ALONE}
+    return {name: ask(name, setting) for name in ALONE + WIDE}
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", ALONE + WIDE)
 def test_question_is_answered_and_checked(answers, name):
     answer = answers[name]
     if "skipped" in answer:  # only threads may: it needs two cores
@@ -50,6 +51,28 @@ def test_workloads_find_violations(answers):
     assert found[2] > 0, "1M × 12 at the widest radius found nothing"
     assert answers["single"]["tables"]["single"]["rows"][0]["pairs"] > 0
     assert answers["labels"]["tables"]["labels"]["rows"][-1]["many_pairs"] > 0
+
+
+def test_wide_workloads_find_violations(answers):
+    for name, table, key in (
+        ("pictures", "pictures", "pairs"),
+        ("imagenet_size", "pictures", "pairs"),
+        ("embeddings", "embeddings", "witnesses"),
+        ("embedding_batches", "batches", "pairs"),
+        ("dimensions", "curve", "neighbours"),
+    ):
+        rows = answers[name]["tables"][table]["rows"]
+        assert all(row[key] > 0 for row in rows), f"{name} found nothing"
+
+
+def test_rows_on_disk_are_measured_and_removed(answers):
+    rows = answers["imagenet_size"]["tables"]["pictures"]["rows"]
+    assert [row["storage"] for row in rows] == ["uint8", "float32"]
+    for row, size in zip(rows, (1, 4), strict=True):
+        assert row["file_gb"] == row["rows"] * 224 * 224 * 3 * size / 1e9
+        assert row["peak_gb"] >= row["rss_gb"] > 0
+    left = [path for path in (Path(ROOT) / "build").rglob("rows") if path.is_file()]
+    assert not left
 
 
 def test_bars_of_a_shrunk_run_are_never_reached(answers):
@@ -86,8 +109,11 @@ def test_a_failed_check_is_reported_as_a_failure(setting, monkeypatch):
     assert ask("growth", setting)["failed"].startswith("Mismatch")
 
 
-def test_missing_data_skips_the_question():
-    answer = ask("acs", Setting(source=None))
+@pytest.mark.parametrize(
+    "name", ("acs", "pictures", "embeddings", "embedding_batches", "imagenet_embeddings")
+)
+def test_missing_data_skips_the_question(name):
+    answer = ask(name, Setting(source=None))
     assert "was not found" in answer["skipped"]
 
 
@@ -99,6 +125,83 @@ def test_longer_stream_begins_with_the_shorter_one():
     assert np.array_equal(outputs, more_outputs[:300])
     fresh, _ = source.rows(300, 12, workloads.FRESH)
     assert not np.array_equal(points, fresh)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [pictures.album(None, 8), pictures.Scenes(8, side=6, channels=3)],
+    ids=lambda s: type(s).__name__,
+)
+def test_planted_pictures_are_near_their_origin_and_differ(stream):
+    made, decisions = stream.rows(0, 60)
+    more, _ = stream.rows(30, 90)
+    assert np.array_equal(made[30:], more[:30]), "a row depends on where the stream begins"
+    for i in (19, 39, 59):
+        row = stream.row(i)
+        gaps = np.abs(made[row.origin].astype(int) - made[i].astype(int))
+        assert row.origin < i and 0 < gaps.max() <= 8
+        assert decisions[i] != decisions[row.origin]
+
+
+def test_longer_stream_of_texts_begins_with_the_shorter_one():
+    source = texts.texts(None)
+    points, decisions = source.rows(500)
+    more, more_decisions = source.rows(5_000)
+    assert np.array_equal(points, more[:500])
+    assert np.array_equal(decisions, more_decisions[:500])
+    assert np.allclose(np.linalg.norm(more, axis=1), 1.0)
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+def test_oracle_agrees_with_plain_numpy(metric):
+    points = np.random.default_rng(3).normal(size=(20, 13))
+    x = points[0] + 0.1
+    plain = {
+        "l2": np.linalg.norm(points - x, axis=1),
+        "cosine": 1 - points @ x / np.linalg.norm(points, axis=1) / np.linalg.norm(x),
+    }
+    assert np.allclose(oracle.distances(metric, points, x), plain[metric])
+
+
+def test_sieve_keeps_every_row_that_is_near():
+    points = np.random.default_rng(4).integers(0, 30, (200, 5, 4)).astype(np.uint8)
+    question = Question("linf", 12.0, slack=0.0)
+    labels = np.zeros(len(points), int)
+    sieve = oracle.Sieve(points)
+    for i in range(50, 60):
+        some = sieve.rows(points[i], question.reach, i)
+        kept = oracle.decide(question, points, labels, some, points[i], 1)
+        assert np.array_equal(kept, oracle.witnesses(question, points[:i], labels, points[i], 1))
+        assert len(some) < i
+
+
+def test_faiss_that_disagrees_is_noticed():
+    question = Question("l2", 1.0)
+    found = [{"rows": [3, 5], "distances": [0.5, 1.0004]}]
+    told = neighbours.same_within(question, [[3]], {"pinned": {"found": found, "version": "1"}})
+    assert "same 1 neighbours" in told
+    for near in ([[5]], [[3, 7]]):
+        with pytest.raises(oracle.Mismatch):
+            neighbours.same_within(question, near, {"pinned": {"found": found, "version": "1"}})
+    neighbours.same_nearest([[4], []], [_nearest(4, 0.5), _nearest(2, 1.5)], 1.0)
+    for near in ([[3], []], [[4], [2]], [[], []]):
+        with pytest.raises(oracle.Mismatch):
+            neighbours.same_nearest(near, [_nearest(4, 0.5), _nearest(2, 1.5)], 1.0)
+
+
+def _nearest(row: int, distance: float) -> dict:
+    return {"rows": [row], "distances": [distance]}
+
+
+def test_bars_on_real_data_are_not_reached_on_made_up_rows():
+    row = {"storage": "uint8", "source": "generated", "pinned_ratio": 9_999.0}
+    answer = {"scale": 1, "tables": {"pictures": {"rows": [row]}}}
+    name = "20k × 3,072 uint8, L∞ 8/255: FAISS flat (pinned) ÷ `observe`"
+    (bar,) = (b for b in bars.judge({"pictures": answer}) if b["bar"] == name)
+    assert bar["reached"] is None
+    row["source"] = "CIFAR-10"
+    (bar,) = (b for b in bars.judge({"pictures": answer}) if b["bar"] == name)
+    assert bar["reached"] is True
 
 
 def test_oracle_keeps_the_boundary_and_drops_equal_outputs():

@@ -10,7 +10,7 @@ import pytest
 import likewise as lw
 
 DECISIONS = ("Rule", "Monitor", "Verdict", "Verdicts", "Witness", "Witnesses", "Explanation")
-ERRORS = ("LikewiseError", "BadRule", "BadDecision", "BadRow")
+ERRORS = ("LikewiseError", "BadRule", "BadDecision", "BadRow", "BadFile")
 PUBLIC = (*DECISIONS, *ERRORS, "__version__")
 HEAVY = {"numba", "llvmlite", "scipy"}
 

@@ -126,7 +126,7 @@ def above_kernel(
 
 def kernel_us(question: Question, points: Array, outputs: Array, tail: int) -> float:
     """p50 of the call into the kernel alone, on the same rows at the same size."""
-    monitor = question.monitor()
+    monitor: Any = question.monitor()
     start = len(points) - tail
     monitor.observe_many(points[:start], outputs[:start], threads=1)
     index, read = monitor._index, monitor._outputs.read

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from oracle import Expected, Oracle, assert_same_verdict, assert_same_verdicts
+from oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from playing import VERBS, play
 from strategies import FAMILIES, METRICS, OUTPUTS, Stream, Tally, prove, streams
 
 SEEDS = st.integers(0, 2**32 - 1)
 CHUNKS = st.lists(st.integers(0, 3) | st.integers(0, 300), min_size=1, max_size=8)
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(("observe", "observe_many", "load", "check", "forget")),
+        st.sampled_from(VERBS),
         st.integers(1, 5) | st.integers(1, 150),
         SEEDS,
     ),
@@ -155,41 +156,6 @@ def test_forgotten_rows_are_never_witnesses_again(metric, output):
     tally.assert_enough()
 
 
-def play(stream: Stream, steps: list[tuple[str, int, int]]) -> list[Expected]:
-    """Do the steps to a monitor and to the oracle; compare at the end, when all is said."""
-    monitor, oracle = lw.Monitor(stream.rule), Oracle(stream.rule)
-    said: list[tuple[object, object]] = []
-    position = 0
-    for verb, size, seed in steps:
-        rng = np.random.default_rng(seed)
-        X, Z = stream.X[position : position + size], stream.Z[position : position + size]
-        if verb == "forget":
-            rows = rng.integers(0, position, size if position else 0)
-            assert monitor.forget(rows) == oracle.forget(rows)
-        elif verb == "load":
-            assert monitor.load(X, Z) == oracle.load(X, Z)
-        elif verb == "observe_many":
-            threads = [None, 1, 2, 3][seed % 4]
-            said.append((monitor.observe_many(X, Z, threads=threads), oracle.observe_many(X, Z)))
-        else:
-            said += [
-                (getattr(monitor, verb)(x, z), getattr(oracle, verb)(x, z))
-                for x, z in zip(X, Z, strict=True)
-            ]
-        if verb in ("observe", "observe_many", "load"):
-            position += len(X)
-        assert len(monitor) == len(oracle)
-    expected: list[Expected] = []
-    for verdict, one in said:
-        if isinstance(one, list):
-            assert_same_verdicts(verdict, one)
-            expected += one
-        else:
-            assert_same_verdict(verdict, one)
-            expected.append(one)
-    return expected
-
-
 @every_family
 @every_metric
 def test_any_interleaving_of_calls_equals_the_oracle(metric, family):
@@ -197,7 +163,9 @@ def test_any_interleaving_of_calls_equals_the_oracle(metric, family):
 
     @prove(8, stream=streams(metric, family=family), steps=STEPS)
     def holds(stream, steps):
-        tally.note(play(stream, [("observe", 20, 0), *steps, ("observe", 50, 1)]))
+        whole = [("observe", 20, 0), *steps, ("observe", 50, 1)]
+        monitor, oracle = lw.Monitor(stream.rule), Oracle(stream.rule)
+        tally.note(play(monitor, oracle, stream.X, stream.Z, whole))
 
     tally.assert_enough()
 

@@ -9,7 +9,6 @@ import pytest
 
 import likewise as lw
 from likewise.history.memory import PAGE, Region, fits
-from likewise.indexes.state import State
 from likewise.kernels import table as t
 
 STATM = Path("/proc/self/statm")
@@ -107,13 +106,14 @@ def test_fits_keeps_nothing():
 WINDOW, BATCH, ROWS = 50_000, 10_000, 1_000_000
 
 
-def growth_in_a_window(dtype, verb):
-    """Bytes gained between the fourth window and the last, with 12 coordinates."""
+def growth_in_a_window(dtype, verb, rows=ROWS, width=12, index="auto"):
+    """Bytes gained between the fourth window and the last."""
     rng = np.random.default_rng(1)
-    monitor = lw.Monitor(lw.Rule("linf", 1e-3 if dtype == "float32" else 1))
-    pool = (rng.random((3 * BATCH, 12)) * 250).astype(dtype)
+    metric = "linf" if index == "auto" else "l2"
+    monitor = lw.Monitor(lw.Rule(metric, 1e-3 if dtype == "float32" else 1), index=index)
+    pool = (rng.random((3 * BATCH, width)) * 250).astype(dtype)
     settled = 0
-    for start in range(0, ROWS, BATCH):
+    for start in range(0, rows, BATCH):
         X = pool[rng.integers(len(pool), size=BATCH)]
         getattr(monitor, verb)(X, ["past"] * BATCH)
         if start >= WINDOW:
@@ -131,10 +131,17 @@ def test_memory_is_bounded_in_a_window(dtype, verb):
 
 
 @needs_statm
+@pytest.mark.parametrize("index", ["live", "flat"])
+def test_memory_is_bounded_in_a_window_of_many_coordinates(index):
+    """A sketch takes 96 bytes for each of 250,000 rows forgotten after the fourth window."""
+    assert growth_in_a_window("float32", "load", 450_000, 40, index) < 8 * MEGABYTE
+
+
+@needs_statm
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_memory_would_grow_with_the_past_if_nothing_were_given_back(dtype, monkeypatch):
     """The bar above can be missed: without the release it is."""
-    monkeypatch.setattr(State, "release_rows", lambda self, first, count: None)
+    monkeypatch.setattr(Region, "release", lambda self, start, stop: None)
     assert growth_in_a_window(dtype, "load") > 12 * MEGABYTE
 
 
@@ -151,7 +158,7 @@ def test_forgotten_decisions_are_zero_in_memory(metric, storage):
     gone[:PAGE] = True  # a whole page of rows, and here and there one
     gone[PAGE + 1 :: 7] = True
     memory = monitor._index.state
-    size = memory.width * memory.item_bytes
+    size = monitor._history.row_bytes
     rows = memory.region(t.ROWS).view(np.uint8, n * size).reshape(n, size)
     outputs = memory.region(t.OUTPUTS).view(np.float64, 3 * n).reshape(n, 3)
     kept_rows, kept_outputs = rows[~gone].copy(), outputs[~gone].copy()
@@ -165,23 +172,40 @@ def test_forgotten_decisions_are_zero_in_memory(metric, storage):
         assert not norms[gone].any() and norms[~gone].all()
 
 
-def test_pages_forgotten_bit_by_bit_are_given_back_once(monkeypatch):
-    released = []
-    release = State.release_rows
+@pytest.mark.parametrize(
+    ("width", "index", "arrays"),
+    [
+        (2, "auto", {t.ROWS: 16, t.OUTPUTS: 8, t.NORMS: 8}),
+        (40, "live", {t.ROWS: 320, t.OUTPUTS: 8, t.NORMS: 8, t.PLACES: 24 * 8}),
+        (40, "flat", {t.ROWS: 320, t.OUTPUTS: 8, t.NORMS: 8, t.SEATS: 8}),
+    ],
+    ids=["a tree", "a sketch", "a flat scan"],
+)
+def test_pages_forgotten_bit_by_bit_are_given_back_once(width, index, arrays, monkeypatch):
+    """So many rows that every array of rows ends on a page: each is released, and only there."""
+    released = {}
+    release = Region.release
 
-    def noting(self, first, count):
-        released.append((first, count))
-        release(self, first, count)
+    def noting(self, start, stop):
+        released.setdefault(self.address, []).append((start, stop))
+        release(self, start, stop)
 
-    monkeypatch.setattr(State, "release_rows", noting)
     rng = np.random.default_rng(3)
-    monitor = lw.Monitor(lw.Rule("linf", 0.01))
-    monitor.load(rng.random((3 * PAGE, 2)), ["past"] * (3 * PAGE))
+    monitor = lw.Monitor(lw.Rule("cosine", 0.001), index=index)
+    monitor.load(rng.random((3 * PAGE, width)), ["past"] * (3 * PAGE))
+    assert not monitor._chooser.busy
+    monkeypatch.setattr(Region, "release", noting)
+    state = monitor._index.state
     for part in np.array_split(rng.permutation(PAGE) + PAGE, 7):
         assert not released
         monitor.forget(part)
         monitor.forget(part)
-    assert released == [(PAGE, PAGE)]
+    for slot, size in arrays.items():
+        given = released.get(state.region(slot).address, [])
+        assert given == [(PAGE * size, 2 * PAGE * size)], f"slot {slot} of the table"
     monitor.forget(range(3 * PAGE))
-    assert sorted(released) == [(0, PAGE), (PAGE, PAGE), (2 * PAGE, PAGE)]
+    for slot, size in arrays.items():
+        parts = [(page * PAGE * size, (page + 1) * PAGE * size) for page in range(3)]
+        assert sorted(released[state.region(slot).address]) == parts
     assert len(monitor) == 0
+    assert monitor.observe(rng.random(width), "new").row == 3 * PAGE

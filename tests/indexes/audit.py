@@ -1,7 +1,8 @@
-"""Walk a monitor's tree and check everything that the kernels' headers promise.
+"""Walk a monitor's index and check everything that the kernels' headers promise.
 
-Reads the arrays behind the tree directly and works every quantity out again in NumPy: positions,
-codes, extents, leaves. Between calls all of it must hold, a rebuild under way included.
+Reads the arrays behind a tree directly and works every quantity out again in NumPy: positions,
+codes, extents, leaves. Between calls all of it must hold, a rebuild or a challenge under way
+included. A flat scan is walked in audit_flat.py.
 
 Cost: one pass over the history.
 Not here: verdicts. They are compared with the oracle by the tests that call this.
@@ -13,22 +14,15 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
+from indexes.audit_flat import audit_flat
+from likewise.history.decisions import History
+from likewise.indexes.flat import FlatScan
+from likewise.indexes.live import LiveTree
 from likewise.kernels import add
 from likewise.kernels import table as t
 from likewise.kernels.table import BLOCK
+from oracle import in_lanes
 
-STORED = {
-    t.FLOAT64: np.float64,
-    t.FLOAT32: np.float32,
-    t.INT8: np.int8,
-    t.UINT8: np.uint8,
-    t.INT16: np.int16,
-    t.UINT16: np.uint16,
-    t.INT32: np.int32,
-    t.UINT32: np.uint32,
-    t.INT64: np.float64,
-    t.UINT64: np.float64,
-}
 PENDING = -2
 
 
@@ -43,18 +37,60 @@ class Below:
 
 def audit(monitor: lw.Monitor) -> None:
     """Every invariant, or an AssertionError that says which one fails and where."""
-    if monitor._index is not None:
-        _Audit(monitor).run()
+    chooser = monitor._chooser
+    if chooser is None:
+        assert monitor._index is None and len(monitor) == 0
+        return
+    history = chooser.history
+    assert monitor._history is history and monitor._index is chooser.index
+    assert history.table is chooser.index.state.table, "the index in use counts the rows"
+    assert monitor._next_row == history.total and len(monitor) == history.live
+    audit_history(history)
+    audit_index(chooser.index, history.total)
+    if chooser._challenger is not None:
+        assert chooser._challenger is not chooser.index
+        assert 0 <= chooser._fed <= history.total
+        audit_index(chooser._challenger, chooser._fed)
+    explanation = monitor.explain()
+    assert explanation.depth == chooser.index.depth()
+    assert explanation.leaves == chooser.index.leaves()
+
+
+def audit_index(index: LiveTree | FlatScan, known: int) -> None:
+    """An index holds every remembered row below `known`, and no other."""
+    if isinstance(index, FlatScan):
+        audit_flat(index, known)
+    else:
+        _Audit(index, known).run()
+
+
+def audit_history(history: History) -> None:
+    """What is forgotten is gone, what is remembered is counted."""
+    total, alive = history.total, history.alive()
+    assert set(np.unique(alive).tolist()) <= {0, 1}
+    assert int(np.count_nonzero(alive)) == history.live
+    assert total <= history.capacity <= history.reserved
+    assert len(history.rows) == history.capacity
+    gone = alive == 0
+    outputs = history.region(t.OUTPUTS).view(np.float64, total * history.out_width)
+    assert not history.rows[:total][gone].any(), "a forgotten input is still there"
+    assert not outputs.reshape(total, -1)[gone].any(), "a forgotten output is still there"
+    if history.cosine:
+        norms = history.region(t.NORMS).view(np.float64, total)
+        stored = history.rows[:total].reshape(total, -1).astype(np.float64)
+        twin = in_lanes(history.weights[: history.width] * stored * stored)
+        assert norms.tolist() == np.where(gone, 0.0, twin).tolist(), "norms are not those of rows"
 
 
 class _Audit:
-    def __init__(self, monitor: lw.Monitor) -> None:
-        self.monitor = monitor
-        self.state = monitor._index.state
+    def __init__(self, index: LiveTree, known: int) -> None:
+        self.index = index
+        self.state = index.state
         self.table = self.state.table
-        self.width = self.slot(t.WIDTH)
+        self.history = self.state.history
+        self.total = known
+        self.axes = self.slot(t.AXES)
         self.trees = self.slot(t.TREES)
-        self.total = self.slot(t.TOTAL)
         self.phase = self.slot(t.JOB_PHASE)
         nodes, blocks = self.slot(t.NODES), self.slot(t.BLOCKS)
         self.axis, self.left = self.nodes(t.AXIS), self.nodes(t.LEFT)
@@ -64,20 +100,18 @@ class _Audit:
         shape = (nodes, self.range_width)
         self.low = self.array(t.LOW, np.float64, nodes * self.range_width).reshape(shape)
         self.high = self.array(t.HIGH, np.float64, nodes * self.range_width).reshape(shape)
-        self.box = self.array(t.BOX, np.float32, nodes * 2 * self.width)
-        self.box = self.box.reshape(nodes, 2, self.width).astype(np.float64)
-        self.codes = self.array(t.CODES, np.uint8, blocks * self.width * BLOCK)
-        self.codes = self.codes.reshape(blocks, self.width, BLOCK)
+        self.box = self.array(t.BOX, np.float32, nodes * 2 * self.axes)
+        self.box = self.box.reshape(nodes, 2, self.axes).astype(np.float64)
+        self.codes = self.array(t.CODES, np.uint8, blocks * self.axes * BLOCK)
+        self.codes = self.codes.reshape(blocks, self.axes, BLOCK)
         self.ids = self.array(t.IDS, np.int64, blocks * BLOCK).reshape(blocks, BLOCK)
         self.count = self.array(t.COUNT, np.int64, blocks)
         self.next = self.array(t.NEXT, np.int64, blocks)
-        self.alive = self.array(t.ALIVE, np.uint8, self.total)
-        outputs = self.slot(t.OUT_WIDTH)
-        self.outputs = self.array(t.OUTPUTS, np.float64, self.total * outputs)
-        self.outputs = self.outputs.reshape(self.total, outputs)
-        stored = STORED[self.slot(t.STORAGE)]
-        self.stored = self.array(t.ROWS, stored, self.total * self.width)
-        self.stored = self.stored.reshape(self.total, self.width).astype(np.float64)
+        self.alive = self.history.alive()[:known]
+        self.marks = self.array(t.JOB_MARKS, np.uint8, known)
+        self.outputs = self.array(t.OUTPUTS, np.float64, known * self.history.out_width)
+        self.outputs = self.outputs.reshape(known, self.history.out_width)
+        self.stored = self.history.rows[:known].reshape(known, self.history.width)
         self.gap_scale = self.settings(t.GAP_SCALE)
         self.positions = self._positions()
         self.used_nodes: list[int] = []
@@ -98,45 +132,44 @@ class _Audit:
         return self.state._settings[slot]
 
     def _positions(self) -> np.ndarray:
+        """Where rows lie in the tree, worked out from the sketch, which is that of the rows."""
+        sketch = self.stored
+        if self.index.coordinates is not None:
+            coordinates = self.settings(t.COORDINATES)
+            assert coordinates.tolist() == self.index.coordinates.tolist()
+            assert len(set(coordinates.tolist())) == len(coordinates) == self.axes
+            sketch = self.array(t.PLACES, self.history.dtype, self.total * self.axes)
+            sketch = sketch.reshape(self.total, self.axes)
+            assert (sketch == self.stored[:, coordinates]).all(), "a sketch is not that of its row"
+        places = sketch.astype(np.float64)
         if self.slot(t.METRIC) != t.COSINE:
-            return self.stored
+            return places
         norms = self.array(t.NORMS, np.float64, self.total)
-        weights = self.settings(t.WEIGHTS)
-        live = self.alive != 0
-        twin = np.cumsum(weights * self.stored * self.stored, axis=1)[:, -1]
-        assert norms[live].tolist() == twin[live].tolist(), "norms are not those of the rows"
-        factor = 1.0 / np.sqrt(np.where(live, norms, 1.0))
-        return self.stored * self.settings(t.PRESCALE) * factor[:, None]
+        factor = 1.0 / np.sqrt(np.where(self.alive != 0, norms, 1.0))
+        return places * self.settings(t.PRESCALE) * factor[:, None]
 
     # The checks
 
     def run(self) -> None:
-        self.check_rows()
         self.check_capacities()
+        self.check_marks()
         below = [self.walk(root, -1, root) for root in range(self.trees)]
         found = np.concatenate([one.rows for one in below])
         remembered = np.flatnonzero(self.alive)
         assert len(found) == len(set(found.tolist())), "a row is in two blocks"
         assert sorted(found.tolist()) == remembered.tolist(), "not the remembered rows"
-        depth = max(one.depth for one in below)
-        assert depth == self.monitor.explain().depth
-        assert sum(one.leaves for one in below) == self.monitor.explain().leaves
+        assert max(one.depth for one in below) == self.index.depth()
+        assert sum(one.leaves for one in below) == self.index.leaves()
         self.check_rebuild()
         self.check_leaks()
 
-    def check_rows(self) -> None:
-        live = int(np.count_nonzero(self.alive))
-        assert live == self.slot(t.LIVE) == len(self.monitor)
-        kinds = set(np.unique(self.alive).tolist())
-        logging = self.phase not in (add.IDLE, add.FREE)
-        assert kinds <= ({0, 1, add.LOGGED} if logging else {0, 1}), f"marks {kinds}"
-        gone = self.alive == 0
-        assert not self.stored[gone].any(), "a forgotten input is still there"
-        assert not self.outputs[gone].any(), "a forgotten output is still there"
+    def check_marks(self) -> None:
+        assert set(np.unique(self.marks).tolist()) <= {0, 1}
+        if self.phase in (add.IDLE, add.FREE):
+            assert not self.marks.any(), "rows are marked, yet nothing is logged"
 
     def check_capacities(self) -> None:
         for used, capacity in (
-            (t.TOTAL, t.ROW_CAPACITY),
             (t.NODES, t.NODE_CAPACITY),
             (t.BLOCKS, t.BLOCK_CAPACITY),
         ):
@@ -187,7 +220,7 @@ class _Audit:
 
     def check_inner(self, node: int, left: Below, right: Below) -> Below:
         axis, split = int(self.axis[node]), self.split[node]
-        assert axis < self.width and self.gap_scale[axis] > 0, f"node {node} has axis {axis}"
+        assert axis < self.axes and self.gap_scale[axis] > 0, f"node {node} has axis {axis}"
         assert (self.positions[left.rows, axis] < split).all(), f"left of node {node}"
         assert (self.positions[right.rows, axis] >= split).all(), f"right of node {node}"
         leaves = left.leaves + right.leaves
@@ -256,9 +289,8 @@ class _Audit:
         job_rows = self.array(t.JOB_IDS, np.int64, self.slot(t.JOB_COUNT))
         log = self.array(t.JOB_LOG, np.int64, self.slot(t.JOB_LOGGED))[self.slot(t.JOB_APPLIED) :]
         logged = log[self.alive[log] != 0]
-        assert (self.alive[logged] == add.LOGGED).all(), "logged rows are marked"
-        marked = np.flatnonzero(self.alive == add.LOGGED)
-        assert sorted(logged.tolist()) == marked.tolist(), "marked rows are logged, once"
+        marked = np.flatnonzero(self.marks)
+        assert sorted(log.tolist()) == marked.tolist(), "what is logged is marked, and logged once"
         old = self.rows_below(self.slot(t.JOB_NODE))
         if self.phase == add.COLLECT:
             waiting = [
@@ -266,7 +298,7 @@ class _Audit:
                 for item in stack[:, 2].tolist()
             ]
             waiting = np.concatenate([np.empty(0, dtype=np.int64), *waiting])
-            waiting = waiting[self.alive[waiting] != add.LOGGED]
+            waiting = waiting[self.marks[waiting] == 0]
             parts = [job_rows[self.alive[job_rows] != 0], waiting, logged]
         else:
             segments = [job_rows[first:last] for first, last, _ in stack.tolist()]

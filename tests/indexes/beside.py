@@ -16,8 +16,8 @@ from oracle import Oracle, assert_same_verdict
 class Beside:
     """Every change goes to both; `ask` compares what they say."""
 
-    def __init__(self, rule: lw.Rule) -> None:
-        self.monitor, self.oracle = lw.Monitor(rule), Oracle(rule)
+    def __init__(self, rule: lw.Rule, index: str = "live") -> None:
+        self.monitor, self.oracle = lw.Monitor(rule, index=index), Oracle(rule)
 
     @property
     def table(self) -> np.ndarray:

@@ -39,3 +39,13 @@ def duplicates(n: int) -> np.ndarray:
     rows = points[picks]
     rows[::50] = rng.random((len(rows[::50]), 3))
     return rows
+
+
+def wide(n: int, dims: int = 40) -> np.ndarray:
+    """More coordinates than a tree holds, close together in clusters that drift; some repeated."""
+    rng = random()
+    centres = 0.2 + rng.random((30, dims))
+    points = centres[rng.integers(30, size=n)] + 0.02 * rng.random((n, dims))
+    points += np.linspace(0, 0.5, n)[:, None]
+    points[1::5] = points[:-1:5]
+    return points

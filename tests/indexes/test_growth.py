@@ -6,9 +6,12 @@ import pytest
 import likewise as lw
 from indexes import shapes
 from indexes.audit import audit
+from likewise.history import decisions as history
 from likewise.history import memory
-from likewise.indexes import state
+from likewise.indexes import flat, state
+from likewise.kernels import table as t
 from oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from playing import Foreseen
 from strategies import METRICS, OUTPUTS
 
 N = 1_500
@@ -26,7 +29,7 @@ def moves(monkeypatch):
 
     monkeypatch.setattr(memory.Region, "grown", counting)
     monkeypatch.setattr(memory, "_SMALLEST", 64)
-    monkeypatch.setattr(state.State, "_affordable_rows", lambda self: 40)
+    monkeypatch.setattr(history.History, "_affordable", lambda self: 40)
     monkeypatch.setattr(state, "_RESULTS", 8)
     return counted
 
@@ -79,7 +82,7 @@ def test_more_witnesses_than_a_thread_can_hold_are_all_named(output, threads, mo
     pairs = sum(len(one.rows) for one in expected)
     monitor = lw.Monitor(rule)
     verdicts = monitor.observe_many(X, Z, threads=threads)
-    room = int(monitor._index.state.table[state.t.RESULT_CAPACITY])
+    room = int(monitor._index.state.table[t.RESULT_CAPACITY])
     assert pairs > 30 * room, "the results were never full"
     assert_same_verdicts(verdicts, expected)
 
@@ -118,16 +121,60 @@ def test_rebuilds_do_not_depend_on_the_memory_reserved(moves):
     assert len(moves) > 20
 
 
-def test_a_system_that_refuses_large_reservations_is_asked_for_less(monkeypatch):
+def wide_decisions(metric, n=1_800, dims=40):
+    """Enough coordinates for a sketch or a rotation, in clusters that come and go."""
+    rng = shapes.random()
+    centres = rng.normal(size=(30, dims))
+    X = centres[rng.integers(30, size=n)] + 0.1 * rng.normal(size=(n, dims))
+    Z = [f"label {kind}" for kind in rng.integers(0, 12, n)]
+    distances = {"linf": 0.33, "l1": 4.3, "l2": 0.85, "cosine": 0.009}
+    return lw.Rule(metric, distances[metric], slack=0), X, Z
+
+
+WIDE = [("linf", "auto"), ("l1", "live"), ("l2", "flat"), ("l2", "auto"), ("cosine", "flat")]
+
+
+@pytest.mark.parametrize("batch", [1, 90])
+@pytest.mark.parametrize(("metric", "index"), WIDE)
+def test_sketches_and_rotations_do_not_depend_on_the_memory_reserved(
+    metric, index, batch, moves, monkeypatch
+):
+    """Two indexes stand over the history while one is about to take over: both have to move."""
+    monkeypatch.setattr(state, "_RESULTS", flat._STACK * t.BLOCK)  # products of one query
+    rule, X, Z = wide_decisions(metric)
+    foreseen = Foreseen(rule, X, Z)
+    assert foreseen.pairs > 1_000
+    monitor = lw.Monitor(rule, index=index)
+    for start in range(0, len(X), batch):
+        part = slice(start, start + batch)
+        expected = foreseen.observe_many(X[part], Z[part])
+        if batch == 1:
+            assert_same_verdict(monitor.observe(X[start], Z[start]), expected[0])
+        else:
+            assert_same_verdicts(monitor.observe_many(X[part], Z[part]), expected)
+        if start % 450 == 0:
+            audit(monitor)
+            gone = range(start // 2, start // 2 + min(batch, 40))
+            assert monitor.forget(gone) == foreseen.forget(gone)
+    audit(monitor)
+    assert len(moves) > 20
+
+
+@pytest.mark.parametrize("room", [1 << 23, 0])
+def test_a_system_that_refuses_large_reservations_is_asked_for_less(room, monkeypatch):
     asked = []
 
     def refuse(sizes):
         asked.append(sum(sizes))
-        return sum(sizes) < 1 << 20
+        return sum(sizes) < room
 
-    monkeypatch.setattr(state, "fits", refuse)
+    monkeypatch.setattr(history, "fits", refuse)
     monkeypatch.setattr(state, "_RESULTS", 8)
     rule, X, Z = decisions("linf", "label")
     monitor = lw.Monitor(rule)
     assert_same_verdicts(monitor.observe_many(X, Z), Oracle(rule).observe_many(X, Z))
-    assert len(asked) > 10 and asked[-1] < 1 << 20 < asked[-2]
+    assert len(asked) > 10 and asked == sorted(asked, reverse=True)
+    if room:
+        assert asked[-1] < room < asked[-2]
+    else:
+        assert asked[-1] < 1 << 23, "and then as little as can be is taken"

@@ -65,10 +65,10 @@ def slowly(monkeypatch):
     monkeypatch.setattr(live, "_TEND_BUDGET", 20)
 
 
-def mixed(n: int, seed: int = 5) -> np.ndarray:
+def mixed(n: int, seed: int = 5, dims: int = 3) -> np.ndarray:
     """Points all over, and points so often repeated that they chain."""
     rng = random(seed)
-    points = 0.1 + rng.random((n, 3))
+    points = 0.1 + rng.random((n, dims))
     repeated = rng.random(n) < 0.4
     points[repeated] = points[rng.integers(0, 3, int(repeated.sum()))]
     return points
@@ -76,6 +76,14 @@ def mixed(n: int, seed: int = 5) -> np.ndarray:
 
 def rule_for(metric: str) -> lw.Rule:
     return lw.Rule(metric, 1e-4 if metric == "cosine" else 0.05)
+
+
+def keep_the_index(both: Beside) -> None:
+    """No other may take over from now on: it would have no part in the rebuild."""
+    chooser = both.monitor._chooser
+    chooser._job = chooser._challenger = None
+    chooser._due = lambda: None
+    both.monitor._busy = False
 
 
 # Where depth demands it
@@ -91,6 +99,24 @@ def test_depth_that_no_plane_can_mend_is_met_by_a_rebuild(metric):
     assert explanation.subtrees_rebuilt > 0
     assert explanation.depth <= 5 * math.log2(n), "a rebuild may be under way, but not far behind"
     assert both.ask_some(random(), 60) > 60
+
+
+@pytest.mark.parametrize("metric", ["linf", "cosine"])
+def test_a_sketch_too_deep_is_met_by_a_rebuild(metric):
+    """Seven coordinates of forty close in on a corner, and rows are forgotten all the while."""
+    both, n = Beside(lw.Rule(metric, 1e-6)), 9_000
+    X = np.full((n, 40), 0.5)
+    X[:, 5:30:4] = 1e-3 + shells(n, dims=7, each=40)
+    for start in range(0, n, 1_000):
+        both.observe(X[start : start + 1_000])
+        both.audit()
+        both.forget(range(start // 2, start // 2 + 300))
+        both.audit()
+    explanation = both.monitor.explain()
+    assert explanation.shape == "sketch tree" and explanation.coordinates == 24
+    assert explanation.subtrees_rebuilt > 0
+    assert explanation.depth <= 5 * math.log2(n)
+    assert both.ask_some(random(), 60) > 30
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -122,10 +148,13 @@ def test_a_window_over_shells_is_rebuilt_while_rows_are_forgotten(slowly):
 # In every phase
 
 
+@pytest.mark.parametrize("dims", [3, 40])
 @pytest.mark.parametrize("metric", METRICS)
-def test_verdicts_stay_exact_through_every_phase_of_a_rebuild(metric, slowly):
+def test_verdicts_stay_exact_through_every_phase_of_a_rebuild(metric, dims, slowly):
     both, rng, seen, found = Beside(rule_for(metric)), random(), set(), 0
-    both.observe(mixed(4_000))
+    both.observe(mixed(4_000, dims=dims))
+    assert both.monitor.explain().shape == ("tree" if dims == 3 else "sketch tree")
+    keep_the_index(both)
     begin(both)
     for steps in range(FAR_TOO_MANY):
         now = phase(both)
@@ -137,7 +166,7 @@ def test_verdicts_stay_exact_through_every_phase_of_a_rebuild(metric, slowly):
         seen.add(now)
         deed = steps % 4
         if deed == 0:
-            both.observe(mixed(3, seed=steps))
+            both.observe(mixed(3, steps, dims))
         elif deed == 1:
             both.forget(rng.integers(len(both.oracle.outputs), size=2))
         tend(both.table, int(rng.choice([1, 20, 300])))
@@ -148,13 +177,14 @@ def test_verdicts_stay_exact_through_every_phase_of_a_rebuild(metric, slowly):
 
 
 @pytest.mark.parametrize("when", PHASES.values(), ids=PHASES)
-@pytest.mark.parametrize("metric", ["l2", "cosine"])
-def test_pages_may_be_forgotten_in_any_phase(metric, when):
+@pytest.mark.parametrize(("metric", "dims"), [("l2", 3), ("cosine", 3), ("l1", 40)])
+def test_pages_may_be_forgotten_in_any_phase(metric, dims, when):
     both = Beside(rule_for(metric))
-    both.load(mixed(11_000))
+    both.load(mixed(11_000, dims=dims))
+    keep_the_index(both)
     begin(both)
     if when in (add.LOG, add.FREE):  # enough in the log to reach beyond a page of it
-        both.observe(mixed(64, seed=1))
+        both.observe(mixed(64, 1, dims))
     advance_to(both, when)
     both.forget(range(9_000))
     both.audit()

@@ -8,7 +8,7 @@ import pytest
 import likewise as lw
 from indexes.audit import audit
 from indexes.beside import Beside
-from indexes.shapes import drift, duplicates, line, random, shells
+from indexes.shapes import drift, duplicates, line, random, shells, wide
 from likewise.kernels import table as t
 
 N = 7_000
@@ -41,6 +41,12 @@ SHAPES = {
     "turning direction": (
         lw.Rule("cosine", 1e-6),
         lambda n: np.stack([np.cos(np.arange(n) / n), np.sin(np.arange(n) / n)], axis=1),
+    ),
+    "a sketch": (lw.Rule("linf", 0.05), wide),
+    "a sketch of directions": (lw.Rule("cosine", 1e-4), lambda n: wide(n).astype(np.float32)),
+    "a sketch of bytes": (
+        lw.Rule("l1", 9.0),
+        lambda n: (100 * wide(n)).astype(np.uint8),
     ),
 }
 every_shape = pytest.mark.parametrize(("rule", "make"), SHAPES.values(), ids=SHAPES)

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from kernels.calling import compiled
+from kernels.twins import positions_of
 from likewise.kernels import codes
 from likewise.kernels import table as t
 from likewise.kernels.table import BLOCK
+from likewise.metrics.geometry import METRICS as NUMBERS
 from likewise.metrics.geometry import geometry
-from oracle import input_distances
+from oracle import input_distances, weights_of
 from strategies import METRICS, prove
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -55,33 +57,44 @@ def gaps_twin(lanes, query):
 
 
 def scan_box_twin(lanes, query, window, count):
-    return np.all(gaps_twin(lanes, query) <= window, axis=0) & (np.arange(BLOCK) < count)
+    """The points kept, and how many coordinates were looked at; negative if no point is left."""
+    left = np.arange(BLOCK) < count
+    for j, gaps in enumerate(gaps_twin(lanes, query)):
+        left &= gaps <= window
+        if (j + 1) % codes._CHECK == 0 and not left.any():
+            return left, -(j + 1)
+    return left, len(query)
 
 
 def scan_sum_twin(lanes, query, window, limit, square, count):
+    sums = np.where(np.arange(BLOCK) < count, 0, limit + 1)
     gaps = np.minimum(np.maximum(gaps_twin(lanes, query) - 1, 0), window)
-    sums = np.sum(gaps * gaps if square else gaps, axis=0)
-    return (sums <= limit) & (np.arange(BLOCK) < count)
+    for j, added in enumerate(gaps * gaps if square else gaps):
+        sums += added
+        last = j + 1 == len(query)
+        if ((j + 1) % codes._CHECK == 0 or last) and not (sums <= limit).any():
+            return sums <= limit, -(j + 1)
+    return sums <= limit, len(query)
 
 
 def scan(metric, lanes, query, window, limit, count):
-    """The points that the kernel keeps of a block, as booleans."""
+    """The points that the kernel keeps of a block, as booleans, and what it answers."""
     width = len(query)
     lanes = np.ascontiguousarray(lanes)
     mask = np.full(BLOCK, 9, dtype=np.uint8)
     if metric == t.LINF:
-        some = scan_box(lanes.ctypes.data, query, width, window, count, mask)
+        looked = scan_box(lanes.ctypes.data, query, width, window, count, mask)
     else:
         sums = np.full(BLOCK, 999, dtype=np.uint16)
         square = metric != t.L1
-        some = scan_sum(lanes.ctypes.data, query, width, window, limit, square, count, sums, mask)
-    assert not some or set(np.unique(mask)) <= {0, 1}
-    return mask.astype(bool) if some else np.zeros(BLOCK, dtype=bool)
+        looked = scan_sum(lanes.ctypes.data, query, width, window, limit, square, count, sums, mask)
+    assert looked < 0 or set(np.unique(mask)) <= {0, 1}
+    return (mask.astype(bool) if looked > 0 else np.zeros(BLOCK, dtype=bool)), looked
 
 
 @pytest.mark.parametrize("metric", [t.LINF, t.L1, t.L2])
 def test_scan_equals_its_twin(metric):
-    kept = []
+    kept, seen = [], {"abandoned": 0, "early": 0}
 
     @prove(
         80,
@@ -100,13 +113,18 @@ def test_scan_equals_its_twin(metric):
         steps = rng.integers(-near, near, (width, BLOCK), endpoint=True)
         lanes = ((query[:, None] + steps) % 256).astype(np.uint8)
         if metric == t.LINF:
-            twin = scan_box_twin(lanes, query, window, count)
+            twin, looks = scan_box_twin(lanes, query, window, count)
         else:
-            twin = scan_sum_twin(lanes, query, window, limit, metric == t.L2, count)
-        assert scan(metric, lanes, query, window, limit, count).tolist() == twin.tolist()
+            twin, looks = scan_sum_twin(lanes, query, window, limit, metric == t.L2, count)
+        found, looked = scan(metric, lanes, query, window, limit, count)
+        assert found.tolist() == twin.tolist()
+        assert looked == looks
         kept.append(twin.sum() / max(count, 1))
+        seen["abandoned"] += looks < 0
+        seen["early"] += 0 < -looks < width
 
     assert min(kept) < 1 and max(kept) > 0
+    assert min(seen.values()) >= 3, seen
 
 
 def test_encode_equals_its_twin():
@@ -190,14 +208,6 @@ def offsets(rng, metric, weights, width, step, how):
     return directions / norms[:, None] * sizes[:, None]
 
 
-def positions(shape, values):
-    """Where stored inputs lie in the tree (the twin of kernels/rows.place)."""
-    if shape.metric != t.COSINE:
-        return values
-    norms = np.cumsum(shape.weights * values * values, axis=-1)[..., -1:]
-    return values * shape.prescale * (1.0 / np.sqrt(norms))
-
-
 def block_of(shape, points):
     """The block's codes, coordinate by coordinate, made by the kernel."""
     width = points.shape[1]
@@ -209,13 +219,18 @@ def block_of(shape, points):
     return lanes
 
 
-def kept_by_codes(shape, x, others):
+def kept_by_codes(rule, x, others, coordinates=None):
     """Which of up to BLOCK stored inputs the codes keep for the query x."""
-    width = len(x)
-    query = np.zeros(width, dtype=np.uint8)
-    encode(np.ascontiguousarray(positions(shape, x)), shape.code_scale, shape.clamp, width, query)
-    lanes = block_of(shape, np.ascontiguousarray(positions(shape, others)))
-    return scan(shape.metric, lanes, query, shape.window, shape.limit, len(others))[: len(others)]
+    shape = geometry(rule, len(x), 0.0, coordinates)
+    chosen = slice(None) if coordinates is None else coordinates
+    weights = weights_of(rule, len(x))
+    places = positions_of(rule.metric, weights, np.concatenate([x[None], others]))[:, chosen]
+    places = np.ascontiguousarray(places)
+    query = np.zeros(places.shape[1], dtype=np.uint8)
+    encode(places[0], shape.code_scale, shape.clamp, len(query), query)
+    lanes, metric = block_of(shape, places[1:]), NUMBERS[rule.metric]
+    kept, _ = scan(metric, lanes, query, shape.window, shape.limit, len(others))
+    return kept[: len(others)]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -263,9 +278,10 @@ def test_codes_keep_everything_near(metric):
             epsilon = float(np.nextafter(epsilon, np.inf * beside))
         rule = lw.Rule(metric, epsilon, weights=listed, slack=0)
         near = input_distances(rule, others, x) <= epsilon
-        kept = kept_by_codes(geometry(rule, width, 0.0), x, others)
-        lost = np.flatnonzero(near & ~kept)
-        assert not lost.size, f"{x} and {others[lost[0]]} at {distances[lost[0]]} of {epsilon}"
+        some = np.sort(rng.permutation(width)[: rng.integers(1, width, endpoint=True)])
+        for sketched in (None, some):
+            lost = np.flatnonzero(near & ~kept_by_codes(rule, x, others, sketched))
+            assert not lost.size, f"{x} and {others[lost[0]]} at {distances[lost[0]]} of {epsilon}"
         seen["near"] += int(near.sum())
         seen["on the boundary"] += int((distances[near] >= epsilon * (1 - 1e-15)).sum())
         seen["across zero"] += int((near[:, None] & (others * x < 0)).any(axis=1).sum())
@@ -302,8 +318,8 @@ def test_codes_keep_a_pair_that_rounding_brings_within_reach(metric):
         for scale in (1.0, 3.0, 0.1, 1e150, 1e-149):
             x_scaled, y_scaled = np.array([x * scale]), np.array([[y * scale]])
             epsilon = float(input_distances(lw.Rule(metric, 1.0), y_scaled, x_scaled)[0])
-            shape = geometry(lw.Rule(metric, epsilon, slack=0), 1, 0.0)
-            assert kept_by_codes(shape, x_scaled, y_scaled).all(), (x, y, scale)
+            rule = lw.Rule(metric, epsilon, slack=0)
+            assert kept_by_codes(rule, x_scaled, y_scaled).all(), (x, y, scale)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -322,7 +338,7 @@ def test_codes_discard_what_is_clearly_out_of_reach(metric, width):
     steps[axes, axes] = reach * rng.uniform(1.5, 2.5, len(axes))
     far = x + np.concatenate([steps, -steps])
     distances = input_distances(rule, far, x)
-    kept = kept_by_codes(geometry(rule, width, 0.0), x, far)
+    kept = kept_by_codes(rule, x, far)
     clear = distances > 1.4 * epsilon
     assert clear.sum() >= len(far) / 3
     assert not kept[clear].any(), f"{kept[clear].sum()} of {clear.sum()} far points were kept"
@@ -332,6 +348,5 @@ def test_codes_discard_what_is_clearly_out_of_reach(metric, width):
 def test_codes_discard_almost_all_of_a_wide_cloud(metric):
     rng = np.random.default_rng(4)
     epsilon = 1e-3 if metric == "cosine" else 0.01
-    shape = geometry(lw.Rule(metric, epsilon, slack=0), 12, 0.0)
     x, others = rng.normal(size=12), rng.normal(size=(BLOCK, 12))
-    assert kept_by_codes(shape, x, others).sum() <= 2
+    assert kept_by_codes(lw.Rule(metric, epsilon, slack=0), x, others).sum() <= 2

@@ -1,40 +1,73 @@
 """Distances and the two comparisons, each against a NumPy twin."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
 from kernels.calling import OUTPUT_KINDS, compiled, state_for
+from kernels.twins import lane_sum
 from likewise.kernels import distance, search
 from likewise.kernels import table as t
+from likewise.kernels.table import CHUNK
 from strategies import prove
 
 SEEDS = st.integers(0, 2**32 - 1)
-WIDTHS = st.sampled_from((1, 2, 3, 4, 5, 8, 31, 200))
+WIDTHS = st.sampled_from((1, 2, 3, 4, 5, 8, 31, CHUNK - 1, CHUNK, CHUNK + 1, 200))
 SCALES = st.sampled_from((1.0, 1e-160, 1e-20, 1e20, 1e150, 1e300))
 METRICS = {"linf": t.LINF, "l1": t.L1, "l2": t.L2, "cosine": t.COSINE}
 KINDS = {"label": t.LABEL, "number": t.NUMBER, **OUTPUT_KINDS}
 
-input_distance = compiled(distance.input_distance)
+kernel = compiled(distance.input_distance)
+largest = compiled(distance.largest)
+gap_terms = compiled(distance.gap_terms)
 output_distance = compiled(distance.output_distance)
 outputs_agree = compiled(distance.outputs_agree)
-agreement = compiled(search._agreement)
+agreement = compiled(search.agreement)
+agrees = compiled(search.agrees)
+
+kept_state = cache(lambda metric, width, storage: state_for(lw.Rule(metric, 1.0), width, storage))
+
+
+def input_distance(metric, x, y, weights, reach, storage="float64", row=5):
+    """The distance from a query x to a stored row y."""
+    width = len(x)
+    state = kept_state(metric, width, storage)
+    state.history.weights[:width] = weights
+    query = state.desk.small[t.QUERY]
+    query[:width] = x
+    assert not query[width:].any(), "sums in eight lanes run over the end of an input"
+    state.history.rows[row] = y
+    norm = 1.0
+    if metric == "cosine":
+        norm = lane_sum(weights * x * x)
+        state.region(t.NORMS).view(float, row + 1)[row] = lane_sum(weights * y * y)
+    state.desk.small[t.PART][:] = np.nan
+    return kernel(state.table, row, reach, norm)
 
 
 @np.errstate(all="ignore")
-def input_distance_twin(metric, x, y, weights, width, reach, x_norm, y_norm):
-    counts = weights > 0
-    x, y, weights = x[counts], y[counts], weights[counts]
-    gaps = np.abs(x - y)
-    if metric == t.LINF:
-        whole = np.max(weights * gaps)
-    elif metric == t.L1:
-        whole = np.cumsum(weights * gaps)[-1]
-    elif metric == t.L2:
-        whole = np.sqrt(np.cumsum(weights * gaps * gaps)[-1])
+def terms_twin(metric, x, y, weights):
+    if metric == "cosine":
+        return weights * x * y
+    gaps = np.where(weights > 0, np.abs(x - y), 0.0)
+    return weights * gaps * gaps if metric == "l2" else weights * gaps
+
+
+@np.errstate(all="ignore")
+def input_distance_twin(metric, x, y, weights, reach):
+    terms = terms_twin(metric, x, y, weights)
+    if metric == "linf":
+        whole = np.max(terms)
+    elif metric == "l1":
+        whole = lane_sum(terms)
+    elif metric == "l2":
+        whole = np.sqrt(lane_sum(terms))
     else:
-        whole = max(0.0, 1.0 - np.cumsum(weights * x * y)[-1] / np.sqrt(x_norm * y_norm))
+        norm, row_norm = lane_sum(weights * x * x), lane_sum(weights * y * y)
+        whole = max(0.0, 1.0 - lane_sum(terms) / np.sqrt(norm * row_norm))
     return whole if whole <= reach else np.inf
 
 
@@ -68,10 +101,9 @@ def test_input_distance_equals_its_twin_to_the_last_bit(metric):
             scale = min(max(scale, 1e-30), 1e30)
         x, y = rng.normal(size=(2, width)) * scale
         weights = np.ones(width) if plain or metric == "cosine" else weights_of(rng, width)
-        norms = [np.cumsum(weights * v * v)[-1] if metric == "cosine" else 1.0 for v in (x, y)]
-        whole = input_distance_twin(METRICS[metric], x, y, weights, width, np.inf, *norms)
+        whole = input_distance_twin(metric, x, y, weights, np.inf)
         for reach in (whole, np.nextafter(whole, 0.0), np.nan_to_num(whole * pick), 0.0):
-            given = (METRICS[metric], x, y, weights, width, reach, *norms)
+            given = (metric, x, y, weights, reach)
             twin, found = input_distance_twin(*given), input_distance(*given)
             if twin == np.inf:  # beyond the reach the whole distance is as good
                 assert found > reach or whole == reach == np.inf
@@ -84,6 +116,35 @@ def test_input_distance_equals_its_twin_to_the_last_bit(metric):
     assert min(seen.values()) >= 3, seen
 
 
+@pytest.mark.parametrize("storage", ["float32", "int8", "uint8", "int16", "uint32", "int64"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_input_distance_reads_every_storage_type(metric, storage):
+    @prove(15, seed=SEEDS, width=WIDTHS)
+    def holds(seed, width):
+        rng = np.random.default_rng(seed)
+        x, y = rng.integers(1, 100, (2, width)).astype(float)
+        if storage == "float32":
+            x, y = rng.normal(size=(2, width)).astype(np.float32).astype(float)
+        weights = rng.uniform(0.1, 10, width)
+        twin = input_distance_twin(metric, x, y, weights, np.inf)
+        assert input_distance(metric, x, y, weights, twin, storage) == twin
+
+
+@pytest.mark.parametrize("metric", ["linf", "l1", "l2"])
+def test_every_coordinate_counts_and_is_added_in_its_lane(metric):
+    """One gap of its own in each coordinate: none is skipped, none is taken for another."""
+    for width in (1, 7, 8, 9, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5):
+        x, weights = np.zeros(width), np.ones(width)
+        for j in range(width):
+            y = np.zeros(width)
+            y[j] = 3.0
+            assert input_distance(metric, x, y, weights, 3.0) == 3.0
+            assert input_distance(metric, x, y, weights, 2.999) == np.inf
+        y = 0.1 * 3.0 ** (np.arange(width) % 7)
+        twin = input_distance_twin(metric, x, y, weights, np.inf)
+        assert input_distance(metric, x, y, weights, np.inf) == twin
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_input_distance_is_symmetric_and_zero_on_itself(metric):
     @prove(50, seed=SEEDS, width=WIDTHS)
@@ -91,15 +152,37 @@ def test_input_distance_is_symmetric_and_zero_on_itself(metric):
         rng = np.random.default_rng(seed)
         x, y = rng.normal(size=(2, width))
         weights = rng.uniform(0.1, 10, width)
-        x_norm, y_norm = (np.cumsum(weights * v * v)[-1] for v in (x, y))
-        measure = METRICS[metric]
-        there = input_distance(measure, x, y, weights, width, np.inf, x_norm, y_norm)
-        back = input_distance(measure, y, x, weights, width, np.inf, y_norm, x_norm)
+        there = input_distance(metric, x, y, weights, np.inf)
+        back = input_distance(metric, y, x, weights, np.inf)
         if metric == "cosine":  # w x y and w y x round apart
             assert there == pytest.approx(back, abs=1e-12)
         else:
             assert there == back
-        assert input_distance(measure, x, x, weights, width, 0.0, x_norm, x_norm) == 0.0
+        assert input_distance(metric, x, x, weights, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_gap_terms_equal_their_twin_and_a_weight_of_zero_hides_an_overflow(metric):
+    @prove(60, seed=SEEDS, width=WIDTHS, scale=SCALES)
+    @np.errstate(over="ignore", under="ignore")
+    def holds(seed, width, scale):
+        rng = np.random.default_rng(seed)
+        if metric == "cosine":
+            scale = min(max(scale, 1e-30), 1e30)
+        x, y = rng.normal(size=(2, width)) * scale
+        weights = np.ones(width) if metric == "cosine" else weights_of(rng, width)
+        if metric != "cosine":
+            hidden = weights == 0
+            x[hidden], y[hidden] = 1.7e308, -1.7e308
+        out = np.append(y, 7.0)
+        gap_terms(METRICS[metric], x, out, weights, width)
+        assert out.tolist() == [*terms_twin(metric, x, y, weights).tolist(), 7.0]
+
+
+def test_largest_is_the_largest_of_the_first_few():
+    @prove(100, values=st.lists(st.floats(0, allow_nan=False), max_size=20))
+    def holds(values):
+        assert largest(np.array([*values, np.inf]), len(values)) == max([0.0, *values])
 
 
 def test_near_is_a_closed_ball_and_different_is_strict():
@@ -195,3 +278,41 @@ def test_agreement_of_labels_is_equality_until_delta_is_one():
         assert agreement(state.table) == (5.0, 5.0)
     state = state_for(lw.Rule("linf", 1.0, delta=1.0), 1)
     assert agreement(state.table) == (-np.inf, np.inf)
+
+
+def test_a_node_agrees_as_its_outputs_do():
+    """Single numbers are asked of `agreement`, vectors of their corner; without a range, no."""
+    seen = {True: 0, False: 0}
+    states = {
+        (output, width): state_for(lw.Rule("linf", 1.0, output=output), 1, out_width=width)
+        for output, width in (("number", 1), ("probabilities", 3), ("probabilities", 17))
+    }
+
+    @prove(
+        150, seed=SEEDS, which=st.sampled_from(sorted(states)), beside=st.sampled_from((-1, 0, 1))
+    )
+    def holds(seed, which, beside):
+        rng, state, node = np.random.default_rng(seed), states[which], 3
+        output, width = which
+        kind = t.NUMBER if output == "number" else t.OUT_LINF
+        past, (z,) = some_outputs(rng, kind, 3, width), some_outputs(rng, kind, 1, width)
+        if rng.random() < 0.3:
+            past[:] = z = past[0]
+        state.desk.small[t.GIVEN][:] = z
+        low, high = past.min(axis=0), past.max(axis=0)
+        corner = np.where(np.abs(z - low) > np.abs(z - high), low, high)
+        delta = output_distance_twin(kind, z, corner, 0, width)
+        delta = max(0.0, float(np.nextafter(delta, np.inf * beside) if beside else delta))
+        state._settings[t.NUMBERS][t.DELTA] = delta
+        for slot, side in ((t.LOW, low), (t.HIGH, high)):
+            if width <= 16:
+                ranges = state.region(slot).view(float, 4 * width).reshape(4, width)
+                ranges[:] = 9.0
+                ranges[node] = side
+        said = agrees(state.table, node, *agreement(state.table))
+        seen[bool(said)] += 1
+        if said:
+            assert width <= 16, "outputs this long have no range"
+            assert all(output_distance_twin(kind, z, other, 0, width) <= delta for other in past)
+
+    assert min(seen.values()) >= 5, seen

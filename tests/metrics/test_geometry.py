@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise.kernels import codes
 from likewise.kernels import table as t
+from likewise.metrics.geometry import METRICS as NUMBERS
 from likewise.metrics.geometry import geometry
-from oracle import input_distances
+from oracle import input_distances, squared_norms, weights_of
 from strategies import METRICS, prove
 
 GRID = {"linf": 16, "l1": 64, "l2": 32, "cosine": 32}
@@ -35,7 +36,8 @@ def test_reach_is_epsilon_with_slack_and_the_tree_reaches_a_little_farther(metri
 @every_metric
 def test_kernels_know_the_metric_by_its_number(metric):
     numbers = {"linf": t.LINF, "l1": t.L1, "l2": t.L2, "cosine": t.COSINE}
-    assert geometry(lw.Rule(metric, 1.0), 2, 0.0).metric == numbers[metric]
+    assert numbers == NUMBERS
+    assert NUMBERS[metric] == numbers[metric]
 
 
 @every_metric
@@ -82,15 +84,14 @@ def test_scales_follow_the_weights(metric):
     gaps = {"linf": weights, "l1": weights, "l2": np.sqrt(weights)}.get(metric, weights > 0)
     gaps = np.asarray(gaps, dtype=float)
     prescale = np.sqrt(weights) if metric == "cosine" else np.ones(5)
-    assert shape.weights.tolist() == weights.tolist()
     assert shape.gap_scale.tolist() == gaps.tolist()
     assert shape.prescale.tolist() == prescale.tolist()
     units = shape.code_scale[gaps > 0] * shape.tree_reach / shape.gap_scale[gaps > 0]
     assert (units <= GRID[metric] * (1 + 1e-15)).all(), "more code units than the window allows for"
     assert (units >= 0.8 * GRID[metric]).all()
     plain = geometry(lw.Rule(metric, 0.1), 5, 0.0)
-    assert plain.weights.tolist() == plain.gap_scale.tolist() == [1.0] * 5
-    for array in (shape.weights, shape.gap_scale, shape.prescale, shape.code_scale):
+    assert plain.gap_scale.tolist() == plain.prescale.tolist() == [1.0] * 5
+    for array in (shape.gap_scale, shape.prescale, shape.code_scale):
         assert array.dtype == np.float64 and array.flags.c_contiguous
 
 
@@ -114,6 +115,27 @@ def test_all_numbers_stay_finite_at_the_edges_of_what_a_rule_may_say(metric, eps
     assert np.isfinite(shape.tree_reach**2)
 
 
+def rule_at(epsilon, weights):
+    return lw.Rule("cosine", epsilon, weights=weights)
+
+
+@every_metric
+def test_a_sketch_measures_its_coordinates_as_the_whole_does(metric):
+    weights = [4.0, 0.0, 0.25, 3.0, 1e-100, 1e100, 7.0]
+    whole = geometry(lw.Rule(metric, 0.1, weights=weights), 7, 1e-9)
+    for chosen in ([0], [6, 2], [5, 1, 3], [3, 2, 1, 0], range(7)):
+        coordinates = np.array(chosen, dtype=np.int64)
+        sketch = geometry(lw.Rule(metric, 0.1, weights=weights), 7, 1e-9, coordinates)
+        assert (sketch.reach, sketch.tree_reach) == (whole.reach, whole.tree_reach)
+        assert sketch.gap_scale.tolist() == whole.gap_scale[coordinates].tolist()
+        assert sketch.prescale.tolist() == whole.prescale[coordinates].tolist()
+        assert len(sketch.code_scale) == len(chosen)
+        counts = sketch.gap_scale > 0
+        units = sketch.code_scale[counts] * sketch.tree_reach / sketch.gap_scale[counts]
+        assert (units <= GRID[metric] * (1 + 1e-15)).all() and (units >= 0.8 * GRID[metric]).all()
+        assert not sketch.code_scale[~counts].any()
+
+
 def test_near_directions_lie_within_the_straight_reach():
     seen = {"near": 0, "on the boundary": 0}
 
@@ -133,15 +155,20 @@ def test_near_directions_lie_within_the_straight_reach():
         rule = lw.Rule("cosine", 1.0, weights=listed)
         distances = input_distances(rule, others, x)
         epsilon = max(float(rng.choice(distances)), 1e-150)
-        shape = geometry(lw.Rule("cosine", epsilon, weights=listed), width, 0.0)
+        shape = geometry(rule_at(epsilon, listed), width, 0.0)
 
-        def place(v):
-            norm = np.cumsum(shape.weights * v * v, axis=-1)[..., -1:]
-            return v * shape.prescale * (1.0 / np.sqrt(norm))
+        def place(points):
+            norms = squared_norms(rule, points)[:, None]
+            return points * np.sqrt(weights_of(rule, width)) * (1.0 / np.sqrt(norms))
 
         near = distances <= shape.reach
-        straight = np.sqrt(np.sum((place(others) - place(x)) ** 2, axis=1))
+        gaps = place(others) - place(x[None])
+        straight = np.sqrt(np.sum(gaps**2, axis=1))
         assert (straight[near] <= shape.tree_reach).all()
+        some = rng.permutation(width)[: rng.integers(1, width, endpoint=True)]
+        sketch = geometry(rule_at(epsilon, listed), width, 0.0, some)
+        assert (sketch.reach, sketch.tree_reach) == (shape.reach, shape.tree_reach)
+        assert (np.linalg.norm(gaps[:, some], axis=1)[near] <= sketch.tree_reach).all()
         seen["near"] += int(near.sum())
         seen["on the boundary"] += int((distances == epsilon).sum())
 

@@ -59,10 +59,11 @@ def positions(history: History, rows: Rows) -> Floats:
     """Where rows lie: weighted as the metric weighs them; for cosine on the unit sphere."""
     count = history.width
     taken = history.rows[rows].reshape(len(rows), count).astype(np.float64)
-    taken *= np.sqrt(history.weights[:count])
-    if history.cosine:
-        norms = np.linalg.norm(taken, axis=1, keepdims=True)
-        taken /= np.where(norms > 0, norms, 1.0)
+    with np.errstate(all="ignore"):
+        taken *= np.sqrt(history.weights[:count])
+        if history.cosine:
+            norms = np.linalg.norm(taken, axis=1, keepdims=True)
+            taken /= np.where(norms > 0, norms, 1.0)
     return taken
 
 

@@ -37,7 +37,8 @@ def write_rows(table: Any) -> int:
     raw = table[t.INPUTS] == 0
     for i in range(table[t.STOP] - table[t.START]):
         given = view(table[t.GIVENS] + i * out_width * 8, np.float64)
-        bad = admit(table, first + i, view(table[t.INPUTS] + i * width * 8, np.float64), raw)
+        came = table[t.INPUT] if raw else table[t.INPUTS] + i * width * 8
+        bad = admit(table, first + i, view(came, np.float64), raw)
         if bad == 0:
             bad = admit_output(table, given)
         if bad != 0:
