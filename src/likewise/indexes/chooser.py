@@ -97,7 +97,7 @@ class Chooser:
     def share(self) -> float:
         """How much of the history the last searches looked at, on average."""
         recent = self._recent(self.index)
-        blocks = int(self.index.state.table[t.BLOCKS])
+        blocks = self.index.leaves()
         return min(1.0, float(recent[:, 0].mean()) / blocks) if len(recent) and blocks else 0.0
 
     def rows_read(self) -> float:
@@ -239,12 +239,13 @@ class Chooser:
         challenger.state.follow()
         self._challenger = None
         leaving = challenger
-        if theirs <= (_BETTER * mine if self._chosen_at > 0 else mine):
+        self._chosen_at, self._at_first, first = history.total, None, self._chosen_at == 0
+        if theirs <= (mine if first else _BETTER * mine):
             leaving = self.index
             self.index, self.reason = challenger, reason
             history.table = challenger.state.table
             self.changes += 1
-        self._settle()
+            self._settle()
         yield 1
         yield from _give_back(leaving)
 

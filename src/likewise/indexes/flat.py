@@ -10,13 +10,14 @@ its leading coordinates, at the speed of a matrix product.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.indexes.crew import CHECK, PLANT, Crew, Found
+from likewise.indexes.crew import CHECK, OBSERVE, PLANT, Crew, Found
 from likewise.indexes.live import trees_for
 from likewise.indexes.rotation import Rotation
 from likewise.indexes.state import Desk, Layout, State
@@ -28,8 +29,9 @@ from likewise.types import Floats, Rows, Witnesses
 
 _BATCH = 1024  # rows judged together
 _FEW = 24  # fewer are scanned one by one
-_GROUP = 16  # queries, and
-_STACK = 16  # blocks, multiplied before their products are looked at
+_GROUP = 64  # queries, and
+_STACK = 8  # blocks, multiplied before their products are looked at: they stay in the cache
+_LANES = 32  # points of a block multiplied at a time
 
 
 def layout_for(history: History, rotation: Rotation) -> Layout:
@@ -99,7 +101,7 @@ class FlatScan:
         """Judge and remember what is in row TOTAL, or `input`, and `given`."""
         found: int = flat(self._table)
         if found == t.FULL:
-            self.state.ensure(1, 16)
+            self.state.ensure(1, 2 * task.EXTENT)
             return self.observe()
         return found
 
@@ -107,7 +109,7 @@ class FlatScan:
         """The same without remembering it."""
         found = self.crew.do(CHECK)
         if found == t.FULL:
-            self.state.ensure(1, 16)
+            self.state.ensure(1, 2 * task.EXTENT)
             return self.check()
         return found
 
@@ -139,7 +141,7 @@ class FlatScan:
             table[t.FIRST] = first
 
         self.crew.share(size, threads, pool, lay_out, self.crew.call(task.TURN))
-        self.state.ensure(0, size // t.BLOCK + 16)
+        self.state.ensure(0, size // t.BLOCK + 16 * task.EXTENT)
         self.state.prepare(size)
         table[t.START], table[t.STOP] = 0, size
         self.crew.do(task.SEAT)
@@ -175,36 +177,54 @@ class FlatScan:
         blocks, axes = int(state.table[t.BLOCKS]), state.layout.axes
         points = state.region(t.LEADING).view(np.float32, blocks * axes * t.BLOCK)
         points = points.reshape(blocks, axes, t.BLOCK)
-        outputs = state.history.region(t.OUTPUTS).view(np.float64, first + size)
-        runs: dict[float | None, list[tuple[int, int]]] = {None: _stacks(np.ones(blocks, bool))}
+        filled = state.region(t.COUNT).view(np.int64, blocks) > 0
+        lowest = highest = given = np.empty(0)
+        labels = state.table[t.OUTPUT] == t.LABEL
+        if labels:
+            lowest, highest = (
+                state.region(slot).view(np.float64, blocks) for slot in (t.LOW, t.HIGH)
+            )
+            outputs = state.history.region(t.OUTPUTS).view(np.float64, first + size)
+            given = outputs[first + batch.order[:size]]
 
-        def runs_for(start: int, stop: int) -> list[tuple[int, int]]:
-            """The blocks whose outputs may differ from those of some queries."""
-            if state.table[t.OUTPUT] != t.LABEL:
-                return runs[None]
-            low, high = (outputs[first + batch.order[k]] for k in (start, stop - 1))
-            if low != high:
-                return runs[None]
-            if low not in runs:
-                lowest, highest = (
-                    state.region(slot).view(np.float64, blocks) for slot in (t.LOW, t.HIGH)
+        def alike(start: int, stop: int) -> list[tuple[int, int, npt.NDArray[np.bool_]]]:
+            """Queries with the same label, from and to, and the blocks that may differ from it."""
+            if not labels:
+                return [(start, stop, filled)]
+            edges = np.flatnonzero(np.diff(given[start:stop], prepend=np.nan, append=np.nan))
+            return [
+                (
+                    start + int(a),
+                    start + int(b),
+                    filled & ((lowest != given[start + a]) | (highest != given[start + a])),
                 )
-                runs[low] = _stacks((lowest != low) | (highest != low))
-            return runs[low]
-
-        sift = self.crew.call(task.SIFT)
+                for a, b in pairwise(edges)
+            ]
 
         def work(desk: Desk, start: int, stop: int) -> list[Found]:
+            table = desk.table
             found = [desk.results(0)]
             products = np.empty((_STACK, _GROUP, t.BLOCK), dtype=np.float32)
-            desk.table[t.PRODUCTS] = products.ctypes.data
-            for at in range(start, stop, _GROUP):
-                end = min(at + _GROUP, stop)
-                queries = batch.turned[None, at:end]
-                for low, high in runs_for(at, end):
-                    np.matmul(queries, points[low:high], out=products[: high - low, : end - at])
-                    desk.table[t.FIRST_BLOCK], desk.table[t.LAST_BLOCK] = low, high
-                    found += sift(desk, at, end)
+            table[t.PRODUCTS] = products.ctypes.data
+            table[t.TASK] = task.SIFT
+            for since, until, wanted in alike(start, stop):
+                for low, high in _stacks(wanted):
+                    table[t.FIRST_BLOCK], table[t.LAST_BLOCK] = low, high
+                    for at in range(since, until, _GROUP):
+                        end = min(at + _GROUP, until)
+                        queries = batch.turned[None, at:end]
+                        for lane in range(0, t.BLOCK, _LANES):
+                            lanes = slice(lane, lane + _LANES)
+                            np.matmul(
+                                queries,
+                                points[low:high, :, lanes],
+                                out=products[: high - low, : end - at, lanes],
+                            )
+                        table[t.START], table[t.STOP] = at, end
+                        self.crew.kernel(table)
+                        if table[t.FOUND]:
+                            found.append(desk.results(int(table[t.FOUND])))
+            table[t.TASK] = OBSERVE
             return found
 
         return work
@@ -223,7 +243,8 @@ class FlatScan:
         return 1
 
     def leaves(self) -> int:
-        return int(self._table[t.BLOCKS])
+        blocks = int(self._table[t.BLOCKS])
+        return int(np.count_nonzero(self.state.region(t.COUNT).view(np.int64, blocks)))
 
 
 def _stacks(wanted: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -41,10 +41,11 @@ from likewise.kernels.search import (
     note_search,
 )
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
-from likewise.kernels.tree import new_block, round_up, stretch_range, tree_of
+from likewise.kernels.tree import round_up, stretch_range, tree_of
 
 OBSERVE, CHECK, PLANT, WRITE, TURN, SEAT, SEARCH, SIFT = 0, 1, 2, 3, 4, 5, 6, 7
 
+EXTENT = 8  # blocks that a group is given together
 _CUT = 2.0**55
 _CHECK = 8  # coordinates between two looks at whether any point is left
 _LINES = 64  # cache lines of the next block asked for ahead
@@ -100,21 +101,32 @@ def _turn(table: Any, row: int, k: int) -> None:
 
 
 @kernel
+def _open_blocks(table: Any, group: int) -> None:
+    """Give a group some blocks side by side, so that products are made of several at once."""
+    first = table[t.BLOCKS]
+    table[t.BLOCKS] += EXTENT
+    width = table[t.RANGE_WIDTH]
+    for block in range(first, first + EXTENT):
+        ints(table, t.COUNT)[block] = 0
+        ints(table, t.NEXT)[block] = block + 1 if block + 1 < first + EXTENT else -1
+        floats(table, t.ERRORS)[block] = 0.0
+        floats(table, t.LONGEST)[block] = 0.0
+        for n in range(block * width, (block + 1) * width):
+            floats(table, t.LOW)[n] = np.inf
+            floats(table, t.HIGH)[n] = -np.inf
+    ints(table, t.LEFT)[group] = first
+
+
+@kernel
 def _seat(table: Any, row: int, k: int) -> None:
     """Put a rotated row into a block of its group that has room."""
     axes = table[t.AXES]
     count = ints(table, t.COUNT)
     open_block = ints(table, t.LEFT)
     group = tree_of(table, row)
+    if open_block[group] < 0:
+        _open_blocks(table, group)
     block = open_block[group]
-    if block < 0:
-        block = new_block(table)
-        open_block[group] = block
-        floats(table, t.ERRORS)[block] = 0.0
-        floats(table, t.LONGEST)[block] = 0.0
-        for n in range(table[t.RANGE_WIDTH]):
-            floats(table, t.LOW)[block * table[t.RANGE_WIDTH] + n] = np.inf
-            floats(table, t.HIGH)[block * table[t.RANGE_WIDTH] + n] = -np.inf
     slot = count[block]
     turned = view(table[t.TURNED] + k * axes * 4, np.float32)
     lanes = view(table[t.LEADING] + (block * axes * BLOCK + slot) * 4, np.float32)
@@ -214,7 +226,7 @@ def _scan(table: Any, row: int, k: int) -> int:
 def _observe(table: Any, remember: bool) -> int:
     """Judge the decision in row TOTAL, or INPUT, and GIVEN; remember it if told so."""
     row = table[t.TOTAL]
-    if row >= table[t.ROW_CAPACITY] or table[t.BLOCKS] >= table[t.BLOCK_CAPACITY]:
+    if row >= table[t.ROW_CAPACITY] or table[t.BLOCKS] + EXTENT > table[t.BLOCK_CAPACITY]:
         return t.FULL
     bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
     table[t.GIVEN_RAW] = 1  # as a rule it is
@@ -245,7 +257,7 @@ def _seat_rows(table: Any) -> int:
     alive = bytes_of(table, t.ALIVE)
     order = ints(table, t.WORK_ORDER)
     for k in range(table[t.START], table[t.STOP]):
-        if table[t.BLOCKS] >= table[t.BLOCK_CAPACITY]:
+        if table[t.BLOCKS] + EXTENT > table[t.BLOCK_CAPACITY]:
             return k
         row = table[t.FIRST] + order[k]
         if alive[row] != 0:  # else forgotten before this index came to it
