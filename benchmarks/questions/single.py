@@ -129,10 +129,11 @@ def kernel_us(question: Question, points: Array, outputs: Array, tail: int) -> f
     monitor: Any = question.monitor()
     start = len(points) - tail
     monitor.observe_many(points[:start], outputs[:start], threads=1)
-    index, read = monitor._index, monitor._outputs.read
+    index, read, history = monitor._index, monitor._outputs.read, monitor._history
     times = np.empty(tail, dtype=np.int64)
     for i, (x, z) in enumerate(zip(points[start:], outputs[start:].tolist(), strict=True)):
-        index.input[:] = x
+        history.ensure(1)
+        history.rows[history.total] = x
         read(z, index.given)
         begin = perf_counter_ns()
         index.observe()

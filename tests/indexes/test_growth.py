@@ -140,7 +140,8 @@ def test_sketches_and_rotations_do_not_depend_on_the_memory_reserved(
     metric, index, batch, moves, monkeypatch
 ):
     """Two indexes stand over the history while one is about to take over: both have to move."""
-    monkeypatch.setattr(state, "_RESULTS", flat._STACK * t.BLOCK)  # products of one query
+    together = flat._GROUP * flat._STACK * t.BLOCK  # products that are looked at together
+    monkeypatch.setattr(state, "_RESULTS", together)
     rule, X, Z = wide_decisions(metric)
     foreseen = Foreseen(rule, X, Z)
     assert foreseen.pairs > 1_000

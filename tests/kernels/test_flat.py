@@ -230,7 +230,7 @@ def test_a_rotated_row_lies_within_its_error_of_where_it_should(metric):
 
 
 def test_a_rotation_makes_no_pair_longer_than_its_norm_says():
-    @prove(40, seed=SEEDS, width=WIDTHS, how=st.sampled_from(KINDS))
+    @prove(20, seed=SEEDS, width=WIDTHS, how=st.sampled_from(KINDS))
     def holds(seed, width, how):
         rng = np.random.default_rng(seed)
         rule = lw.Rule("l2", 1.0)
@@ -286,7 +286,7 @@ def test_neither_scan_nor_products_rule_out_anything_near(metric, storage):
     queries = 26  # more than are scanned one by one
 
     @prove(
-        16 if config.DISABLE_JIT else 60,  # many pairs each
+        16 if config.DISABLE_JIT else 40,  # many pairs each
         seed=SEEDS,
         width=WIDTHS,
         place=PLACES,
