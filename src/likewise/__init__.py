@@ -21,6 +21,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
+    from likewise.indexes.periodic import Periodic
+    from likewise.indexes.split import Split
     from likewise.monitors.explanation import Explanation
     from likewise.monitors.robustness import Monitor
     from likewise.rule import Rule
@@ -34,7 +36,9 @@ _HOMES = {
     "LikewiseError": "errors",
     "Explanation": "monitors.explanation",
     "Monitor": "monitors.robustness",
+    "Periodic": "indexes.periodic",
     "Rule": "rule",
+    "Split": "indexes.split",
     "Verdict": "types",
     "Verdicts": "types",
     "Witness": "types",
@@ -49,7 +53,9 @@ __all__ = [
     "Explanation",
     "LikewiseError",
     "Monitor",
+    "Periodic",
     "Rule",
+    "Split",
     "Verdict",
     "Verdicts",
     "Witness",

@@ -15,7 +15,7 @@ has grown by a good part since the last.
 
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from likewise.history.decisions import History
 from likewise.indexes import rotation, sketch
 from likewise.indexes.flat import FlatScan
 from likewise.indexes.live import LiveTree
+from likewise.indexes.names import COMPILED, maker_of, name_of
+from likewise.indexes.proposed import Proposed
 from likewise.kernels import table as t
 from likewise.types import Rows
 
@@ -42,7 +44,7 @@ _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
 """By challenge: how much longer the history must become before the next."""
 _PATIENCE = 50e-6  # seconds that a batch may wait, for each decision in it, for directions
 
-Index: TypeAlias = LiveTree | FlatScan
+Index: TypeAlias = LiveTree | FlatScan | Proposed
 Job: TypeAlias = Generator[int | Future[FlatScan] | None, None, None]
 """Yields how many decisions' worth of work it has done; None to wait for a decision."""
 
@@ -50,7 +52,7 @@ Job: TypeAlias = Generator[int | Future[FlatScan] | None, None, None]
 class Chooser:
     """Holds the index in use and, for a while, its challenger."""
 
-    def __init__(self, history: History, wanted: str) -> None:
+    def __init__(self, history: History, wanted: Any) -> None:
         self.history = history
         self.wanted = wanted
         self.changes = 0
@@ -66,6 +68,9 @@ class Chooser:
 
     def _first(self) -> Index:
         history = self.history
+        if self.wanted not in COMPILED:
+            self.reason = "asked for"
+            return Proposed(history, maker_of(self.wanted), name_of(self.wanted))
         if self.wanted == "flat":
             self.reason = "asked for; a scan of leading rotated coordinates"
             return FlatScan(history, rotation.unlearnt(history.width))
@@ -109,6 +114,8 @@ class Chooser:
 
     def mind(self, decisions: int) -> None:
         """After so many decisions: see whether a challenge is due, and go on with one under way."""
+        if isinstance(self.index, Proposed):  # asked for by name: nothing challenges it
+            return
         if self._job is None:
             self._job = self._due()
         spent = 0
@@ -170,7 +177,7 @@ class Chooser:
             return self._try_flat(
                 f"a tree visited {self.share():.0%} of the history for each decision"
             )
-        if index.coordinates is not None:
+        if isinstance(index, LiveTree) and index.coordinates is not None:
             early = history.total > 4 * self._chosen_at and history.total < 1 << 14
             if (self._chosen_at == 0 or (early and not cheap) or worse) and self._may("sketch"):
                 return self._try_tree()
@@ -266,6 +273,9 @@ class Chooser:
         """After a large load: choose by what is there, and build at once."""
         history = self.history
         self._job = self._challenger = None
+        if isinstance(self.index, Proposed):
+            self.index.build()
+            return
         if self.wanted != "flat":
             coordinates: Rows | None = None
             if history.width > sketch.WHOLE:

@@ -246,6 +246,9 @@ class FlatScan:
         blocks = int(self._table[t.BLOCKS])
         return int(np.count_nonzero(self.state.region(t.COUNT).view(np.int64, blocks)))
 
+    def form(self) -> str:
+        return f"{self.leaves():,} blocks of 128, {self.state.layout.axes} rotated coordinates"
+
 
 def _stacks(wanted: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Runs of wanted blocks, from and to, none longer than a stack."""

@@ -90,6 +90,7 @@ class LiveTree:
         self._most = _BLOCK_ROWS
         self._batch = _Batch(0)
         self.crew.do(PLANT)
+        tend(self._table, 0)  # nothing to do yet, but compiled: no later decision waits for that
 
     @property
     def shape(self) -> str:
@@ -221,6 +222,13 @@ class LiveTree:
 
     def leaves(self) -> int:
         return int(self.state.nodes(t.LEAVES)[: int(self._table[t.TREES])].sum())
+
+    def form(self) -> str:
+        held = "all" if self.coordinates is None else f"{len(self.coordinates)}"
+        return (
+            f"{self.leaves():,} leaves, depth {self.depth()}, {held} coordinates,"
+            f" {self._table[t.LIFTS]:,} planes lifted, {self._table[t.REBUILDS]:,} subtrees rebuilt"
+        )
 
 
 class _Batch:

@@ -224,6 +224,10 @@ class Desk:
             self.table[slot] = array.ctypes.data
         self.table[t.RESULT_CAPACITY] = results
 
+    def propose(self, rows: npt.NDArray[np.int64]) -> None:
+        """Lay out candidates for the kernel."""
+        self._large[t.CANDIDATES].view(np.int64, len(rows))[:] = rows
+
     def results(
         self, count: int
     ) -> tuple[

@@ -89,7 +89,7 @@ def _turn(table: Any, row: int, k: int) -> None:
                     turning[i] += one[i] * query[left]
     numbers = floats(table, t.NUMBERS)
     error = numbers[t.GAP_ERROR] * np.sqrt(gap_squares) + numbers[t.VALUE_ERROR] * np.sqrt(squares)
-    error = error + 1e-40 if error < np.inf else np.inf
+    error = error + 1e-15 if error < np.inf else np.inf
     out = view(table[t.TURNED] + k * axes * 4, np.float32)
     length = 0.0
     for i in range(axes):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from likewise.indexes.chooser import Chooser
+from likewise.indexes.protocol import Rebuilds
 from likewise.kernels import table as t
 from likewise.rule import Rule
 
@@ -23,6 +24,12 @@ class Explanation:
     coordinates: int
     leaves: int
     depth: int
+    form: str
+    """What has become of the index, in a line."""
+    tau: int | None
+    """Rows between two builds, for a periodic index."""
+    predicted_us: float | None
+    """The paper's T(tau) for that: microseconds per decision."""
     share_visited: float
     """Of the history, by each of the last thousand decisions, on average."""
     rows_read: float
@@ -38,21 +45,13 @@ class Explanation:
         if self.width is None:
             return "index            none yet: the first decision settles what inputs look like"
         disk = f", {self.bytes_on_disk:,.0f} on disk" if self.bytes_on_disk else ""
-        held = "all" if self.coordinates == self.width else f"{self.coordinates}"
-        if self.shape == "flat scan":
-            form = f"{self.leaves:,} blocks of 128, {self.coordinates} rotated coordinates"
-        else:
-            form = (
-                f"{self.leaves:,} leaves, depth {self.depth}, {held} coordinates,"
-                f" {self.planes_lifted:,} planes lifted, {self.subtrees_rebuilt:,} subtrees rebuilt"
-            )
         return "\n".join(
             (
                 f"index            {self.shape}: {self.reason}",
                 f"history          {self.remembered:,} decisions remembered,"
                 f" {self.forgotten:,} forgotten, {self.width:,} coordinates kept as {self.storage}",
                 f"near             distance <= {self.reach:.12g} (slack {self.slack:g} of epsilon)",
-                f"form             {form}",
+                f"form             {self.form}",
                 f"a decision       looks at {self.share_visited:.2%} of the history and reads"
                 f" {self.rows_read:.1f} rows in full (mean of the last thousand)",
                 f"changes          {self.changes:,} times another index or sketch took over",
@@ -76,6 +75,9 @@ def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explana
             coordinates=0,
             leaves=0,
             depth=0,
+            form="none",
+            tau=None,
+            predicted_us=None,
             share_visited=0.0,
             rows_read=0.0,
             changes=0,
@@ -88,6 +90,8 @@ def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explana
     table = index.state.table
     slack = rule.slack_for(storage)
     live = max(history.live, 1)
+    inner = getattr(index, "index", None)
+    periodic = inner if isinstance(inner, Rebuilds) else None
     return Explanation(
         index=index.name,
         shape=index.shape,
@@ -101,6 +105,9 @@ def explanation_of(rule: Rule, storage: str, chooser: Chooser | None) -> Explana
         coordinates=index.state.layout.axes,
         leaves=index.leaves(),
         depth=index.depth(),
+        form=index.form(),
+        tau=periodic.tau if periodic else None,
+        predicted_us=periodic.predicted_us if periodic else None,
         share_visited=chooser.share(),
         rows_read=chooser.rows_read(),
         changes=chooser.changes,

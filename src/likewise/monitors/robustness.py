@@ -22,6 +22,7 @@ from numpy import ndarray
 from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
 from likewise.history.decisions import History
 from likewise.indexes.chooser import EVERY, Chooser, Index
+from likewise.indexes.names import check
 from likewise.kernels import table as t
 from likewise.metrics.outputs import Outputs, outputs_of
 from likewise.monitors.explanation import Explanation, explanation_of
@@ -29,7 +30,6 @@ from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
 from likewise.rule import Rule
 from likewise.types import NO_WITNESSES, Verdict, Verdicts, Witnesses
 
-INDEXES = ("auto", "live", "flat")
 _BUILD = 4 * t.BLOCK  # rows from which a load builds the index anew, if it is most of them
 _LOAD = 1 << 16  # rows of a smaller one inserted together
 _READY = 1 << 16  # bytes of rows for which memory is made ready together
@@ -58,17 +58,11 @@ class Monitor:
     """
 
     def __init__(
-        self, rule: Rule, *, index: str = "auto", rows: str | os.PathLike[str] | None = None
+        self, rule: Rule, *, index: Any = "auto", rows: str | os.PathLike[str] | None = None
     ) -> None:
         if not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
-        if index not in INDEXES:
-            raise BadRule(f"index is {index!r}; expected one of {', '.join(INDEXES)}")
-        if index == "flat" and rule.metric not in ("l2", "cosine"):
-            raise BadRule(
-                f"the index is 'flat' and the metric {rule.metric!r}; a flat scan rotates, and"
-                " only l2 and cosine stay the same under rotation. Use index='auto' or 'live'."
-            )
+        check(index, rule.metric)
         self.rule = rule
         self._wanted = index
         self._path = rows

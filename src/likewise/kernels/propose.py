@@ -1,0 +1,74 @@
+"""Deciding what an index written in Python proposes.
+
+Such an index names candidates; admitting, deciding and remembering stay here, so that the one
+comparison is the same for every index.
+
+Invariant: a task that answers below zero has changed nothing that anyone can see.
+"""
+
+from typing import Any
+
+from likewise.kernels import table as t
+from likewise.kernels.batch import write_rows
+from likewise.kernels.compile import entry, step
+from likewise.kernels.distance import is_different, output_distance
+from likewise.kernels.rows import admit, admit_output, remember_output
+from likewise.kernels.search import decide_candidates, note_search
+from likewise.kernels.sort import sort_rows
+from likewise.kernels.table import bytes_of, floats, ints
+
+WRITE, ADMIT, DECIDE, REMEMBER = 3, 4, 5, 6
+
+
+@step
+def _admit(table: Any) -> int:
+    """Check the decision in row TOTAL, or INPUT, and GIVEN."""
+    row = table[t.TOTAL]
+    if row >= table[t.ROW_CAPACITY]:
+        return t.FULL
+    bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
+    table[t.GIVEN_RAW] = 1  # as a rule it is
+    if bad == 0:
+        bad = admit_output(table, floats(table, t.GIVEN))
+    return bad
+
+
+@step
+def _decide(table: Any) -> int:
+    """The witnesses of row FIRST, with output GIVEN, among STOP candidates; how many.
+
+    Candidates may repeat, and may name rows that are not there.
+    """
+    row = table[t.FIRST]
+    width = table[t.OUT_WIDTH]
+    candidates = ints(table, t.CANDIDATES)
+    alive = bytes_of(table, t.ALIVE)
+    given = floats(table, t.GIVEN)
+    outputs = floats(table, t.OUTPUTS)
+    delta = floats(table, t.NUMBERS)[t.DELTA]
+    sort_rows(candidates, table[t.STOP])
+    kept, before = 0, -1
+    for k in range(table[t.STOP]):
+        other = candidates[k]
+        if before < other < row and alive[other] != 0:
+            far = output_distance(table[t.OUTPUT], given, outputs, other * width, width)
+            if is_different(far, delta):
+                candidates[kept] = other
+                kept += 1
+        before = max(before, other)
+    note_search(table, row, table[t.STOP], 0, kept)
+    return decide_candidates(table, row, kept, 0)
+
+
+@entry
+def propose(table: Any) -> int:
+    """Do the TASK; what it answers is said there."""
+    task = table[t.TASK]
+    if task == ADMIT:
+        return _admit(table)
+    if task == DECIDE:
+        return _decide(table)
+    if task == WRITE:
+        return write_rows(table)
+    remember_output(table, table[t.TOTAL])
+    return 0
