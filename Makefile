@@ -16,13 +16,13 @@ PIP_INSTALL := -m pip --disable-pip-version-check --no-input install -qq --no-co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow check lint format types imports fix bench pin clean
+.PHONY: help demo test test-slow check lint format types imports fix bench paper pin clean
 
 help:  ## list the recipes (this list)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  PYTHON=python3.12 picks the Python of a new environment.'
-	@echo '  ARGS="..." is passed on by demo, test, test-slow and bench.'
+	@echo '  ARGS="..." is passed on by demo, test, test-slow, bench and paper.'
 
 demo: .venv/project  ## show what likewise does on a small stream of decisions
 	@$(BIN)/likewise demo $(ARGS)
@@ -53,6 +53,9 @@ fix: .venv/project  ## format, and mend what ruff can mend by itself
 
 bench: .venv-bench/project .venv-faiss/packages  ## measure, beside other libraries (in two environments of their own, 0.9 GB)
 	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks $(ARGS)
+
+paper: .venv-bench/project  ## reproduce the paper's table and figures from its data (40 minutes, can be resumed)
+	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks.paper $(ARGS)
 
 pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
 	$(call compile,dev)

@@ -42,9 +42,14 @@ def run_child(
     return result
 
 
-def call(where: str, given: Mapping[str, Any], python: str = sys.executable) -> dict[str, Any]:
+def call(
+    where: str,
+    given: Mapping[str, Any],
+    python: str = sys.executable,
+    env: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """`where` is module:function; it is given the mapping, and its answer comes back as JSON."""
-    return run_child(where, json.dumps(given), python=python)
+    return run_child(where, json.dumps(given), python=python, env=env)
 
 
 def faiss_releases() -> dict[str, str]:

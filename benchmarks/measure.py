@@ -26,7 +26,17 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 P = ParamSpec("P")
 T = TypeVar("T")
-PACKAGES = ("likewise", "numpy", "numba", "scipy", "scikit-learn", "faiss-cpu", "clemont", "pandas")
+PACKAGES = (
+    "likewise",
+    "numpy",
+    "numba",
+    "scipy",
+    "scikit-learn",
+    "faiss-cpu",
+    "clemont",
+    "pandas",
+    "dd",
+)
 
 
 @contextmanager
