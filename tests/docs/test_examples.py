@@ -6,12 +6,14 @@ import doctest
 import importlib
 import io
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 import likewise as lw
 from likewise import rule
+from likewise.indexes.names import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE = {"build", "dist", "__pycache__"}
@@ -53,16 +55,33 @@ def examples(markdown: str) -> list[tuple[str, str | None]]:
     return found
 
 
-def test_readme_examples_print_what_they_say():
-    found = examples(text("README.md"))
-    assert any(expected for _, expected in found), "no example of the README shows its output"
+PAGES = names(sorted((ROOT / "docs" / "indexes").glob("*.md")))
+
+
+@pytest.mark.parametrize("name", ["README.md", *PAGES])
+def test_examples_print_what_they_say(name):
+    found = examples(text(name))
+    assert any(expected for _, expected in found), f"no example of {name} shows its output"
     namespace: dict[str, object] = {}
     for i, (code, expected) in enumerate(found):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, f"README.md, example {i}", "exec"), namespace)
+            exec(compile(code, f"{name}, example {i}", "exec"), namespace)
         if expected is not None:
-            assert printed.getvalue() == expected, f"README.md, example {i}"
+            assert printed.getvalue() == expected, f"{name}, example {i}"
+
+
+def test_pictures_of_the_indexes_are_what_their_script_draws():
+    script = runpy.run_path(str(ROOT / "docs/indexes/pictures.py"))
+    drawn = {f"{name}.svg": str(draw()) for name, draw in script["PICTURES"].items()}
+    kept = {Path(name).name: text(name) for name in names(files(".svg")) if "indexes" in name}
+    assert drawn == kept, "python docs/indexes/pictures.py draws them anew"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/indexes/README.md"])
+@pytest.mark.parametrize("name", METRICS)
+def test_index_is_explained(name, page):
+    assert f'`"{name}"`' in text(page)
 
 
 @pytest.mark.parametrize("module", ["likewise", "likewise.rule", "likewise.monitors.robustness"])

@@ -51,6 +51,8 @@ class Monitor:
 
     index   "auto" chooses, and changes its mind as the history grows; "live" is the tree, over a
             sketch where inputs are long; "flat" a scan of rotated coordinates, for l2 and cosine.
+            The paper's are "brute", "kdtree", "snn", "bdd", Periodic(…) and Split(…); or your own:
+            an index, or what makes one for a space (indexes/protocol.py).
     rows    a new file to keep inputs in, instead of memory: only candidates are read from it.
 
     An input may have any shape; the first decision settles it. All methods may be called from
