@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
+    from likewise.feature import Feature
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
     from likewise.monitors.explanation import Explanation
@@ -34,6 +35,7 @@ _HOMES = {
     "BadRow": "errors",
     "BadRule": "errors",
     "LikewiseError": "errors",
+    "Feature": "feature",
     "Explanation": "monitors.explanation",
     "Monitor": "monitors.robustness",
     "Periodic": "indexes.periodic",
@@ -51,6 +53,7 @@ __all__ = [
     "BadRow",
     "BadRule",
     "Explanation",
+    "Feature",
     "LikewiseError",
     "Monitor",
     "Periodic",

@@ -1,16 +1,21 @@
 """The rule: when inputs count as near, and outputs as different.
 
-A rule is a frozen value, checked when it is made, and reads and writes TOML. It says nothing about
-how neighbours are found.
+A rule is a frozen value, checked when it is made, and reads and writes TOML. With features it speaks
+of the columns of a table (feature.py), without them of vectors. It says nothing about how
+neighbours are found.
 """
 
+import hashlib
+import json
 import math
 import tomllib
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 from likewise.errors import BadRule
+from likewise.feature import Feature
 
 METRICS = ("linf", "l2", "l1", "cosine")
 OUTPUTS = ("label", "number", "probabilities")
@@ -66,6 +71,10 @@ class Rule:
                 mean it, floating point misses it by a hair. None: 1e-9 for float64 histories, 1e-5
                 for float32, 0 for integers.
     storage     the type in which inputs are kept and compared; auto takes it from the first input.
+    features    what each column of a table means (see Feature); epsilon is then 1 unless given.
+    output_column         the column of the output; for probabilities, one column for each.
+    favourable            the output that everyone wants: a label, or "high" or "low" for a number.
+    protected_must_differ whether only pairs that differ in a protected column count.
 
     >>> Rule(metric="l2", epsilon=0.5, weights=[1, 4]).weights
     (1.0, 4.0)
@@ -84,8 +93,16 @@ class Rule:
     output_metric: str = "linf"
     slack: float | None = None
     storage: str = "auto"
+    features: Mapping[str, Feature | Mapping[str, Any]] | None = None
+    output_column: str | Sequence[str] | None = None
+    favourable: Any = None
+    protected_must_differ: bool = False
 
     def __post_init__(self) -> None:
+        if self.features is not None:
+            self._check_features()
+        elif self.output_column is not None or self.protected_must_differ:
+            raise BadRule("output_column and protected_must_differ need features: say what they are")
         _one_of("metric", self.metric, METRICS)
         _one_of("output", self.output, OUTPUTS)
         _one_of("output_metric", self.output_metric, OUTPUT_METRICS)
@@ -104,6 +121,42 @@ class Rule:
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
+    def _check_features(self) -> None:
+        assert self.features is not None
+        if not isinstance(self.features, Mapping):
+            raise BadRule(f"features are {self.features!r}; expected a Feature for each column")
+        features = {str(name): Feature.of(name, given) for name, given in self.features.items()}
+        self._set("features", MappingProxyType(features))
+        if isinstance(self.epsilon, float) and math.isnan(self.epsilon):
+            self._set("epsilon", 1.0)
+        if self.weights is not None or self.metric == "cosine" or self.storage != "auto":
+            raise BadRule(
+                "with features, tolerances take the place of weights, the metric is linf, l1 or l2,"
+                " and storage is left to them"
+            )
+        if not any(feature.measured for feature in features.values()):
+            raise BadRule("no feature takes part in the distance; expected a number at least")
+        if sum(feature.kind == "key" for feature in features.values()) > 1:
+            raise BadRule("several features are keys; expected one at most")
+        protected = [name for name, feature in features.items() if feature.kind == "protected"]
+        if self.protected_must_differ and not protected:
+            raise BadRule("protected_must_differ is set, but no feature is protected")
+        self._check_output_column(features)
+
+    def _check_output_column(self, features: Mapping[str, Feature]) -> None:
+        several = self.output == "probabilities"
+        given = self.output_column
+        columns = [given] if isinstance(given, str) else list(given or ())
+        if not all(isinstance(name, str) for name in columns) or (several == (len(columns) == 1)):
+            raise BadRule(
+                f"output_column is {given!r}; expected the name of a column, or for probabilities a"
+                " list of two or more"
+            )
+        for name in columns:
+            if name in features:
+                raise BadRule(f"column {name!r} is the output and a feature; expected one of them")
+        self._set("output_column", tuple(columns) if several else columns[0])
+
     def _checked_weights(self) -> tuple[float, ...]:
         try:
             given = list(self.weights)  # type: ignore[arg-type]
@@ -119,24 +172,34 @@ class Rule:
             raise BadRule(f"weights are {given!r}; expected at least one above 0")
         return weights
 
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __reduce__(self) -> Any:
+        return Rule.from_toml, (self.to_toml(),)
+
     def slack_for(self, storage: str) -> float:
         """The slack in use for a history kept in `storage`."""
         return _SLACK.get(storage, 0.0) if self.slack is None else self.slack
 
     def to_toml(self) -> str:
         """The rule as TOML; `Rule.from_toml` gives it back."""
-        lines = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is None:
-                continue
-            if isinstance(value, str):
-                lines.append(f'{field.name} = "{value}"')
-            elif isinstance(value, tuple):
-                lines.append(f"{field.name} = [{', '.join(map(repr, value))}]")
-            else:
-                lines.append(f"{field.name} = {value!r}")
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        features = given.pop("features")
+        if features is None:
+            del given["protected_must_differ"]
+        lines = [f"{name} = {_toml(value)}" for name, value in given.items() if value is not None]
+        for name, feature in (features or {}).items():
+            lines.append(f"\n[features.{_toml(name)}]")
+            lines += [f"{key} = {_toml(value)}" for key, value in feature.to_dict().items()]
         return "\n".join(lines) + "\n"
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same rule, whatever the order in which its features are given."""
+        features = self.features and dict(sorted(self.features.items()))
+        rule = replace(self, features=features)
+        return hashlib.sha256(rule.to_toml().encode()).hexdigest()
 
     @classmethod
     def from_toml(cls, text: str) -> "Rule":
@@ -153,4 +216,40 @@ class Rule:
         for name in given:
             if name not in known:
                 raise BadRule(f"the rule has an unknown key {name!r}; expected {', '.join(known)}")
+        output = given.get("output")
+        if isinstance(output, dict):
+            given |= _output_table(given.pop("output"))
         return cls(**given)
+
+
+_OUTPUT_KEYS = {
+    "column": "output_column",
+    "kind": "output",
+    "delta": "delta",
+    "metric": "output_metric",
+    "favourable": "favourable",
+}
+
+
+def _output_table(given: dict[str, Any]) -> dict[str, Any]:
+    """The [output] table of a rule's TOML, by the rule's own names."""
+    for name in given:
+        if name not in _OUTPUT_KEYS:
+            raise BadRule(
+                f"[output] has an unknown key {name!r}; expected {', '.join(_OUTPUT_KEYS)}"
+            )
+    known = {_OUTPUT_KEYS[name]: value for name, value in given.items()}
+    if "output" not in known and isinstance(known.get("output_column"), list):
+        known["output"] = "probabilities"
+    return known
+
+
+def _toml(value: Any) -> str:
+    """A value, or a key with anything in it, as TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return repr(value)

@@ -59,13 +59,21 @@ class Monitor:
     several threads; each call is one step of the history.
     """
 
+    def __new__(cls, rule: Rule, **_: Any) -> "Monitor":
+        """A rule with features gets the monitor that reads tables."""
+        if cls is Monitor and isinstance(rule, Rule) and rule.features is not None:
+            from likewise.monitors.tables import TableMonitor
+
+            return super().__new__(TableMonitor)
+        return super().__new__(cls)
+
     def __init__(
         self, rule: Rule, *, index: Any = "auto", rows: str | os.PathLike[str] | None = None
     ) -> None:
         if not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
         check(index, rule.metric)
-        self.rule = rule
+        self.rule = self._rule = rule  # with features, the second is the rule for vectors
         self._wanted = index
         self._path = rows
         self._lock = Lock()
@@ -84,7 +92,7 @@ class Monitor:
         self._next_row = 0
         self._busy = False  # whether every decision is followed by some work on the index
         self._filed = False
-        self._storage = self.rule.storage
+        self._storage = self._rule.storage
 
     def close(self) -> None:
         """Let go of the history; a file of rows keeps what was observed."""
@@ -214,19 +222,19 @@ class Monitor:
         """The first input settles shape and storage, the first output how long outputs are."""
         if self._closed:
             raise BadDecision("this monitor is closed. Nothing was stored: start a new one.")
-        storage = self.rule.storage
+        storage = self._rule.storage
         if storage == "auto":
             storage = dtype.name if dtype.str[1:] in _KEPT_TYPES else "float64"
             storage = "float32" if dtype == np.float16 else storage
-        weights, width = self.rule.weights, int(np.prod(shape))
+        weights, width = self._rule.weights, int(np.prod(shape))
         if weights is not None and len(weights) != width:
             raise BadDecision(
                 f"the input has {width} features, but the rule has {len(weights)} weights."
                 " Nothing was stored: send as many features as there are weights."
             )
-        outputs = outputs_of(self.rule, z)
-        self._history = History(self.rule, shape, storage, outputs, path=self._path)
-        self._chooser = Chooser(self._history, self._wanted)
+        outputs = outputs_of(self._rule, z)
+        self._history = History(self._rule, shape, storage, outputs, path=self._path)
+        self._chooser = self._chooser_over(self._history)
         self._index = self._chooser.index
         self._outputs = outputs
         self._shape = shape
@@ -234,6 +242,10 @@ class Monitor:
         self._rows = self._history.rows
         self._storage = storage
         self._filed = self._path is not None
+
+    def _chooser_over(self, history: History) -> Chooser:
+        """What finds the index for a history."""
+        return Chooser(history, self._wanted)
 
     def _forget_beginning(self) -> None:
         """After a refusal: if that was the very first decision, it has settled nothing."""
@@ -249,7 +261,7 @@ class Monitor:
         assert self._index is not None
         at, storage = int(self._index.state.table[t.BAD_AT]), self._storage
         self._forget_beginning()
-        raise refusal(code, at, storage, self.rule, x, z, which)
+        raise refusal(code, at, storage, self._rule, x, z, which)
 
     # Many decisions
 
@@ -396,7 +408,7 @@ class Monitor:
     def explain(self) -> Explanation:
         """What index is in use, why, and what it costs."""
         with self._lock:
-            return explanation_of(self.rule, self._storage, self._chooser)
+            return explanation_of(self._rule, self._storage, self._chooser)
 
 
 def _threads(threads: int | None) -> int:

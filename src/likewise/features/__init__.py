@@ -1,0 +1,1 @@
+"""Columns become vectors: how a rule's features are read, measured and remembered."""

@@ -1,0 +1,259 @@
+"""From columns to vectors whose distance is the rule's.
+
+A number is kept in its own unit, an ordinal as its place; weights turn both into tolerances. A
+relative tolerance is a difference of logarithms. All that must match, which is every category
+without a mismatch, every sign of a relative number and every missing place that is a value of its
+own, becomes one coordinate: combinations are numbered, and two numbers lie farther apart than any
+radius. (What may be missing and then matches everything keeps a coordinate of its own, to be left out.)
+A category with a mismatch becomes coordinates of which two (for linf, one) differ:
+
+    linf    its number in bits, each bit worth the mismatch
+    l1, l2  one coordinate per value; two of them differ, each worth half (of the square)
+
+Invariant: the distance of two vectors is that of their rows, up to the rounding of float64.
+Cost: some Python for each value; the vector has a coordinate for each number and ordinal, one for
+all that must match, and a few for each category with a mismatch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadDecision
+from likewise.feature import Feature
+from likewise.rule import Rule
+from likewise.tables import Column, is_missing, numbers_of, values_of
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int32]
+
+FAR = 4096.7
+"""How far apart, in units of tolerance, two rows are at least that differ in what must match."""
+_SHUFFLE, _NUMBERS = 2654435761, 1 << 32  # combinations get numbers in no order, each its own
+MISSING = -1
+"""The code of a missing place."""
+
+
+class Vocabulary:
+    """The values of a column by code; new ones count once they are committed."""
+
+    def __init__(self, name: str, values: tuple[Any, ...] | None) -> None:
+        self.name = name
+        self.closed = values is not None
+        self.values: list[Any] = list(values or ())
+        self._codes = {value: code for code, value in enumerate(self.values)}
+        self._fresh: dict[Any, int] = {}
+
+    def read(self, column: Column) -> Codes:
+        known, fresh = self._codes, dict[Any, int]()
+        codes = np.empty(len(column), dtype=np.int32)
+        for i, value in enumerate(values_of(column)):
+            try:
+                code = known.get(value)
+                if code is None:
+                    code = fresh.get(value)
+                if code is None:
+                    code = MISSING if is_missing(value) else self._add(i, value, fresh)
+            except TypeError:
+                raise BadDecision(
+                    f"row {i}: {self.name!r} is {value!r}, which cannot be hashed; expected a"
+                    " string, a number or the like. Nothing was stored."
+                ) from None
+            codes[i] = code
+        self._fresh = fresh
+        return codes
+
+    def _add(self, i: int, value: Any, fresh: dict[Any, int]) -> int:
+        if self.closed:
+            raise BadDecision(
+                f"row {i}: {self.name!r} is {value!r}; expected one of"
+                f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
+            )
+        return fresh.setdefault(value, len(self._codes) + len(fresh))
+
+    def fresh_value(self, code: int) -> Any:
+        """What a code that is not committed stands for."""
+        return next(value for value, known in self._fresh.items() if known == code)
+
+    def commit(self) -> None:
+        for value, code in self._fresh.items():
+            self._codes[value] = code
+            self.values.append(value)
+        self._fresh = {}
+
+
+@dataclass
+class Read:
+    """Rows of a table: their vectors, and what is kept of each column."""
+
+    vectors: Floats
+    kept: dict[str, npt.NDArray[Any]]
+    """Numbers as they came (NaN where missing), everything else as codes."""
+    loose: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    """Which coordinates of which row are near everything; no columns where none can be."""
+
+
+class Encoder:
+    """Reads tables under a rule with features."""
+
+    def __init__(self, rule: Rule) -> None:
+        assert rule.features is not None
+        self.features: Mapping[str, Feature] = rule.features  # type: ignore[assignment]
+        self.metric = rule.metric
+        self.vocabularies = {
+            name: Vocabulary(name, feature.order or feature.values)
+            for name, feature in self.features.items()
+            if feature.kind in ("ordinal", "category", "protected")
+        }
+        self._combinations: dict[bytes, int] = {}
+        self._fresh: dict[bytes, int] = {}
+        self.must = any(_must_match(feature) for feature in self.features.values())
+        self.weights = [self._weight(FAR)] if self.must else []
+        for feature in self.features.values():
+            self.weights += self._weights(feature)
+        self.can_be_loose = any(feature.missing == "match" for feature in self.features.values())
+
+    # Weights
+
+    def _weight(self, unit: float) -> float:
+        return unit * unit if self.metric == "l2" else unit
+
+    def _weights(self, feature: Feature) -> list[float]:
+        if feature.kind == "number" or feature.kind == "ordinal":
+            tolerance = feature.tolerance if feature.ratio is None else np.log(feature.ratio)
+            weights = [self._weight(1.0 / float(tolerance))]  # type: ignore[arg-type]
+            sign_apart = feature.ratio is not None and feature.missing == "match"
+            return [*weights, self._weight(FAR)] if sign_apart else weights
+        if feature.kind != "category":
+            return []
+        if feature.mismatch is None:
+            return [self._weight(FAR)] if feature.missing == "match" else []
+        many = len(feature.values or ()) + (feature.missing == "mismatch")
+        if self.metric == "linf" or many == 2:
+            bits = 1 if many <= 2 else (many - 1).bit_length()
+            return [self._weight(feature.mismatch)] * bits
+        return [0.5 * self._weight(feature.mismatch)] * many
+
+    def plain(self, rule: Rule) -> Rule:
+        """The rule for the vectors."""
+        return Rule(
+            rule.metric,
+            rule.epsilon,
+            weights=self.weights,
+            output=rule.output,
+            delta=rule.delta,
+            output_metric=rule.output_metric,
+            slack=rule.slack,
+            storage="float64",
+        )
+
+    # Reading
+
+    def read(self, columns: Mapping[str, Column], count: int) -> Read:
+        """Rows as vectors; raise BadDecision, and change nothing, at the first that has none."""
+        must: list[npt.NDArray[Any]] = []
+        parts: list[Floats] = []
+        loose: list[npt.NDArray[np.bool_]] = []
+        kept: dict[str, npt.NDArray[Any]] = {}
+        for name, feature in self.features.items():
+            if feature.kind in ("key", "ignore"):
+                continue
+            column = columns[name]
+            if feature.kind == "number":
+                kept[name] = numbers_of(name, column)
+                missing = np.isnan(kept[name])
+            else:
+                kept[name] = self.vocabularies[name].read(column)
+                missing = kept[name] == MISSING
+            if feature.missing == "reject" and missing.any():
+                raise BadDecision(
+                    f"row {int(np.flatnonzero(missing)[0])}: {name!r} is missing. Nothing was"
+                    ' stored: say in the rule what that means, missing = "mismatch" or "match".'
+                )
+            if not feature.measured:
+                continue
+            coordinates = self._coordinates(feature, kept[name], missing, must)
+            parts.append(coordinates)
+            if self.can_be_loose:
+                open_to_all = missing & (feature.missing == "match")
+                loose.append(np.repeat(open_to_all[:, None], coordinates.shape[1], axis=1))
+        if self.must:
+            parts.insert(0, self._combine(must, count))
+            if self.can_be_loose:
+                loose.insert(0, np.zeros((count, 1), dtype=np.bool_))
+        read = Read(np.concatenate(parts, axis=1), kept)
+        if self.can_be_loose:
+            read.loose = np.concatenate(loose, axis=1)
+        return read
+
+    def _coordinates(
+        self,
+        feature: Feature,
+        kept: npt.NDArray[Any],
+        missing: npt.NDArray[np.bool_],
+        must: list[npt.NDArray[Any]],
+    ) -> Floats:
+        apart = feature.missing == "match"
+        if feature.missing == "mismatch" and feature.kind != "category":
+            must.append(missing)
+        if feature.kind == "number":
+            values = np.where(missing, 0.0, kept)
+            if feature.ratio is None:
+                return values[:, None]
+            signs = np.sign(values)
+            with np.errstate(divide="ignore"):
+                values = np.where(signs == 0.0, 0.0, np.log(np.abs(values)))
+            if apart:
+                return np.stack([values, signs], axis=1)
+            must.append(signs)
+            return values[:, None]
+        if feature.kind == "ordinal" or (feature.mismatch is None and apart):
+            return np.where(missing, 0, kept).astype(np.float64)[:, None]
+        if feature.mismatch is None:
+            must.append(kept)
+            return np.empty((len(kept), 0))
+        return self._told_apart(feature, np.where(missing, len(feature.values or ()) * (not apart), kept))
+
+    def _told_apart(self, feature: Feature, codes: npt.NDArray[Any]) -> Floats:
+        """Coordinates of which any two values differ by as much."""
+        width = len(self._weights(feature))
+        many = len(feature.values or ()) + (feature.missing == "mismatch")
+        if self.metric == "linf" or many <= 2:
+            return ((codes[:, None] >> np.arange(width)) & 1).astype(np.float64)
+        return (codes[:, None] == np.arange(width)).astype(np.float64)
+
+    def _combine(self, must: list[npt.NDArray[Any]], count: int) -> Floats:
+        """One number for each combination of all that must match."""
+        rows = np.ascontiguousarray(np.stack(must, axis=1), dtype=np.int32)
+        keys, inverse = np.unique(
+            rows.view([("", rows.dtype)] * rows.shape[1]).reshape(count), return_inverse=True
+        )
+        known, fresh = self._combinations, dict[bytes, int]()
+        numbers = np.empty(len(keys))
+        for i, key in enumerate(keys):
+            place = key.tobytes()
+            number = known.get(place)
+            if number is None:
+                number = fresh.setdefault(place, len(known) + len(fresh))
+            numbers[i] = number * _SHUFFLE % _NUMBERS
+        self._fresh = fresh
+        return numbers[inverse.reshape(-1)][:, None]
+
+    def commit(self) -> None:
+        """What was read last is remembered."""
+        self._combinations |= self._fresh
+        self._fresh = {}
+        for vocabulary in self.vocabularies.values():
+            vocabulary.commit()
+
+
+def _must_match(feature: Feature) -> bool:
+    """Whether something of a column must match: its category, its sign, or that it is missing."""
+    if feature.missing == "match" or not feature.measured:
+        return False
+    if feature.kind == "category":
+        return feature.mismatch is None
+    return feature.ratio is not None or feature.missing == "mismatch"

@@ -1,0 +1,106 @@
+"""What is kept of a table's columns beside the vectors: to explain a pair, and to count groups.
+
+Numbers are kept as numbers, everything else as codes of its vocabulary; keys by value.
+
+Invariant: as many rows as the history has; a forgotten one has lost its values and its key.
+Cost: 8 bytes for a number, 4 for anything else, a key as it is.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadDecision
+from likewise.features.encoding import MISSING, Encoder
+from likewise.tables import Column, is_missing, values_of
+from likewise.types import Rows
+
+_LEAST = 64
+
+
+class Remembered:
+    """Columns of the rows of a history."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        features = encoder.features
+        self.names = [name for name, one in features.items() if one.kind not in ("key", "ignore")]
+        self._columns: dict[str, npt.NDArray[Any]] = {
+            name: np.empty(_LEAST, np.float64 if features[name].kind == "number" else np.int32)
+            for name in self.names
+        }
+        keys = [name for name, one in features.items() if one.kind == "key"]
+        self.key = keys[0] if keys else None
+        self._row_of: dict[Any, int] = {}
+        self._keys: list[Any] = []
+        self.count = 0
+
+    # Keys
+
+    def check_keys(self, columns: Mapping[str, Column]) -> list[Any]:
+        """The keys of rows to come; raise BadDecision if one is there already, or missing."""
+        if self.key is None:
+            return []
+        keys = values_of(columns[self.key])
+        seen: dict[Any, int] = {}
+        for i, key in enumerate(keys):
+            if is_missing(key):
+                raise BadDecision(
+                    f"row {i}: the key {self.key!r} is missing. Nothing was stored: every decision"
+                    " needs one, or leave the key out of the rule."
+                )
+            before = self._row_of.get(key, seen.get(key, MISSING))
+            if before != MISSING:
+                raise BadDecision(
+                    f"row {i}: the key {key!r} was given to row {before} already. Nothing was"
+                    " stored: keys are unique."
+                )
+            seen[key] = self.count + i
+        return keys
+
+    def row_of(self, key: Any) -> int | None:
+        """The row of a key, if it is remembered."""
+        return self._row_of.get(key)
+
+    # Rows
+
+    def add(self, kept: Mapping[str, npt.NDArray[Any]], keys: list[Any], many: int) -> None:
+        stop = self.count + many
+        for name, column in self._columns.items():
+            longer = column
+            if stop > len(column):
+                longer = np.empty(max(stop, 2 * len(column)), column.dtype)
+                longer[: self.count] = column[: self.count]
+                self._columns[name] = longer
+            longer[self.count : stop] = kept[name]
+        for i, key in enumerate(keys, self.count):
+            self._row_of[key] = i
+        self._keys += keys
+        self.count = stop
+
+    def erase(self, rows: Rows) -> None:
+        for column in self._columns.values():
+            column[rows] = np.nan if column.dtype.kind == "f" else MISSING
+        for row in rows.tolist() if self.key is not None else ():
+            self._row_of.pop(self._keys[row], None)
+            self._keys[row] = None
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Numbers, or codes, of all rows."""
+        return self._columns[name][: self.count]
+
+    def values(self, row: int) -> dict[str, Any]:
+        """A row as it came; None where something was missing."""
+        values = {name: self.shown(name, self._columns[name][row]) for name in self.names}
+        return values if self.key is None else {self.key: self._keys[row], **values}
+
+    def shown(self, name: str, kept: Any) -> Any:
+        """What a kept number or code stands for."""
+        if name in self._encoder.vocabularies:
+            return None if kept == MISSING else self._encoder.vocabularies[name].values[int(kept)]
+        number = float(kept)
+        if np.isnan(number):
+            return None
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number

@@ -1,0 +1,165 @@
+"""Two decisions side by side: what was alike, what was not, in the columns' own units.
+
+Plain text, a dictionary, or HTML in a notebook. Every value from the data is escaped there.
+"""
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from likewise.feature import Feature
+from likewise.types import Witness
+
+
+def measured_gaps(
+    features: Mapping[str, Feature], mine: Mapping[str, Any], other: Mapping[str, Any]
+) -> dict[str, float]:
+    """How far apart two rows are in each measured column, in units of its tolerance."""
+    return {
+        name: gap(feature, mine[name], other[name])
+        for name, feature in features.items()
+        if feature.measured
+    }
+
+
+def gap(feature: Feature, a: Any, b: Any) -> float:
+    """The distance of two values of a column: slow, and plainly what the rule says."""
+    if a is None or b is None:
+        if feature.missing == "match" or (a is None and b is None):
+            return 0.0
+        if feature.kind == "category" and feature.mismatch is not None:
+            return feature.mismatch
+        return float("inf")
+    if feature.kind == "category":
+        return 0.0 if a == b else feature.mismatch or float("inf")
+    if feature.kind == "ordinal":
+        assert feature.order is not None
+        a, b = feature.order.index(a), feature.order.index(b)
+    if feature.ratio is None:
+        return abs(a - b) / float(feature.tolerance)  # type: ignore[arg-type]
+    if a == b == 0:
+        return 0.0
+    if a * b <= 0:
+        return float("inf")
+    return float(abs(np.log(abs(a)) - np.log(abs(b))) / np.log(feature.ratio))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A decision and one of its witnesses."""
+
+    row: int | None
+    witness: Witness
+    mine: dict[str, Any]
+    other: dict[str, Any]
+    gaps: dict[str, float]
+    outputs: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The outputs, then columns that differ, the farthest apart first, then the others."""
+        rest = [name for name in self.mine if name not in self.outputs]
+        rest.sort(key=lambda name: (not self.differs(name), -self.gaps.get(name, 0.0)))
+        return [*self.outputs, *rest]
+
+    def differs(self, name: str) -> bool:
+        return bool(self.mine[name] != self.other[name])
+
+    @property
+    def headings(self) -> tuple[str, str]:
+        return ("this one" if self.row is None else f"row {self.row}"), f"row {self.witness.row}"
+
+    def title(self) -> str:
+        mine, other = self.headings
+        return f"{mine} contradicts {other}, {self.witness.input_distance:.3g} away"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "row": self.row,
+            "witness": self.witness.row,
+            "input_distance": self.witness.input_distance,
+            "output_distance": self.witness.output_distance,
+            "columns": [
+                {
+                    "column": name,
+                    "this": self.mine[name],
+                    "witness": self.other[name],
+                    "differs": self.differs(name),
+                    "gap": self.gaps.get(name),
+                }
+                for name in self.columns
+            ],
+        }
+
+    def __str__(self) -> str:
+        lines = [("", *self.headings, "")]
+        lines += [
+            (
+                name,
+                _text(self.mine[name]),
+                _text(self.other[name]),
+                "*" if self.differs(name) else "",
+            )
+            for name in self.columns
+        ]
+        widths = [max(len(line[j]) for line in lines) for j in range(3)]
+        return "\n".join(
+            [
+                self.title(),
+                *(
+                    "  ".join(
+                        [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[3]]
+                    ).rstrip()
+                    for line in lines
+                ),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        mine, other = self.headings
+        rows = "".join(
+            f"<tr{' style=font-weight:bold' if self.differs(name) else ''}>"
+            f"<th scope=row style=text-align:left>{html.escape(name)}</th>"
+            f"<td>{html.escape(_text(self.mine[name]))}</td>"
+            f"<td>{html.escape(_text(self.other[name]))}</td></tr>"
+            for name in self.columns
+        )
+        return (
+            f"<table><caption>{html.escape(self.title())}</caption>"
+            f"<tr><th></th><th>{mine}</th><th>{other}</th></tr>{rows}</table>"
+        )
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """A decision beside its nearest witnesses."""
+
+    pairs: tuple[Pair, ...]
+    witnesses: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"witnesses": self.witnesses, "pairs": [pair.to_dict() for pair in self.pairs]}
+
+    def _more(self) -> str:
+        more = self.witnesses - len(self.pairs)
+        return f"and {more:,} more" if more > 0 else ""
+
+    def __str__(self) -> str:
+        if not self.pairs:
+            return "nothing contradicts it"
+        return "\n\n".join([*map(str, self.pairs), *filter(None, [self._more()])])
+
+    def _repr_html_(self) -> str:
+        if not self.pairs:
+            return "<p>nothing contradicts it</p>"
+        more = self._more()
+        return "".join(pair._repr_html_() for pair in self.pairs) + (f"<p>{more}</p>" * bool(more))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,304 @@
+"""The monitor of a rule with features: rows of a table in, verdicts that can be explained out.
+
+`Monitor(rule)` makes one of these where the rule has features. Columns become vectors
+(features/encoding.py), which the engine compares; here stand the names around it: keys, groups,
+values as they came.
+
+Invariant: the columns kept and the history have the same rows.
+Cost: reading a row takes longer than judging it; a table at once takes less for each row.
+"""
+
+import os
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadDecision
+from likewise.features.encoding import Encoder, Read
+from likewise.features.remembered import Remembered
+from likewise.monitors.groups import Groups, count_groups
+from likewise.monitors.loose import Loose
+from likewise.monitors.robustness import Monitor
+from likewise.monitors.side_by_side import Pair, SideBySide, measured_gaps
+from likewise.rule import Rule
+from likewise.tables import columns_of, row_of
+from likewise.types import Rows, Verdict, Verdicts, Witnesses
+
+_GIVEN_APART = object()
+
+
+class TableMonitor(Monitor):
+    """Watches decisions that come as rows of a table.
+
+    >>> import likewise as lw
+    >>> rule = lw.Rule(
+    ...     features={
+    ...         "age": lw.Feature("number", tolerance=5),
+    ...         "job": lw.Feature("category"),
+    ...         "sex": lw.Feature("protected"),
+    ...     },
+    ...     output_column="approved",
+    ... )
+    >>> monitor = lw.Monitor(rule)
+    >>> monitor.observe({"age": 41, "job": "nurse", "sex": "f", "approved": "no"}).violation
+    False
+    >>> verdict = monitor.observe({"age": 44, "job": "nurse", "sex": "m", "approved": "yes"})
+    >>> print(verdict.explain())  # doctest: +NORMALIZE_WHITESPACE
+    row 1 contradicts row 0, 0.6 away
+              row 1  row 0
+    approved  yes    no     *
+    age       44     41     *
+    sex       m      f      *
+    job       nurse  nurse
+    """
+
+    def __init__(
+        self, rule: Rule, *, index: Any = "auto", rows: str | os.PathLike[str] | None = None
+    ) -> None:
+        self._encoder = Encoder(rule)
+        super().__init__(self._encoder.plain(rule), index=index, rows=rows)
+        self.rule = rule
+        self._order = RLock()  # reading, judging and keeping are one step
+        self._kept = Remembered(self._encoder)
+        self._loose = Loose()
+        self._outputs_kept: list[Any] = []
+        given = rule.output_column
+        self._output_columns: tuple[str, ...] = (given,) if isinstance(given, str) else tuple(given)
+        self._known = (*self._encoder.features, *self._output_columns)
+
+    # Reading
+
+    def _read(self, given: Any, z: Any) -> tuple[Read, Any, list[Any]]:
+        """Vectors, outputs and keys of a table, nothing changed."""
+        features = self._encoder.features
+        names = [name for name, feature in features.items() if feature.kind != "ignore"]
+        apart = z is not _GIVEN_APART
+        wanted = names if apart else [*names, *self._output_columns]
+        columns = columns_of(given, wanted, self._known)
+        counts = {len(column) for column in columns.values()}
+        count = counts.pop() if counts else 0
+        if not apart:
+            outputs = [columns.pop(name) for name in self._output_columns]
+            if self.rule.output == "probabilities":
+                z = np.stack([np.asarray(one, dtype=np.float64) for one in outputs], axis=1)
+            else:
+                z = outputs[0]
+        read = self._encoder.read(columns, count)
+        return read, z, self._kept.check_keys(columns)
+
+    def _keep(self, read: Read, z: Any, keys: list[Any]) -> None:
+        first, count = self._kept.count, len(read.vectors)
+        self._encoder.commit()
+        self._kept.add(read.kept, keys, count)
+        self._outputs_kept += z.tolist() if isinstance(z, np.ndarray) else list(z)
+        for i in range(count) if self._encoder.can_be_loose else ():
+            self._loose.add(first + i, read.loose[i])
+
+    # Judging
+
+    def observe(self, x: Any, z: Any = _GIVEN_APART) -> "TableVerdict":  # type: ignore[override]
+        """Compare a row with the past, then make it part of the past.
+
+        x is a dictionary or named tuple; its output may be in it, or be given as z.
+        """
+        with self._order:
+            read, outputs, keys = self._read_one(x, z)
+            verdict = super().observe(read.vectors[0], _one(outputs))
+            assert verdict.row is not None
+            witnesses = self._whole(read, 0, verdict.row, verdict.witnesses)
+            self._keep(read, outputs, keys)
+            return TableVerdict(verdict.row, self._counted(verdict.row, witnesses), self, None)
+
+    def check(self, x: Any, z: Any = _GIVEN_APART) -> "TableVerdict":  # type: ignore[override]
+        """The verdict on a row as if it came now; nothing is remembered."""
+        with self._order:
+            read, outputs, _ = self._read_one(x, z)
+            verdict = super().check(read.vectors[0], _one(outputs))
+            witnesses = self._whole(read, 0, self._kept.count, verdict.witnesses)
+            kept = {name: column[0] for name, column in read.kept.items()}
+            given = self._shown(kept, _one(outputs), read)
+            return TableVerdict(None, self._counted(None, witnesses, kept), self, given)
+
+    def observe_many(  # type: ignore[override]
+        self, x: Any, z: Any = _GIVEN_APART, *, threads: int | None = None
+    ) -> "TableVerdicts":
+        """The same verdicts as `observe` would give one by one; all are remembered, or none."""
+        with self._order:
+            read, outputs, keys = self._read(x, z)
+            first = self._kept.count
+            found = super().observe_many(read.vectors, outputs, threads=threads)
+            self._keep(read, outputs, keys)
+            offsets, witnesses = found.offsets, found.witnesses
+            if self._encoder.can_be_loose and len(self._loose):
+                each = [
+                    self._whole(read, i, first + i, one.witnesses) for i, one in enumerate(found)
+                ]
+                offsets, witnesses = _joined(each)
+            if self.rule.protected_must_differ:
+                owners = np.repeat(np.arange(first, self._kept.count), np.diff(offsets))
+                differ = self._differ(owners, witnesses.rows)
+                counts = np.bincount(owners[differ] - first, minlength=len(found))
+                offsets = np.concatenate([[0], np.cumsum(counts)])
+                witnesses = _some(witnesses, differ)
+            return TableVerdicts(first, offsets, witnesses, self)
+
+    def load(self, x: Any, z: Any = _GIVEN_APART) -> range:  # type: ignore[override]
+        """Remember rows without judging them; their rows."""
+        with self._order:
+            read, outputs, keys = self._read(x, z)
+            rows = super().load(read.vectors, outputs)
+            self._keep(read, outputs, keys)
+            return rows
+
+    def forget(self, rows: Any) -> int:
+        with self._order:
+            count = super().forget(rows)
+            gone = np.unique(np.asarray(rows, dtype=np.int64).reshape(-1))
+            self._kept.erase(gone)
+            self._loose.erase(gone)
+            for row in gone.tolist():
+                self._outputs_kept[row] = None
+            return count
+
+    def row_of(self, key: Any) -> int | None:
+        """The row of a key, if it is remembered."""
+        return self._kept.row_of(key)
+
+    def values(self, row: int) -> dict[str, Any]:
+        """A row as it came, its output included; None where something was missing."""
+        return {**self._kept.values(row), **self._output_of(self._outputs_kept[row])}
+
+    def _read_one(self, x: Any, z: Any) -> tuple[Read, Any, list[Any]]:
+        if row_of(x) is None:
+            raise BadDecision(
+                f"the decision is {x!r}; expected a dictionary or a named tuple with the rule's"
+                " columns. Nothing was stored: give tables to observe_many."
+            )
+        if z is _GIVEN_APART:
+            return self._read(x, z)
+        row = {name: value for name, value in row_of(x).items() if name not in self._output_columns}
+        return self._read(row, [z])
+
+    def _whole(self, read: Read, i: int, row: int, found: Witnesses) -> Witnesses:
+        """With rows that leave something open, where a rule allows that."""
+        if not self._encoder.can_be_loose or self._history is None:
+            return found
+        assert self._index is not None
+        return self._loose.judge(self._history, self._index, row, read.loose[i], found)
+
+    # Protected columns
+
+    def _protected(self) -> list[str]:
+        return [
+            name for name, feature in self._encoder.features.items() if feature.kind == "protected"
+        ]
+
+    def _differ(self, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+        """Whether rows differ from others in a protected column."""
+        differ = np.zeros(len(rows), dtype=np.bool_)
+        for name in self._protected():
+            codes = self._kept.column(name)
+            differ |= codes[rows] != codes[others]
+        return differ
+
+    def _counted(
+        self, row: int | None, witnesses: Witnesses, kept: Mapping[str, Any] | None = None
+    ) -> Witnesses:
+        """Those witnesses that count: all, or those that differ in a protected column."""
+        if not self.rule.protected_must_differ or len(witnesses) == 0:
+            return witnesses
+        differ = np.zeros(len(witnesses), dtype=np.bool_)
+        for name in self._protected():
+            codes = self._kept.column(name)
+            mine = codes[row] if kept is None else kept[name]
+            differ |= codes[witnesses.rows] != mine
+        return _some(witnesses, differ)
+
+    # Telling
+
+    def _output_of(self, output: Any) -> dict[str, Any]:
+        if len(self._output_columns) == 1:
+            return {self._output_columns[0]: output}
+        return dict(zip(self._output_columns, output or [], strict=False))
+
+    def _shown(self, kept: Mapping[str, Any], output: Any, read: Read) -> dict[str, Any]:
+        """A row that was only checked, as it came."""
+        values = {}
+        for name, one in kept.items():
+            vocabulary = self._encoder.vocabularies.get(name)
+            known = vocabulary is None or one < len(vocabulary.values)
+            values[name] = self._kept.shown(name, one) if known else vocabulary.fresh_value(one)
+        return {**values, **self._output_of(output)}
+
+
+class TableVerdict(Verdict):
+    """A verdict that can be explained."""
+
+    __slots__ = ("_given", "_monitor")
+
+    def __init__(
+        self,
+        row: int | None,
+        witnesses: Witnesses,
+        monitor: TableMonitor,
+        given: dict[str, Any] | None,
+    ) -> None:
+        super().__init__(row, witnesses)
+        object.__setattr__(self, "_monitor", monitor)
+        object.__setattr__(self, "_given", given)
+
+    def explain(self, count: int = 3) -> SideBySide:
+        """The decision beside its nearest witnesses, columns that differ first, in their units."""
+        monitor: TableMonitor = self._monitor
+        with monitor._order:
+            mine = monitor.values(self.row) if self.row is not None else self._given
+            pairs = []
+            for witness in self.witnesses.nearest(count):
+                other = monitor.values(witness.row)
+                gaps = measured_gaps(monitor._encoder.features, mine, other)
+                pairs.append(Pair(self.row, witness, mine, other, gaps, monitor._output_columns))
+            return SideBySide(tuple(pairs), len(self.witnesses))
+
+
+class TableVerdicts(Verdicts):
+    """Verdicts of a table's rows."""
+
+    __slots__ = ("_monitor",)
+
+    def __init__(
+        self, first_row: int, offsets: Rows, witnesses: Witnesses, monitor: TableMonitor
+    ) -> None:
+        super().__init__(first_row, offsets, witnesses)
+        object.__setattr__(self, "_monitor", monitor)
+
+    def __getitem__(self, i: int) -> TableVerdict:
+        one = super().__getitem__(i)
+        return TableVerdict(one.row, one.witnesses, self._monitor, None)
+
+    def by_group(self, column: str) -> Groups:
+        """How often a violating pair put which protected group at a disadvantage."""
+        return count_groups(self, self._monitor, column)
+
+
+def _one(outputs: Any) -> Any:
+    return outputs[0]
+
+
+def _some(witnesses: Witnesses, chosen: npt.NDArray[np.bool_]) -> Witnesses:
+    return Witnesses(
+        witnesses.rows[chosen],
+        witnesses.input_distances[chosen],
+        witnesses.output_distances[chosen],
+    )
+
+
+def _joined(each: list[Witnesses]) -> tuple[Rows, Witnesses]:
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in each])]).astype(np.int64)
+    return offsets, Witnesses(
+        np.concatenate([one.rows for one in each]),
+        np.concatenate([one.input_distances for one in each]),
+        np.concatenate([one.output_distances for one in each]),
+    )

@@ -1,0 +1,159 @@
+"""Tables in: whatever holds named columns becomes a list of values for each.
+
+pandas, Polars, PyArrow and anything else that narwhals knows or that exports an Arrow stream; a list
+of dictionaries or named tuples; a NumPy array with named fields, or a plain one whose columns come
+in the order that is asked for. A single dictionary or named tuple is a table of one row.
+
+Invariant: columns come out in the order asked for, all of the same length, missing places as None.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadDecision
+
+Column: TypeAlias = list[Any] | npt.NDArray[Any]
+_NO_VALUES = ("NAType", "NaTType")
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas has for them."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return True
+    return type(value).__name__ in _NO_VALUES
+
+
+def row_of(given: Any) -> Mapping[str, Any] | None:
+    """A dictionary or named tuple as a mapping; None for anything else."""
+    if isinstance(given, Mapping):
+        return given
+    if isinstance(given, tuple) and hasattr(given, "_asdict"):
+        made: Mapping[str, Any] = given._asdict()
+        return made
+    return None
+
+
+def columns_of(given: Any, names: Sequence[str], known: Sequence[str]) -> dict[str, Column]:
+    """The columns `names` of a table; all of its columns must be among those `known`."""
+    row = row_of(given)
+    if row is not None:
+        given = [row]
+    if isinstance(given, np.ndarray):
+        return _of_array(given, names, known)
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return _of_rows(given, names, known)
+    return _of_frame(given, names, known)
+
+
+def _check_names(there: Sequence[str], names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in there:
+            raise BadDecision(
+                f"column {name!r} is missing; the table has {', '.join(map(repr, there))}."
+                " Nothing was stored."
+            )
+    for name in there:
+        if name not in known:
+            raise BadDecision(
+                f"column {name!r} is unknown to the rule; it has {', '.join(map(repr, known))}."
+                ' Nothing was stored: add it to the rule, with kind "ignore" if it says nothing.'
+            )
+
+
+def _of_array(given: npt.NDArray[Any], names: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    if given.dtype.names is not None:
+        _check_names(given.dtype.names, names, known)
+        return {name: given[name] for name in names}
+    if given.ndim != 2 or given.shape[1] != len(names):
+        raise BadDecision(
+            f"the array has shape {given.shape}; expected {len(names)} columns, in the order"
+            f" {', '.join(map(repr, names))}. Nothing was stored."
+        )
+    return {name: given[:, j] for j, name in enumerate(names)}
+
+
+def _of_rows(given: Sequence[Any], names: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    rows = []
+    wanted, allowed = set(names), set(known)
+    for i, one in enumerate(given):
+        row = row_of(one)
+        if row is None:
+            raise BadDecision(
+                f"row {i} is {one!r}; expected a dictionary or a named tuple. Nothing was stored."
+            )
+        if not wanted <= row.keys() or not row.keys() <= allowed:
+            try:
+                _check_names(list(row), names, known)
+            except BadDecision as error:
+                raise BadDecision(f"row {i}: {error}") from None
+        rows.append(row)
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _of_frame(given: Any, names: Sequence[str], known: Sequence[str]) -> dict[str, Column]:
+    if find_spec("narwhals") is None:
+        raise BadDecision(
+            f"the table is of type {type(given).__name__}, which needs the package narwhals."
+            " Install it with: pip install 'likewise[tables]'"
+        )
+    import narwhals.stable.v1 as nw
+
+    try:
+        frame = nw.from_native(given, eager_only=True)
+    except TypeError:
+        if not hasattr(given, "__arrow_c_stream__"):
+            raise BadDecision(
+                f"the table is of type {type(given).__name__}; expected a data frame, an Arrow"
+                " table, a list of dictionaries or an array. Nothing was stored."
+            ) from None
+        import pyarrow
+
+        frame = nw.from_native(pyarrow.table(given), eager_only=True)
+    _check_names(frame.columns, names, known)
+    columns: dict[str, Column] = {}
+    for name in names:
+        series = frame[name]
+        if series.dtype.is_numeric() and series.null_count() == 0:
+            columns[name] = series.to_numpy()
+        else:
+            columns[name] = series.to_list()
+    return columns
+
+
+def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
+    """A column as float64, NaN where missing; raise BadDecision at the first that is no number."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iufb":
+        numbers = column.astype(np.float64)
+    else:
+        if isinstance(column, np.ndarray):
+            column = column.tolist()
+        odd = {kind for kind in set(map(type, column)) if not issubclass(kind, int | float)}
+        for i, value in enumerate(column) if odd else ():
+            if isinstance(value, str | bytes) or not (is_missing(value) or _is_number(value)):
+                raise BadDecision(
+                    f"row {i}: {name!r} is {value!r}; expected a number. Nothing was stored."
+                )
+        filled = [math.nan if is_missing(value) else value for value in column] if odd else column
+        numbers = np.array(filled, dtype=np.float64)
+    if np.isinf(numbers).any():
+        at = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise BadDecision(f"row {at}: {name!r} is infinite. Nothing was stored.")
+    return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def values_of(column: Column) -> list[Any]:
+    """A column as Python values."""
+    return column.tolist() if isinstance(column, np.ndarray) else column
