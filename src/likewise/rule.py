@@ -202,6 +202,16 @@ class Rule:
         return hashlib.sha256(rule.to_toml().encode()).hexdigest()
 
     @classmethod
+    def from_data(
+        cls, table: Any, *, output: str | Sequence[str], protected: Sequence[str] = ()
+    ) -> "Rule":
+        """A first rule for a table, to be edited: kinds, and tolerances by spread (proposal.py)."""
+        from likewise.proposal import propose
+
+        features, kind = propose(table, output, protected)
+        return cls(features=features, output_column=output, output=kind)
+
+    @classmethod
     def from_toml(cls, text: str) -> "Rule":
         """A rule from TOML text.
 

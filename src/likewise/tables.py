@@ -50,6 +50,22 @@ def columns_of(given: Any, names: Sequence[str], known: Sequence[str]) -> dict[s
     return _of_frame(given, names, known)
 
 
+def table_columns(given: Any) -> dict[str, Column]:
+    """All columns of a table, by the names that it has itself."""
+    if isinstance(given, np.ndarray):
+        names = list(given.dtype.names or ())
+    elif isinstance(given, Sequence) and given and row_of(given[0]) is not None:
+        names = list(row_of(given[0]) or ())
+    else:
+        names = list(_frame(given).columns) if not isinstance(given, Sequence) else []
+    if not names:
+        raise BadDecision(
+            f"the table is of type {type(given).__name__}, without names of columns; expected a"
+            " data frame, an Arrow table, or a list of dictionaries"
+        )
+    return columns_of(given, names, names)
+
+
 def _check_names(there: Sequence[str], names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in there:
@@ -95,7 +111,8 @@ def _of_rows(given: Sequence[Any], names: Sequence[str], known: Sequence[str]) -
     return {name: [row[name] for row in rows] for name in names}
 
 
-def _of_frame(given: Any, names: Sequence[str], known: Sequence[str]) -> dict[str, Column]:
+def _frame(given: Any) -> Any:
+    """A table as narwhals sees it."""
     if find_spec("narwhals") is None:
         raise BadDecision(
             f"the table is of type {type(given).__name__}, which needs the package narwhals."
@@ -104,16 +121,20 @@ def _of_frame(given: Any, names: Sequence[str], known: Sequence[str]) -> dict[st
     import narwhals.stable.v1 as nw
 
     try:
-        frame = nw.from_native(given, eager_only=True)
+        return nw.from_native(given, eager_only=True)
     except TypeError:
         if not hasattr(given, "__arrow_c_stream__"):
             raise BadDecision(
                 f"the table is of type {type(given).__name__}; expected a data frame, an Arrow"
                 " table, a list of dictionaries or an array. Nothing was stored."
             ) from None
-        import pyarrow
+    import pyarrow
 
-        frame = nw.from_native(pyarrow.table(given), eager_only=True)
+    return nw.from_native(pyarrow.table(given), eager_only=True)
+
+
+def _of_frame(given: Any, names: Sequence[str], known: Sequence[str]) -> dict[str, Column]:
+    frame = _frame(given)
     _check_names(frame.columns, names, known)
     columns: dict[str, Column] = {}
     for name in names:

@@ -13,7 +13,7 @@ Cost: one slice of work for each decision while a challenge lasts; each is put o
 has grown by a good part since the last.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
@@ -52,9 +52,15 @@ Job: TypeAlias = Generator[int | Future[FlatScan] | None, None, None]
 class Chooser:
     """Holds the index in use and, for a while, its challenger."""
 
-    def __init__(self, history: History, wanted: Any) -> None:
+    def __init__(
+        self,
+        history: History,
+        wanted: Any,
+        tree: Callable[[History, Rows | None], LiveTree] = LiveTree,
+    ) -> None:
         self.history = history
         self.wanted = wanted
+        self._tree = tree
         self.changes = 0
         self.index: Index = self._first()
         history.table = self.index.state.table
@@ -76,9 +82,9 @@ class Chooser:
             return FlatScan(history, rotation.unlearnt(history.width))
         if history.width <= sketch.WHOLE:
             self.reason = f"inputs have at most {sketch.WHOLE} coordinates: all of them are indexed"
-            return LiveTree(history)
+            return self._tree(history, None)
         self.reason = f"inputs have more than {sketch.WHOLE} coordinates: a few of them are indexed"
-        return LiveTree(history, sketch.first_coordinates(history))
+        return self._tree(history, sketch.first_coordinates(history))
 
     @property
     def busy(self) -> bool:
@@ -193,7 +199,7 @@ class Chooser:
         if self.history.width > sketch.WHOLE:
             coordinates = yield from sketch.choose(self.history)
         yield from self._challenge(
-            LiveTree(self.history, coordinates),
+            self._tree(self.history, coordinates),
             "the coordinates that part most of the history so far"
             if coordinates is not None
             else "a tree touches less than a flat scan",
@@ -281,7 +287,7 @@ class Chooser:
             if history.width > sketch.WHOLE:
                 coordinates = _finish(sketch.choose(history))
             if coordinates is not None or not isinstance(self.index, LiveTree):
-                self._take(LiveTree(history, coordinates), "the history was loaded at once")
+                self._take(self._tree(history, coordinates), "the history was loaded at once")
             self.index.build()
             if self.wanted == "live" or history.rule.metric not in ("l2", "cosine"):
                 return

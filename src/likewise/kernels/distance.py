@@ -159,18 +159,26 @@ def output_distance(kind: int, z: Any, others: Any, at: int, width: int) -> floa
 
 
 @kernel
-def outputs_agree(
-    kind: int, z: Any, low: Any, high: Any, at: int, width: int, corner: Any, delta: float
-) -> bool:
-    """Whether no output between low and high can differ from z.
+def farthest_output(
+    kind: int, z: Any, low: Any, high: Any, at: int, width: int, corner: Any
+) -> float:
+    """The largest distance from z of any output between low and high.
 
     The corner farthest from z is judged by `output_distance` itself; every operation in it is
     monotone, rounding included, so no output inside the range can come out farther than the corner.
     """
     if kind == t.LABEL:
-        return delta >= 1.0 or (low[at] == z[0] and high[at] == z[0])
+        return 0.0 if low[at] == z[0] and high[at] == z[0] else 1.0
     for k in range(width):
         below = abs(z[k] - low[at + k])
         above = abs(z[k] - high[at + k])
         corner[k] = low[at + k] if below > above else high[at + k]
-    return not is_different(output_distance(kind, z, corner, 0, width), delta)
+    return output_distance(kind, z, corner, 0, width)
+
+
+@kernel
+def outputs_agree(
+    kind: int, z: Any, low: Any, high: Any, at: int, width: int, corner: Any, delta: float
+) -> bool:
+    """Whether no output between low and high can differ from z."""
+    return not is_different(farthest_output(kind, z, low, high, at, width, corner), delta)

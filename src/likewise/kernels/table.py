@@ -159,7 +159,10 @@ LAST_BLOCK = 126
 PRODUCT_ROWS = 127  # queries per block in PRODUCTS
 OWNERS = 128  # int64: the query of each result
 SEATS = 129  # int64 per row: its block x BLOCK + its slot
-SLOTS = 130
+# A hunt for one past decision (nearest.py)
+QUESTION = 130  # NEAREST or STEEPEST
+TRAIL = 131  # what the last hunt found: the next one begins there
+SLOTS = 132
 
 NOTES_WIDTH = 32
 
@@ -181,7 +184,12 @@ GAP_ERROR = 6  # error of a rotated point, by its distance from the centre
 VALUE_ERROR = 7  # and by its distance from the origin
 SUM_ERROR = 8  # relative error of a float32 sum of squares
 PRODUCT_ERROR = 9  # error of a float32 product, by the square of both lengths together
-NUMBERS_COUNT = 10
+# and for a hunt (bounds.py)
+HUNT_DELTA = 10  # different means output distance > HUNT_DELTA
+HUNT_LIMIT = 11  # nothing farther away than this is wanted
+EXPONENT = 12  # a slope is output distance / input distance ** EXPONENT
+GRAIN = 13  # code units per unit of length in the tree
+NUMBERS_COUNT = 14
 
 # Metrics
 LINF, L1, L2, COSINE = 0, 1, 2, 3
@@ -190,6 +198,8 @@ FLOAT64, FLOAT32, INT8, UINT8, INT16, UINT16, INT32, UINT32 = 0, 1, 2, 3, 4, 5, 
 INT64, UINT64 = 8, 9  # up to 2^53 either way, and kept as float64
 # Output kinds
 LABEL, NUMBER, OUT_LINF, OUT_L1, OUT_L2, OUT_TV = 0, 1, 2, 3, 4, 5
+# Questions of a hunt
+NEAREST, STEEPEST = 0, 1
 
 # What a kernel answers instead of a count
 NOT_FINITE, NOT_INTEGER, OUT_OF_RANGE, BAD_NORM, BAD_OUTPUT, BAD_SUM, FULL = (

@@ -24,6 +24,11 @@ _CLAMP = {"linf": 2.0**48, "l1": 2.0**40, "l2": 2.0**40, "cosine": 2.0**40}
 _MARGIN = 1e-10  # relative; far above the roundings on the way, far below anything that costs time
 
 
+def grid_of(metric: str) -> int:
+    """Code units within the reach, in the coordinate that has most of them."""
+    return _GRID[metric]
+
+
 @dataclass(frozen=True)
 class Geometry:
     """One rule's metric, as numbers; the arrays have an entry for each axis of the index."""
