@@ -9,8 +9,8 @@
 
 With tolerances, distances come in units of tolerance, so a rule's epsilon is 1 unless it says
 otherwise. "10%" is symmetric: two values are within 10 % of each other if they have the same sign
-and the larger is at most 1.1 times the smaller in size; 0 is near 0 alone. Between them the distance
-is the logarithm of their ratio over the logarithm of 1.1.
+and the larger is at most 1.1 times the smaller in size; 0 is near 0 alone. Between them the
+distance is the logarithm of their ratio over the logarithm of 1.1.
 
 `missing` says what an empty place means: "reject" refuses the decision; "mismatch" makes it a value
 of its own, near another empty place and nothing else; "match" makes it near everything.
@@ -108,7 +108,7 @@ class Feature:
 
     @property
     def ratio(self) -> float | None:
-        """Of the larger to the smaller of two values that are just near, if tolerance is relative."""
+        """Of the larger to the smaller of two values just near, for a relative tolerance."""
         if not isinstance(self.tolerance, str):
             return None
         return 1.0 + float(self.tolerance[:-1]) / 100.0

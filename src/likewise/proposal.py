@@ -1,9 +1,9 @@
 """A first rule for a table, to be edited by someone who knows what the columns mean.
 
-A column of text is a category, one of two or three different numbers too; a number gets a tolerance
-of a tenth of its usual spread, rounded to a plain figure; a column of text that never repeats, or an
-integer column that never repeats and is called like an identifier, is the key. Which columns are
-protected only the analyst knows.
+A column of text is a category, one of two or three different numbers too; a number gets a
+tolerance of a tenth of its usual spread, rounded to a plain figure; a column of text that never
+repeats, or an integer column that never repeats and is called like an identifier, is the key. Which
+columns are protected only the analyst knows.
 
 Cost: one look at every value.
 """
@@ -69,7 +69,9 @@ def _feature(name: str, column: Column, protected: bool) -> Feature:
         return Feature("key")
     if not numeric or len(different) <= _FEW:
         return Feature("category", missing=missing)
-    return Feature("number", tolerance=_tolerance(np.array(there, dtype=np.float64)), missing=missing)
+    return Feature(
+        "number", tolerance=_tolerance(np.array(there, dtype=np.float64)), missing=missing
+    )
 
 
 def _whole(value: Any) -> bool:
@@ -77,7 +79,7 @@ def _whole(value: Any) -> bool:
 
 
 def _tolerance(numbers: np.ndarray) -> float:
-    """A tenth of the usual spread, or of the whole, to one figure: 1, 2 or 5 times a power of ten."""
+    """A tenth of the usual spread, or of the whole: 1, 2 or 5 times a power of ten."""
     low, high = np.quantile(numbers, (0.1, 0.9))
     spread = _SPREAD * float(high - low or np.ptp(numbers))
     power = 10.0 ** math.floor(math.log10(spread))

@@ -1,7 +1,7 @@
 """The rule: when inputs count as near, and outputs as different.
 
-A rule is a frozen value, checked when it is made, and reads and writes TOML. With features it speaks
-of the columns of a table (feature.py), without them of vectors. It says nothing about how
+A rule is a frozen value, checked when it is made, and reads and writes TOML. With features it
+speaks of the columns of a table (feature.py), without them of vectors. It says nothing about how
 neighbours are found.
 """
 
@@ -102,7 +102,9 @@ class Rule:
         if self.features is not None:
             self._check_features()
         elif self.output_column is not None or self.protected_must_differ:
-            raise BadRule("output_column and protected_must_differ need features: say what they are")
+            raise BadRule(
+                "output_column and protected_must_differ need features: say what they are"
+            )
         _one_of("metric", self.metric, METRICS)
         _one_of("output", self.output, OUTPUTS)
         _one_of("output_metric", self.output_metric, OUTPUT_METRICS)

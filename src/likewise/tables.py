@@ -1,8 +1,8 @@
 """Tables in: whatever holds named columns becomes a list of values for each.
 
-pandas, Polars, PyArrow and anything else that narwhals knows or that exports an Arrow stream; a list
-of dictionaries or named tuples; a NumPy array with named fields, or a plain one whose columns come
-in the order that is asked for. A single dictionary or named tuple is a table of one row.
+pandas, Polars, PyArrow and anything else that narwhals knows or that exports an Arrow stream; a
+list of dictionaries or named tuples; a NumPy array with named fields, or a plain one whose columns
+come in the order that is asked for. A single dictionary or named tuple is a table of one row.
 
 Invariant: columns come out in the order asked for, all of the same length, missing places as None.
 """
@@ -81,7 +81,9 @@ def _check_names(there: Sequence[str], names: Sequence[str], known: Sequence[str
             )
 
 
-def _of_array(given: npt.NDArray[Any], names: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+def _of_array(
+    given: npt.NDArray[Any], names: Sequence[str], known: Sequence[str]
+) -> dict[str, Any]:
     if given.dtype.names is not None:
         _check_names(given.dtype.names, names, known)
         return {name: given[name] for name in names}

@@ -4,8 +4,8 @@ A number is kept in its own unit, an ordinal as its place; weights turn both int
 relative tolerance is a difference of logarithms. All that must match, which is every category
 without a mismatch, every sign of a relative number and every missing place that is a value of its
 own, becomes one coordinate: combinations are numbered, and two numbers lie farther apart than any
-radius. (What may be missing and then matches everything keeps a coordinate of its own, to be left out.)
-A category with a mismatch becomes coordinates of which two (for linf, one) differ:
+radius. (What may be missing and then matches everything keeps a coordinate of its own, which can be
+left out.) A category with a mismatch becomes coordinates of which two (for linf, one) differ:
 
     linf    its number in bits, each bit worth the mismatch
     l1, l2  one coordinate per value; two of them differ, each worth half (of the square)
@@ -15,7 +15,7 @@ Cost: some Python for each value; the vector has a coordinate for each number an
 all that must match, and a few for each category with a mismatch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ MISSING = -1
 class Vocabulary:
     """The values of a column by code; new ones count once they are committed."""
 
-    def __init__(self, name: str, values: tuple[Any, ...] | None) -> None:
+    def __init__(self, name: str, values: Sequence[Any] | None) -> None:
         self.name = name
         self.closed = values is not None
         self.values: list[Any] = list(values or ())
@@ -122,7 +122,7 @@ class Encoder:
         return unit * unit if self.metric == "l2" else unit
 
     def _weights(self, feature: Feature) -> list[float]:
-        if feature.kind == "number" or feature.kind == "ordinal":
+        if feature.kind in ("number", "ordinal"):
             tolerance = feature.tolerance if feature.ratio is None else np.log(feature.ratio)
             weights = [self._weight(1.0 / float(tolerance))]  # type: ignore[arg-type]
             sign_apart = feature.ratio is not None and feature.missing == "match"
@@ -215,15 +215,16 @@ class Encoder:
         if feature.mismatch is None:
             must.append(kept)
             return np.empty((len(kept), 0))
-        return self._told_apart(feature, np.where(missing, len(feature.values or ()) * (not apart), kept))
+        own = 0 if apart else len(feature.values or ())
+        return self._told_apart(feature, np.where(missing, own, kept))
 
     def _told_apart(self, feature: Feature, codes: npt.NDArray[Any]) -> Floats:
         """Coordinates of which any two values differ by as much."""
         width = len(self._weights(feature))
         many = len(feature.values or ()) + (feature.missing == "mismatch")
         if self.metric == "linf" or many <= 2:
-            return ((codes[:, None] >> np.arange(width)) & 1).astype(np.float64)
-        return (codes[:, None] == np.arange(width)).astype(np.float64)
+            return np.asarray((codes[:, None] >> np.arange(width)) & 1, dtype=np.float64)
+        return np.asarray(codes[:, None] == np.arange(width), dtype=np.float64)
 
     def _combine(self, must: list[npt.NDArray[Any]], count: int) -> Floats:
         """One number for each combination of all that must match."""

@@ -89,10 +89,9 @@ class Hunt(LiveTree):
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
     ) -> tuple[Rows, Found]:
-        answer = super().judge(first, size, threads, pool)
-        if first + size >= self._look_at:
+        if first >= self._look_at:  # before rows come in that are no part of the history yet
             self._reconsider()
-        return answer
+        return super().judge(first, size, threads, pool)
 
     def _search(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None

@@ -1,8 +1,8 @@
 """Rows with places that match everything, compared with those places left out.
 
 No index can place such a row, so every query looks at all of them, and a query that has such places
-itself looks at the whole history. The comparison is the kernel's own, with the weights of the places
-left out set to 0.
+itself looks at the whole history. The comparison is the kernel's own, with the weights of the
+places left out set to 0.
 
 Invariant: a pair is compared in the coordinates that neither of its rows leaves open.
 Cost: as many distances as there are rows that a look takes in.

@@ -27,24 +27,18 @@ def measured_gaps(
 
 def gap(feature: Feature, a: Any, b: Any) -> float:
     """The distance of two values of a column: slow, and plainly what the rule says."""
-    if a is None or b is None:
-        if feature.missing == "match" or (a is None and b is None):
-            return 0.0
-        if feature.kind == "category" and feature.mismatch is not None:
-            return feature.mismatch
-        return float("inf")
-    if feature.kind == "category":
-        return 0.0 if a == b else feature.mismatch or float("inf")
-    if feature.kind == "ordinal":
-        assert feature.order is not None
-        a, b = feature.order.index(a), feature.order.index(b)
-    if feature.ratio is None:
-        return abs(a - b) / float(feature.tolerance)  # type: ignore[arg-type]
-    if a == b == 0:
+    missing = a is None or b is None
+    if a == b or (missing and feature.missing == "match"):
         return 0.0
-    if a * b <= 0:
-        return float("inf")
-    return float(abs(np.log(abs(a)) - np.log(abs(b))) / np.log(feature.ratio))
+    if missing or feature.kind == "category":
+        return feature.mismatch or float("inf")
+    if feature.ratio is not None:
+        if a * b <= 0:
+            return float("inf")
+        return float(abs(np.log(abs(a)) - np.log(abs(b))) / np.log(feature.ratio))
+    if feature.order is not None:
+        a, b = feature.order.index(a), feature.order.index(b)
+    return float(abs(a - b)) / float(feature.tolerance)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

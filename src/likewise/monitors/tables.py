@@ -65,7 +65,7 @@ class TableMonitor(Monitor):
         self._kept = Remembered(self._encoder)
         self._loose = Loose()
         self._outputs_kept: list[Any] = []
-        given = rule.output_column
+        given = rule.output_column or ()
         self._output_columns: tuple[str, ...] = (given,) if isinstance(given, str) else tuple(given)
         self._known = (*self._encoder.features, *self._output_columns)
 
@@ -99,7 +99,7 @@ class TableMonitor(Monitor):
 
     # Judging
 
-    def observe(self, x: Any, z: Any = _GIVEN_APART) -> "TableVerdict":  # type: ignore[override]
+    def observe(self, x: Any, z: Any = _GIVEN_APART) -> "TableVerdict":
         """Compare a row with the past, then make it part of the past.
 
         x is a dictionary or named tuple; its output may be in it, or be given as z.
@@ -112,7 +112,7 @@ class TableMonitor(Monitor):
             self._keep(read, outputs, keys)
             return TableVerdict(verdict.row, self._counted(verdict.row, witnesses), self, None)
 
-    def check(self, x: Any, z: Any = _GIVEN_APART) -> "TableVerdict":  # type: ignore[override]
+    def check(self, x: Any, z: Any = _GIVEN_APART) -> "TableVerdict":
         """The verdict on a row as if it came now; nothing is remembered."""
         with self._order:
             read, outputs, _ = self._read_one(x, z)
@@ -122,7 +122,7 @@ class TableMonitor(Monitor):
             given = self._shown(kept, _one(outputs), read)
             return TableVerdict(None, self._counted(None, witnesses, kept), self, given)
 
-    def observe_many(  # type: ignore[override]
+    def observe_many(
         self, x: Any, z: Any = _GIVEN_APART, *, threads: int | None = None
     ) -> "TableVerdicts":
         """The same verdicts as `observe` would give one by one; all are remembered, or none."""
@@ -145,7 +145,7 @@ class TableMonitor(Monitor):
                 witnesses = _some(witnesses, differ)
             return TableVerdicts(first, offsets, witnesses, self)
 
-    def load(self, x: Any, z: Any = _GIVEN_APART) -> range:  # type: ignore[override]
+    def load(self, x: Any, z: Any = _GIVEN_APART) -> range:
         """Remember rows without judging them; their rows."""
         with self._order:
             read, outputs, keys = self._read(x, z)
@@ -172,14 +172,15 @@ class TableMonitor(Monitor):
         return {**self._kept.values(row), **self._output_of(self._outputs_kept[row])}
 
     def _read_one(self, x: Any, z: Any) -> tuple[Read, Any, list[Any]]:
-        if row_of(x) is None:
+        given = row_of(x)
+        if given is None:
             raise BadDecision(
                 f"the decision is {x!r}; expected a dictionary or a named tuple with the rule's"
                 " columns. Nothing was stored: give tables to observe_many."
             )
         if z is _GIVEN_APART:
             return self._read(x, z)
-        row = {name: value for name, value in row_of(x).items() if name not in self._output_columns}
+        row = {name: one for name, one in given.items() if name not in self._output_columns}
         return self._read(row, [z])
 
     def _whole(self, read: Read, i: int, row: int, found: Witnesses) -> Witnesses:
@@ -229,8 +230,10 @@ class TableMonitor(Monitor):
         values = {}
         for name, one in kept.items():
             vocabulary = self._encoder.vocabularies.get(name)
-            known = vocabulary is None or one < len(vocabulary.values)
-            values[name] = self._kept.shown(name, one) if known else vocabulary.fresh_value(one)
+            if vocabulary is not None and one >= len(vocabulary.values):
+                values[name] = vocabulary.fresh_value(one)
+            else:
+                values[name] = self._kept.shown(name, one)
         return {**values, **self._output_of(output)}
 
 
@@ -238,6 +241,8 @@ class TableVerdict(Verdict):
     """A verdict that can be explained."""
 
     __slots__ = ("_given", "_monitor")
+    _monitor: TableMonitor
+    _given: dict[str, Any] | None
 
     def __init__(
         self,
@@ -252,9 +257,9 @@ class TableVerdict(Verdict):
 
     def explain(self, count: int = 3) -> SideBySide:
         """The decision beside its nearest witnesses, columns that differ first, in their units."""
-        monitor: TableMonitor = self._monitor
+        monitor = self._monitor
         with monitor._order:
-            mine = monitor.values(self.row) if self.row is not None else self._given
+            mine = self._given or monitor.values(self.row or 0)
             pairs = []
             for witness in self.witnesses.nearest(count):
                 other = monitor.values(witness.row)
@@ -267,6 +272,7 @@ class TableVerdicts(Verdicts):
     """Verdicts of a table's rows."""
 
     __slots__ = ("_monitor",)
+    _monitor: TableMonitor
 
     def __init__(
         self, first_row: int, offsets: Rows, witnesses: Witnesses, monitor: TableMonitor
