@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from likewise.feature import Feature
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
+    from likewise.monitors.calibration import Calibration, calibrate
     from likewise.monitors.explanation import Explanation
     from likewise.monitors.robustness import Monitor
+    from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
     from likewise.rule import Rule
     from likewise.types import Verdict, Verdicts, Witness, Witnesses
 
@@ -36,15 +38,20 @@ _HOMES = {
     "BadRule": "errors",
     "LikewiseError": "errors",
     "Feature": "feature",
+    "Calibration": "monitors.calibration",
     "Explanation": "monitors.explanation",
     "Monitor": "monitors.robustness",
     "Periodic": "indexes.periodic",
     "Rule": "rule",
+    "SlopeMonitor": "monitors.slope",
+    "SlopeVerdict": "monitors.slope",
+    "SlopeVerdicts": "monitors.slope",
     "Split": "indexes.split",
     "Verdict": "types",
     "Verdicts": "types",
     "Witness": "types",
     "Witnesses": "types",
+    "calibrate": "monitors.calibration",
 }
 
 __all__ = [
@@ -52,18 +59,23 @@ __all__ = [
     "BadFile",
     "BadRow",
     "BadRule",
+    "Calibration",
     "Explanation",
     "Feature",
     "LikewiseError",
     "Monitor",
     "Periodic",
     "Rule",
+    "SlopeMonitor",
+    "SlopeVerdict",
+    "SlopeVerdicts",
     "Split",
     "Verdict",
     "Verdicts",
     "Witness",
     "Witnesses",
     "__version__",
+    "calibrate",
 ]
 
 

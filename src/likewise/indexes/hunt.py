@@ -59,6 +59,7 @@ class Hunt(LiveTree):
         self._unit = history.rule.epsilon
         self._measure(self._unit)
         self._hunters = Crew(self.state, hunt)
+        self._batch.lay_out(self._table, 0)
         self._hunters.do(HUNT_ROWS)  # nothing to do yet, but compiled
 
     # One decision

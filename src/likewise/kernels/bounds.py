@@ -8,9 +8,9 @@ given how far away an output is, or can be, within which distance would an input
     nearest    merit itself where the output differs, nowhere otherwise
     steepest   where far / d ** p >= merit: (far / merit) ** (1 / p)
 
-Invariant: whoever is at least as good as the best found so far lies within that radius, as computed:
-ties are looked at too, and the earliest row keeps them. Where magnitudes are so small or large that
-a quotient or a power loses its relative precision, the radius is taken wider instead.
+Invariant: whoever is at least as good as the best so far lies within that radius, as computed: ties
+are looked at too, and the earliest row keeps them. Where magnitudes are so small or so large that a
+quotient or a power loses its relative precision, the radius is taken wider instead.
 Not here: the traversal (nearest.py).
 """
 
@@ -36,7 +36,7 @@ def slope_of(near: float, far: float, exponent: float) -> float:
     """far / near ** exponent; infinite at distance 0, and 0 where nothing differs."""
     if far == 0.0:
         return 0.0
-    power = near if exponent == 1.0 else near**exponent
+    power = near if exponent == 1.0 else np.float64(near) ** exponent
     if power == np.inf:
         return 0.0
     if power == 0.0:
@@ -59,7 +59,7 @@ def radius_of_interest(table: Any, far: float, merit: float, slot: int) -> float
         return np.inf
     quotient = max(far / min(merit, _HUGE), _FAINT)
     exponent = numbers[t.EXPONENT]
-    root = quotient if exponent == 1.0 else quotient ** (1.0 / exponent)
+    root = quotient if exponent == 1.0 else np.float64(quotient) ** (1.0 / exponent)
     return root * _ROOT_MARGIN
 
 
@@ -81,9 +81,9 @@ def farthest_below(table: Any, node: int) -> float:
     """The largest output distance that any row below `node` can have from GIVEN."""
     width = table[t.RANGE_WIDTH]
     kind = table[t.OUTPUT]
-    if width == 0:  # too many probabilities to keep ranges: what they can differ by at all
+    if width == 0:  # no ranges of so many probabilities: what any two can differ by
         largest = _LARGEST + 1e-8 * table[t.OUT_WIDTH]
-        return largest if kind == t.OUT_LINF or kind == t.OUT_TV else 2.0 * largest
+        return largest if kind == t.OUT_LINF else 2.0 * largest
     low = floats(table, t.LOW)
     high = floats(table, t.HIGH)
     z = floats(table, t.GIVEN)

@@ -33,7 +33,7 @@ from likewise.kernels.bounds import (
     radius_of_interest,
     slope_of,
 )
-from likewise.kernels.codes import scan_box, scan_sum
+from likewise.kernels.codes import scan_sum
 from likewise.kernels.compile import entry, kernel, prefetch, step, view
 from likewise.kernels.distance import input_distance, output_distance
 from likewise.kernels.rows import read_row
@@ -47,18 +47,26 @@ _AHEAD = 8  # rows between asking for one and hunting for it
 _TINY = 1e-150  # below this the squares in a distance vanish: it is not given up
 _BOX_ERROR = 0.07  # of codes, in units: 2^-52 of the largest position that is not clamped, and more
 _SUM_ERROR = 1e-3  # the same for sums, for each coordinate
-_BOX_WINDOW = 126  # half of the circle of codes
-_SUM_WINDOW = 112  # four capped squares and a sum within the limit fit into 16 bits
+_BOX_MOST = 126  # units: half of the circle of codes
+_SUM_MOST = 111  # four capped squares and a sum within the limit fit into 16 bits
+_ALL = 65535
+_CHECK = 4  # coordinates between two looks at whether any point is left
+_PREFIX = 256  # rows looked through for the earliest of many that are equally near
+_FIRST = 4  # points of a block that are looked for, nearest first, before the rest
 _LARGE, _LARGE_SQUARED = 1e300, 1e150  # offsets are capped here, so that no sum is infinite
 
 
 @kernel
-def _consider(table: Any, row: int, norm: float, slot: int, merit: float) -> float:
-    """Let a row take the place of the best so far if it is better. The merit of the best."""
-    width = table[t.OUT_WIDTH]
-    far = output_distance(
-        table[t.OUTPUT], floats(table, t.GIVEN), floats(table, t.OUTPUTS), row * width, width
-    )
+def _consider(table: Any, row: int, far: float, norm: float, slot: int, merit: float) -> float:
+    """Let a row take the place of the best so far if it is better. The merit of the best.
+
+    `far` is its output distance, if that is known already, else below 0.
+    """
+    if far < 0.0:
+        width = table[t.OUT_WIDTH]
+        far = output_distance(
+            table[t.OUTPUT], floats(table, t.GIVEN), floats(table, t.OUTPUTS), row * width, width
+        )
     radius = radius_of_interest(table, far, merit, slot)
     if radius < 0.0:
         return merit
@@ -85,66 +93,146 @@ def _consider(table: Any, row: int, norm: float, slot: int, merit: float) -> flo
 
 
 @kernel
-def _mark(table: Any, block: int, radius: float) -> int:
-    """Mark the points of a block that may lie within the radius. Coordinates looked at, 0 for none.
+def _window(table: Any, radius: float) -> int:
+    """The radius in code units, rounded up; no more than codes can tell."""
+    axes = table[t.AXES]
+    metric = table[t.METRIC]
+    units = length_in_tree(table, radius) * floats(table, t.NUMBERS)[t.GRAIN]
+    if metric == t.LINF:
+        return int(min(units + _BOX_ERROR, _BOX_MOST)) + 1
+    units += _SUM_ERROR * (axes if metric == t.L1 else np.sqrt(axes))
+    return int(min(units, _SUM_MOST)) + 1
 
-    Negative if no point is left.
+
+@kernel
+def _score_limit(metric: int, window: int) -> int:
+    """The largest score of a point within the window; whoever has a larger one is out of it.
+
+    All scores where the window is as wide as can be: what lies beyond, codes cannot tell.
+    """
+    if metric == t.LINF:
+        return window if window <= _BOX_MOST else _ALL
+    if window > _SUM_MOST:
+        return _ALL
+    return window if metric == t.L1 else window * window
+
+
+@kernel
+def _score_gaps(codes: int, query: Any, axes: int, window: int, mask: Any, scores: Any) -> None:
+    """The largest gap of codes of each marked point of the block at address `codes`."""
+    for i in range(BLOCK):
+        mask[i] = mask[i] - 1  # 0, or 255 for no point
+    for j in range(axes):
+        lane = view(codes + j * BLOCK, np.uint8)
+        code = query[j]
+        for i in range(BLOCK):
+            gap = min(np.uint8((lane[i] - code) & 255), np.uint8((code - lane[i]) & 255))
+            mask[i] = max(mask[i], gap)
+        if j % _CHECK == _CHECK - 1:
+            least = np.uint8(255)
+            for i in range(BLOCK):
+                least = min(least, mask[i])
+            if least > window:
+                break
+    for i in range(BLOCK):
+        scores[i] = mask[i]
+
+
+@kernel
+def _score(table: Any, block: int, window: int) -> int:
+    """Score the points of a block by how far their codes are; how many coordinates were looked at.
+
+    A score is the largest gap for linf, else a sum as in codes.py. Once all are out of the window,
+    scores are only known to be.
     """
     axes = table[t.AXES]
     metric = table[t.METRIC]
     mask = bytes_of(table, t.MASK)
+    scores = view(table[t.SUMS], np.uint16)
     count = ints(table, t.COUNT)[block]
-    units = length_in_tree(table, radius) * floats(table, t.NUMBERS)[t.GRAIN]
     codes = table[t.CODES] + block * axes * BLOCK
     query = bytes_of(table, t.QCODES)
-    if metric == t.LINF and units < _BOX_WINDOW:
-        return scan_box(codes, query, axes, int(units + _BOX_ERROR) + 1, count, mask)
-    units += _SUM_ERROR * (axes if metric == t.L1 else np.sqrt(axes))
-    if metric != t.LINF and units < _SUM_WINDOW:
-        square = metric != t.L1
-        limit = int(units * units if square else units) + 1
-        sums = view(table[t.SUMS], np.uint16)
-        return scan_sum(codes, query, axes, int(units) + 1, limit, square, count, sums, mask)
+    if metric == t.LINF:
+        for i in range(BLOCK):
+            mask[i] = i < count
+        _score_gaps(codes, query, axes, window, mask, scores)
+        return axes
+    square = metric != t.L1
+    limit = window * window if square else window
+    return abs(scan_sum(codes, query, axes, window, limit, square, count, scores, mask))
+
+
+@kernel
+def _least(scores: Any) -> int:
+    """The point with the smallest score."""
+    least = np.uint16(_ALL)
     for i in range(BLOCK):
-        mask[i] = i < count
-    return 0
+        least = min(least, scores[i])
+    i = 0
+    while scores[i] != least:
+        i += 1
+    return i
 
 
 @kernel
 def _look(table: Any, node: int, before: int, norm: float, slot: int, merit: float) -> float:
-    """Consider the points of a leaf. The merit of the best."""
-    far = farthest_below(table, node)
+    """Consider the points of a leaf, the most promising first. The merit of the best."""
+    metric = table[t.METRIC]
+    farthest = farthest_below(table, node)
+    far = -1.0
+    if table[t.RANGE_WIDTH] == 1 and floats(table, t.LOW)[node] == floats(table, t.HIGH)[node]:
+        far = farthest  # of all rows here
     following = ints(table, t.NEXT)
-    mask = bytes_of(table, t.MASK)
-    words = view(table[t.MASK], np.uint64)
-    block = ints(table, t.LEFT)[node]
+    count = ints(table, t.COUNT)
+    scores = view(table[t.SUMS], np.uint16)
     recent = ints(table, t.RECENT)
     at = (before % t.RECENT_MOST) * 3
+    block = ints(table, t.LEFT)[node]
     while block >= 0:
-        radius = radius_of_interest(table, far, merit, slot)
+        radius = radius_of_interest(table, farthest, merit, slot)
         if radius < 0.0:
             return merit
-        lanes = _mark(table, block, radius)
+        window = _window(table, radius)
+        limit = _score_limit(metric, window)
         recent[at] += 1
-        recent[at + 1] += abs(lanes) * BLOCK
-        if lanes >= 0:
-            ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
-            for word in range(BLOCK // 8):
-                if words[word] == 0:
+        recent[at + 1] += _score(table, block, window) * BLOCK
+        ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
+        i = -1
+        for turn in range(_FIRST + count[block]):
+            if turn < _FIRST:
+                i = _least(scores)
+                if scores[i] > limit or scores[i] == _ALL:
+                    break
+            else:  # the rest, as they come
+                i = turn - _FIRST
+                if scores[i] > limit or scores[i] == _ALL:
                     continue
-                for i in range(word * 8, word * 8 + 8):
-                    if mask[i] != 0 and ids[i] < before:
-                        recent[at + 2] += 1
-                        merit = _consider(table, ids[i], norm, slot, merit)
+            scores[i] = _ALL
+            if i < count[block] and ids[i] < before:
+                recent[at + 2] += 1
+                old = merit
+                merit = _consider(table, ids[i], far, norm, slot, merit)
+                if merit != old:
+                    radius = radius_of_interest(table, farthest, merit, slot)
+                    limit = _score_limit(metric, _window(table, radius))
         block = following[block]
     return merit
 
 
 @kernel
-def _descend(table: Any, root: int, before: int, norm: float, slot: int, merit: float) -> float:
-    """Hunt below a root. The merit of the best."""
+def _descend(
+    table: Any, root: int, before: int, norm: float, slot: int, merit: float, ties: bool
+) -> float:
+    """Hunt below a root. The merit of the best.
+
+    Without `ties`, what is sure to be no nearer than the best may be left out; KEYS then says at
+    which merit something was that may be as near.
+    """
     metric = table[t.METRIC]
-    square = metric == t.L2 or metric == t.COSINE
+    tied = floats(table, t.KEYS)
+    best = ints(table, t.RESULT_ROWS)
+    leave_ties = not ties and metric == t.LINF and table[t.QUESTION] == t.NEAREST
+    square = metric >= t.L2
     cap = _LARGE_SQUARED if square else _LARGE
     point = floats(table, t.POINT)
     gap_scale = floats(table, t.GAP_SCALE)
@@ -170,6 +258,7 @@ def _descend(table: Any, root: int, before: int, norm: float, slot: int, merit: 
         if node < 0:  # back from a far side: only its offset was to be undone
             continue
         total = stack_sum[top]
+        fresh = True
         while True:
             radius = radius_of_interest(table, farthest_below(table, node), merit, slot)
             if radius < 0.0:
@@ -177,12 +266,20 @@ def _descend(table: Any, root: int, before: int, norm: float, slot: int, merit: 
             limit = length_in_tree(table, radius)
             if square:
                 limit = limit * limit
-            if total > limit:
+            leaf = axis[node] < 0
+            bound = total
+            if leaf or fresh:
+                bound = max(total, box_bound(table, node))
+            if bound > limit:
                 break
-            if axis[node] < 0:
-                if not box_bound(table, node) > limit:
-                    merit = _look(table, node, before, norm, slot, merit)
+            if leave_ties and bound >= merit and best[slot] < before:
+                if bound == merit:
+                    tied[0] = merit
                 break
+            if leaf:
+                merit = _look(table, node, before, norm, slot, merit)
+                break
+            fresh = False
             a = axis[node]
             child = left[node]
             gap = (point[a] - split[node]) * gap_scale[a]
@@ -210,6 +307,26 @@ def _descend(table: Any, root: int, before: int, norm: float, slot: int, merit: 
 
 
 @kernel
+def _settle_tie(table: Any, norm: float, slot: int, merit: float) -> float:
+    """Find the earliest of the rows that are as near as the best.
+
+    Where there are many, it is among the first of all; where it is not, there are few.
+    """
+    best = ints(table, t.RESULT_ROWS)
+    alive = bytes_of(table, t.ALIVE)
+    found = best[slot]
+    for row in range(min(_PREFIX, found)):
+        if alive[row] != 0:
+            merit = _consider(table, row, -1.0, norm, slot, merit)
+            if best[slot] == row:
+                return merit
+    if found > _PREFIX:
+        for root in range(table[t.TREES]):
+            merit = _descend(table, root, found, norm, slot, merit, True)
+    return merit
+
+
+@kernel
 def hunt_row(table: Any, row: int, slot: int) -> bool:
     """Hunt for a written row and GIVEN among the rows before it; the answer goes to a result slot.
 
@@ -228,9 +345,12 @@ def hunt_row(table: Any, row: int, slot: int) -> bool:
         merit = floats(table, t.NUMBERS)[t.HUNT_LIMIT]
     trail = table[t.TRAIL]
     if trail < row and bytes_of(table, t.ALIVE)[trail] != 0:
-        merit = _consider(table, trail, norm, slot, merit)
+        merit = _consider(table, trail, -1.0, norm, slot, merit)
+    floats(table, t.KEYS)[0] = -1.0
     for root in range(table[t.TREES]):
-        merit = _descend(table, root, row, norm, slot, merit)
+        merit = _descend(table, root, row, norm, slot, merit, False)
+    if floats(table, t.KEYS)[0] == merit:
+        merit = _settle_tie(table, norm, slot, merit)
     if rows[slot] == row:
         rows[slot] = -1
         return False

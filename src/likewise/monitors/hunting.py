@@ -5,6 +5,7 @@ Invariant: what is refused, and what is remembered, is what a `Monitor` refuses 
 
 from typing import Any
 
+from likewise.errors import BadRule
 from likewise.history.decisions import History
 from likewise.indexes.chooser import Chooser
 from likewise.indexes.hunt import Hunt
@@ -18,7 +19,17 @@ class HuntingMonitor(Monitor):
 
     def __init__(self, rule: Rule, **question: Any) -> None:
         super().__init__(rule, index="live")
+        if rule.features is not None:
+            raise BadRule(
+                "the rule has features; expected one for inputs that are vectors, since a hunt"
+                " cannot read tables yet. Encode the columns first, or use a Monitor."
+            )
         self._question = question
+
+    @property
+    def slack(self) -> float:
+        """The slack that a monitor of these decisions has."""
+        return self.rule.slack_for(self._storage)
 
     def _chooser_over(self, history: History) -> Chooser:
         def tree(history: History, coordinates: Rows | None) -> Hunt:

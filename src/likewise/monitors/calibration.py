@@ -1,0 +1,199 @@
+"""How near is near? For each decision, the nearest past decision that contradicts it.
+
+Which epsilon to choose is the first question about a rule, and the decisions themselves answer it:
+a decision is flagged at epsilon exactly if its nearest contradicting past decision is that near. So
+one pass, with one number for each decision, gives the share that would be flagged at every epsilon.
+
+Invariant: `rate(epsilon)` is what a `Monitor` with that epsilon would flag, boundaries included:
+both ask `distance <= epsilon * (1 + slack)`.
+Cost: one or two passes of `observe_many` with a good epsilon; sixteen bytes kept for each decision.
+Not here: all pairs. Each decision contributes its nearest.
+"""
+
+import math
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.monitors.hunting import HuntingMonitor
+from likewise.rule import Rule
+from likewise.types import Floats, Rows
+
+_SAMPLE = 512  # decisions from which the first unit is chosen
+_EPSILONS = (1e-150, 1e150)  # what a rule's epsilon can be
+
+
+class Contradiction(NamedTuple):
+    """Two decisions, and how far apart their inputs are."""
+
+    later: int
+    earlier: int
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """How near the nearest contradiction of each decision is, and what follows for epsilon."""
+
+    rule: Rule
+    distances: Floats
+    """To the nearest past decision with a different output; inf if there is none."""
+    rows: Rows
+    """Which decision that is, the earliest of several; -1 if there is none."""
+    slack: float
+    _sorted: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        ordered = np.sort(self.distances[self.rows >= 0])
+        for array in (self.distances, self.rows, ordered):
+            array.flags.writeable = False
+        object.__setattr__(self, "_sorted", ordered)
+
+    def __len__(self) -> int:
+        return len(self.distances)
+
+    def rate(self, epsilon: float) -> float:
+        """The share of decisions that a monitor with this epsilon would flag.
+
+        Its value on a step is the upper one: the ball is closed.
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon is {epsilon!r}; expected a number from 0")
+        flagged = np.searchsorted(self._sorted, epsilon * (1.0 + self.slack), side="right")
+        return int(flagged) / max(len(self), 1)
+
+    def curve(self) -> tuple[Floats, Floats]:
+        """Every epsilon at which the rate steps up, ascending, and the rate from there on.
+
+        Below the first the rate is 0. Each epsilon is the smallest number at which the step has
+        happened. An epsilon of 0 means: at any radius, since equal inputs got different outputs.
+        """
+        steps = np.unique(_smallest_epsilons(np.unique(self._sorted), 1.0 + self.slack))
+        flagged = np.searchsorted(self._sorted, steps * (1.0 + self.slack), side="right")
+        return steps, flagged / max(len(self), 1)
+
+    def epsilon_for(self, rate: float) -> float:
+        """The largest epsilon at which no more than this share of decisions would be flagged.
+
+        The rate only takes the values of its steps, so the rate at the answer is often lower: the
+        answer is the last number before the step that leads above. It is inf if no step does. If
+        even the smallest radius flags more, because equal inputs got different outputs, there is no
+        such epsilon, and that is an error.
+        """
+        if not 0 <= rate <= 1:
+            raise ValueError(f"the rate is {rate!r}; expected a share from 0 to 1")
+        steps, rates = self.curve()
+        above = steps[rates > rate]
+        if len(above) == 0:
+            return math.inf
+        if above[0] == 0:
+            raise ValueError(
+                f"no epsilon flags a share of {rate:g} or less: {self.rate(0):.4g} of the decisions"
+                " have the same input as a past decision with a different output. Ask for a higher"
+                " rate, or look at closest(10)."
+            )
+        return float(np.nextafter(above[0], 0.0))
+
+    def closest(self, count: int = 10) -> list[Contradiction]:
+        """The closest contradictions, one for each later decision, the closest first."""
+        some = np.flatnonzero(self.rows >= 0)
+        order = some[np.argsort(self.distances[some], kind="stable")[:count]]
+        columns = (order, self.rows[order], self.distances[order])
+        return list(map(Contradiction, *(column.tolist() for column in columns)))
+
+    def plot(self, where: Any = None) -> Any:
+        """Draw the rate over epsilon, with matplotlib; the axes it was drawn on.
+
+        where: a path to save the picture to, axes to draw on, or None for a new figure.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise ImportError(
+                "drawing needs matplotlib, which is not installed: pip install 'likewise[plot]'"
+            ) from None
+        path = where if isinstance(where, str | os.PathLike) else None
+        if where is None or path is not None:
+            axes = Figure(figsize=(6.0, 3.6), layout="constrained").subplots()
+        else:
+            axes = where
+        steps, rates = self.curve()
+        axes.step(np.concatenate([[0.0], steps]), np.concatenate([[0.0], rates]), where="post")
+        axes.set_xlabel(f"epsilon ({self.rule.metric})")
+        axes.set_ylabel("share of decisions flagged")
+        axes.set_xlim(left=0)
+        axes.set_ylim(0, 1)
+        if path is not None:
+            axes.figure.savefig(path)
+        return axes
+
+    def __str__(self) -> str:
+        some = len(self._sorted)
+        lines = [f"{len(self):,} decisions, {some:,} of them with a contradiction in their past"]
+        if some:
+            equal = int(np.searchsorted(self._sorted, 0.0, side="right"))
+            lines.append(f"nearest          {self._sorted[0]:.6g}; {equal:,} at distance 0")
+        for rate in (0.001, 0.01, 0.1):
+            if equal_share(self._sorted, len(self)) <= rate < some / max(len(self), 1):
+                lines.append(f"{f'{rate:.1%} flagged':<17}epsilon {self.epsilon_for(rate):.6g}")
+        return "\n".join(lines)
+
+
+def equal_share(ordered: Floats, count: int) -> float:
+    """The share of decisions that contradict an equal input."""
+    return int(np.searchsorted(ordered, 0.0, side="right")) / max(count, 1)
+
+
+def _smallest_epsilons(distances: Floats, factor: float) -> Floats:
+    """The smallest numbers that, times the factor, reach these distances, as computed."""
+    guess = distances / factor
+    while np.any(short := guess * factor < distances):
+        guess[short] = np.nextafter(guess[short], np.inf)
+    while True:
+        lower = np.nextafter(guess, 0.0)
+        enough = (guess > 0) & (lower * factor >= distances)
+        if not np.any(enough):
+            return guess
+        guess[enough] = lower[enough]
+
+
+def calibrate(rule: Rule, x: Any, z: Any, *, threads: int | None = None) -> Calibration:
+    """The nearest contradiction in the past of each decision, for decisions in order.
+
+    The rule's epsilon plays no part in what is found. A tree is fast if its unit suits the
+    distances that hunts end at, so the first unit comes from hunts within a small sample, later
+    ones from the hunts themselves (indexes/hunt.py).
+
+    threads: how many cores may share the work; all of them unless told otherwise.
+
+    >>> rule = Rule("linf", 1)
+    >>> found = calibrate(rule, [[0.0], [0.5], [0.6], [2.0]], ["yes", "no", "yes", "yes"])
+    >>> found.rows.tolist(), found.distances.round(3).tolist()
+    ([-1, 0, 1, 1], [inf, 0.5, 0.1, 1.5])
+    >>> found.rate(0.1), found.rate(0.5), round(found.epsilon_for(0.25), 6)
+    (0.25, 0.5, 0.5)
+    """
+    past = HuntingMonitor(_with_sensible_epsilon(rule, x, z))
+    verdicts = past.observe_many(x, z, threads=threads)
+    distances = np.full(len(verdicts), np.inf)
+    rows = np.full(len(verdicts), -1, dtype=np.int64)
+    distances[verdicts.violations] = verdicts.witnesses.input_distances
+    rows[verdicts.violations] = verdicts.witnesses.rows
+    return Calibration(rule, distances, rows, past.slack)
+
+
+def _with_sensible_epsilon(rule: Rule, x: Any, z: Any) -> Rule:
+    """The rule with an epsilon near which hunts in a sample of the decisions end."""
+    try:
+        picked = np.unique(np.linspace(0, len(z) - 1, _SAMPLE).astype(np.int64)).tolist()
+        sample = np.asarray(x)[picked]
+        outputs = [z[i] for i in picked]
+        found = HuntingMonitor(rule).observe_many(sample, outputs, threads=1)
+    except (LikewiseError, TypeError, ValueError, IndexError, KeyError):
+        return rule  # whatever is wrong, the whole will say it better
+    ends = found.witnesses.input_distances
+    ends = ends[(ends >= _EPSILONS[0]) & (ends <= _EPSILONS[1])]
+    return replace(rule, epsilon=float(np.median(ends))) if len(ends) else rule

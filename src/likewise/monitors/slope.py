@@ -1,0 +1,214 @@
+"""The quantitative monitor: how fast do outputs change with inputs, at worst, so far?
+
+For each decision it names the past decision against which the slope is steepest,
+
+    output distance / input distance ** input_exponent
+
+so there is no radius and no threshold to choose beforehand; a `level` only says which slopes count
+as violations. Exact, against the whole past, by branch and bound (kernels/nearest.py).
+
+What the edges mean:
+- Equal outputs take no part. Different outputs at input distance 0 have an infinite slope; so has a
+  quotient that is too large for a float, or whose power of a distance vanishes.
+- A quotient that vanishes, or whose distance is too large for a float, takes no part.
+- Of equally steep pairs the one whose outputs are farthest apart is named, then the earliest.
+
+The rule's epsilon and delta take no part in the answer: epsilon is only the first guess at how long
+the unit of the tree's codes should be. The signature is a rule all the same, so that one rule says
+what near and different are measured by for every monitor.
+
+Invariant: a rejected decision, or batch, leaves no trace.
+Cost: one traversal for each decision; memory as for a `Monitor`.
+Not here: the whole set of pairs above a level.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadRule
+from likewise.kernels import table as t
+from likewise.monitors.explanation import Explanation
+from likewise.monitors.hunting import HuntingMonitor
+from likewise.rule import Rule
+from likewise.types import Floats, Rows, Verdict, Witnesses
+
+_EXPONENTS = (0.01, 100.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SlopeVerdict:
+    """The steepest slope between a decision and the past. No witness: no past output differs.
+
+    `row` is the decision's place in the history, or None if it was only checked.
+    """
+
+    row: int | None
+    slope: float
+    witness: int | None
+    input_distance: float
+    output_distance: float
+    violation: bool
+    """Whether the slope is above the monitor's level."""
+
+    def __str__(self) -> str:
+        name = "this decision" if self.row is None else f"row {self.row}"
+        if self.witness is None:
+            return f"{name}: no past output differs"
+        return (
+            f"{name}: slope {self.slope:.6g} against row {self.witness}, outputs"
+            f" {self.output_distance:.6g} apart, inputs {self.input_distance:.6g}"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlopeVerdicts:
+    """The verdicts of a batch, in its order. Where no past output differs, the witness is -1."""
+
+    first_row: int
+    slopes: Floats
+    witnesses: Rows
+    input_distances: Floats
+    output_distances: Floats
+    violations: npt.NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        columns = (self.slopes, self.witnesses, self.input_distances, self.output_distances)
+        for array in (*columns, self.violations):
+            array.flags.writeable = False
+
+    @property
+    def rows(self) -> Rows:
+        """The batch's rows in the history."""
+        return np.arange(self.first_row, self.first_row + len(self), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.slopes)
+
+    def __getitem__(self, i: int) -> SlopeVerdict:
+        n = len(self)
+        if not -n <= i < n:
+            raise IndexError(f"this batch has {n} verdicts, there is no number {i}")
+        i %= n
+        witness = int(self.witnesses[i])
+        return SlopeVerdict(
+            self.first_row + i,
+            float(self.slopes[i]),
+            None if witness < 0 else witness,
+            float(self.input_distances[i]),
+            float(self.output_distances[i]),
+            bool(self.violations[i]),
+        )
+
+    def __iter__(self) -> Iterator[SlopeVerdict]:
+        return (self[i] for i in range(len(self)))
+
+
+class SlopeMonitor:
+    """Watches how steeply a model's outputs change from one past input to another.
+
+    >>> monitor = SlopeMonitor(Rule("l2", 1, output="number"), level=3)
+    >>> monitor.observe([0.0, 0.0], 0.2).witness is None
+    True
+    >>> print(monitor.observe([0.3, 0.4], 0.7))
+    row 1: slope 1 against row 0, outputs 0.5 apart, inputs 0.5
+    >>> verdict = monitor.observe([0.3, 0.5], 0.2)
+    >>> verdict.witness, round(verdict.slope, 6), verdict.violation
+    (1, 5.0, True)
+
+    rule            its metrics and weights; epsilon and delta take no part in the answer.
+    input_exponent  p in output distance / input distance ** p, from 0.01 to 100.
+    level           a steeper slope is a violation; None: nothing is.
+    """
+
+    def __init__(
+        self, rule: Rule, *, input_exponent: float = 1.0, level: float | None = None
+    ) -> None:
+        low, high = _EXPONENTS
+        if not _is_number(input_exponent) or not low <= input_exponent <= high:
+            raise BadRule(
+                f"input_exponent is {input_exponent!r}; expected a number from {low:g} to {high:g}"
+            )
+        if level is not None and (not _is_number(level) or not level >= 0):
+            raise BadRule(f"level is {level!r}; expected a number from 0, or None")
+        self.rule = rule
+        self.input_exponent = float(input_exponent)
+        self.level = math.inf if level is None else float(level)
+        self._past = HuntingMonitor(rule, question=t.STEEPEST, exponent=self.input_exponent)
+
+    def observe(self, x: Any, z: Any) -> SlopeVerdict:
+        """Compare (x, z) with the past, then make it part of the past."""
+        return self._verdict(self._past.observe(x, z))
+
+    def check(self, x: Any, z: Any) -> SlopeVerdict:
+        """The verdict on (x, z) as if it came now; nothing is remembered."""
+        return self._verdict(self._past.check(x, z))
+
+    def observe_many(self, x: Any, z: Any, *, threads: int | None = None) -> SlopeVerdicts:
+        """The same verdicts as `observe` would give one by one; all are remembered, or none."""
+        verdicts = self._past.observe_many(x, z, threads=threads)
+        some, found = verdicts.violations, verdicts.witnesses
+        slopes, near, far = np.zeros(len(some)), np.full(len(some), np.inf), np.zeros(len(some))
+        witnesses = np.full(len(some), -1, dtype=np.int64)
+        slopes[some] = self._slopes(found)
+        witnesses[some] = found.rows
+        near[some], far[some] = found.input_distances, found.output_distances
+        return SlopeVerdicts(verdicts.first_row, slopes, witnesses, near, far, slopes > self.level)
+
+    def load(self, x: Any, z: Any) -> range:
+        """Remember decisions without judging them; their rows."""
+        return self._past.load(x, z)
+
+    def forget(self, rows: Any) -> int:
+        """Erase rows: never a witness again. How many of them were still remembered."""
+        return self._past.forget(rows)
+
+    def inputs(self, rows: Any) -> npt.NDArray[Any]:
+        """What is remembered of these rows, in the shape and type in which it is kept."""
+        return self._past.inputs(rows)
+
+    def explain(self) -> Explanation:
+        """What index is in use, and what it costs; its radius is only the unit of its codes."""
+        return self._past.explain()
+
+    def __len__(self) -> int:
+        """Decisions remembered now."""
+        return len(self._past)
+
+    def _verdict(self, verdict: Verdict) -> SlopeVerdict:
+        found = verdict.witnesses
+        if len(found) == 0:
+            return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, violation=False)
+        slope = float(self._slopes(found)[0])
+        (witness,) = found
+        return SlopeVerdict(
+            verdict.row,
+            slope,
+            witness.row,
+            witness.input_distance,
+            witness.output_distance,
+            slope > self.level,
+        )
+
+    def _slopes(self, found: Witnesses) -> Floats:
+        """The kernel's slopes, to the last bit: its powers are the C library's."""
+        powers = found.input_distances
+        if self.input_exponent != 1.0:
+            powers = np.array([_power(d, self.input_exponent) for d in powers.tolist()])
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.asarray(found.output_distances / powers)
+
+
+def _power(distance: float, exponent: float) -> float:
+    try:
+        return math.pow(distance, exponent)
+    except OverflowError:
+        return math.inf
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
