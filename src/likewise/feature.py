@@ -65,7 +65,9 @@ class Feature:
         if self.missing not in MISSING:
             raise BadRule(f"missing is {self.missing!r}; expected one of {', '.join(MISSING)}")
         for field in fields(self)[1:]:
-            if getattr(self, field.name) != field.default and field.name not in self._allowed():
+            given = getattr(self, field.name)
+            as_by_default = given is None if field.default is None else given == field.default
+            if not as_by_default and field.name not in self._allowed():
                 raise BadRule(
                     f"{field.name} is given, which says nothing for kind {self.kind!r}; expected"
                     f" {', '.join(self._allowed()) or 'no settings'}"
@@ -149,7 +151,9 @@ class Feature:
 
 def _positive(name: str, value: Any) -> float:
     low, high = _TOLERANCE
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    number = plain(value)
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        number = math.nan
     if not low <= number <= high:
         raise BadRule(f"{name} is {value!r}; expected a number from {low:g} to {high:g}")
     return float(number)
@@ -168,8 +172,15 @@ def _percent(text: str) -> str:
 def _distinct(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
         raise BadRule(f"{name} is {given!r}; expected a list of values")
-    values = tuple(given)
+    values = tuple(map(plain, given))
     for i, value in enumerate(values):
+        if isinstance(value, list | dict):
+            raise BadRule(f"{name} has {value!r} at place {i}; expected a string or a number")
         if value is None or value != value or value in values[:i]:  # noqa: PLR0124 - NaN
             raise BadRule(f"{name} has {value!r} at place {i}: values are given once, none missing")
     return values
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as what Python has for it; anything else as it is."""
+    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0 else value

@@ -11,13 +11,14 @@ Cost: one look at every value.
 import math
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from likewise.errors import BadRule
 from likewise.feature import Feature
-from likewise.tables import Column, is_missing, table_columns, values_of
+from likewise.tables import Column, is_missing, numbers_of, table_columns, values_of
 
 _FEW = 3  # different numbers that are rather codes of categories
 _SPREAD = 0.1  # of the range between the 10th and the 90th hundredth
@@ -29,6 +30,7 @@ def propose(
 ) -> tuple[dict[str, Feature], str]:
     """Features for a table's columns, and what kind of output it has."""
     columns = table_columns(table)
+    protected = [protected] if isinstance(protected, str) else list(protected)
     outputs = [output] if isinstance(output, str) else list(output)
     for name in (*outputs, *protected):
         if name not in columns:
@@ -64,14 +66,15 @@ def _feature(name: str, column: Column, protected: bool) -> Feature:
         return Feature("ignore")
     different = set(there)
     unique = len(different) == len(there) == len(values) > _FEW
-    numeric = all(isinstance(one, int | float) and not isinstance(one, bool) for one in different)
+    numeric = all(
+        isinstance(one, int | float | Decimal) and not isinstance(one, bool) for one in different
+    )
     if unique and (not numeric or (_KEY.search(name) and all(map(_whole, different)))):
         return Feature("key")
     if not numeric or len(different) <= _FEW:
         return Feature("category", missing=missing)
-    return Feature(
-        "number", tolerance=_tolerance(np.array(there, dtype=np.float64)), missing=missing
-    )
+    numbers = numbers_of(name, values)
+    return Feature("number", tolerance=_tolerance(numbers[~np.isnan(numbers)]), missing=missing)
 
 
 def _whole(value: Any) -> bool:

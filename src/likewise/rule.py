@@ -5,6 +5,7 @@ speaks of the columns of a table (feature.py), without them of vectors. It says 
 neighbours are found.
 """
 
+import datetime
 import hashlib
 import json
 import math
@@ -15,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from likewise.errors import BadRule
-from likewise.feature import Feature
+from likewise.feature import Feature, plain
 
 METRICS = ("linf", "l2", "l1", "cosine")
 OUTPUTS = ("label", "number", "probabilities")
@@ -38,6 +39,7 @@ _EPSILON = (1e-150, 1e150)  # squares of what is near neither vanish nor overflo
 _WEIGHT = (1e-100, 1e100)
 _LARGEST = 1.7976931348623157e308
 _SLACK = {"float64": 1e-9, "float32": 1e-5}
+_WRITTEN = str | int | float | datetime.date | datetime.time
 
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
@@ -105,6 +107,16 @@ class Rule:
             raise BadRule(
                 "output_column and protected_must_differ need features: say what they are"
             )
+        if not isinstance(self.protected_must_differ, bool):
+            raise BadRule(
+                f"protected_must_differ is {self.protected_must_differ!r}; expected True or False"
+            )
+        self._set("favourable", plain(self.favourable))
+        if not isinstance(self.favourable, _WRITTEN | None):
+            raise BadRule(
+                f"favourable is {self.favourable!r}; expected a label that TOML can hold, such as a"
+                " string or a number"
+            )
         _one_of("metric", self.metric, METRICS)
         _one_of("output", self.output, OUTPUTS)
         _one_of("output_metric", self.output_metric, OUTPUT_METRICS)
@@ -148,8 +160,11 @@ class Rule:
     def _check_output_column(self, features: Mapping[str, Feature]) -> None:
         several = self.output == "probabilities"
         given = self.output_column
-        columns = [given] if isinstance(given, str) else list(given or ())
-        if not all(isinstance(name, str) for name in columns) or (several == (len(columns) == 1)):
+        listed = [given] if isinstance(given, str) else given
+        columns = list(listed) if isinstance(listed, Sequence) else []
+        enough = len(columns) >= 2 if several else len(columns) == 1
+        names = {name for name in columns if isinstance(name, str)}
+        if not enough or len(names) < len(columns):
             raise BadRule(
                 f"output_column is {given!r}; expected the name of a column, or for probabilities a"
                 " list of two or more"
@@ -264,4 +279,6 @@ def _toml(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
     return repr(value)

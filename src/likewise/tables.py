@@ -23,9 +23,12 @@ _NO_VALUES = ("NAType", "NaTType")
 
 def is_missing(value: Any) -> bool:
     """None, NaN, and what pandas has for them."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or type(value).__name__ in _NO_VALUES:
         return True
-    return type(value).__name__ in _NO_VALUES
+    try:
+        return bool(value != value)  # noqa: PLR0124 - NaN of any type, and NumPy's NaT
+    except (TypeError, ValueError, ArithmeticError):
+        return False
 
 
 def row_of(given: Any) -> Mapping[str, Any] | None:
@@ -124,6 +127,8 @@ def _frame(given: Any) -> Any:
 
     try:
         return nw.from_native(given, eager_only=True)
+    except ValueError as error:
+        raise BadDecision(f"{error}. Nothing was stored.") from None
     except TypeError:
         if not hasattr(given, "__arrow_c_stream__"):
             raise BadDecision(
@@ -162,7 +167,13 @@ def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
                     f"row {i}: {name!r} is {value!r}; expected a number. Nothing was stored."
                 )
         filled = [math.nan if is_missing(value) else value for value in column] if odd else column
-        numbers = np.array(filled, dtype=np.float64)
+        try:
+            numbers = np.array(filled, dtype=np.float64)
+        except OverflowError:
+            at = next(i for i, value in enumerate(filled) if not _is_number(value))
+            raise BadDecision(
+                f"row {at}: {name!r} is a number beyond 1e308. Nothing was stored."
+            ) from None
     if np.isinf(numbers).any():
         at = int(np.flatnonzero(np.isinf(numbers))[0])
         raise BadDecision(f"row {at}: {name!r} is infinite. Nothing was stored.")
@@ -172,7 +183,7 @@ def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
 def _is_number(value: Any) -> bool:
     try:
         float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 

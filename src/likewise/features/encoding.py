@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 
 FAR = 4096.7
-"""How far apart, in units of tolerance, two rows are at least that differ in what must match."""
+"""How many times epsilon, or 1, two rows are apart at least that differ in what must match."""
 _SHUFFLE, _NUMBERS = 2654435761, 1 << 32  # combinations get numbers in no order, each its own
 MISSING = -1
 """The code of a missing place."""
@@ -103,6 +103,7 @@ class Encoder:
         assert rule.features is not None
         self.features: Mapping[str, Feature] = rule.features  # type: ignore[assignment]
         self.metric = rule.metric
+        self.far = FAR * max(1.0, rule.epsilon)
         self.vocabularies = {
             name: Vocabulary(name, feature.order or feature.values)
             for name, feature in self.features.items()
@@ -111,7 +112,7 @@ class Encoder:
         self._combinations: dict[bytes, int] = {}
         self._fresh: dict[bytes, int] = {}
         self.must = any(_must_match(feature) for feature in self.features.values())
-        self.weights = [self._weight(FAR)] if self.must else []
+        self.weights = [self._weight(self.far)] if self.must else []
         for feature in self.features.values():
             self.weights += self._weights(feature)
         self.can_be_loose = any(feature.missing == "match" for feature in self.features.values())
@@ -126,11 +127,11 @@ class Encoder:
             tolerance = feature.tolerance if feature.ratio is None else np.log(feature.ratio)
             weights = [self._weight(1.0 / float(tolerance))]  # type: ignore[arg-type]
             sign_apart = feature.ratio is not None and feature.missing == "match"
-            return [*weights, self._weight(FAR)] if sign_apart else weights
+            return [*weights, self._weight(self.far)] if sign_apart else weights
         if feature.kind != "category":
             return []
         if feature.mismatch is None:
-            return [self._weight(FAR)] if feature.missing == "match" else []
+            return [self._weight(self.far)] if feature.missing == "match" else []
         many = len(feature.values or ()) + (feature.missing == "mismatch")
         if self.metric == "linf" or many == 2:
             bits = 1 if many <= 2 else (many - 1).bit_length()

@@ -51,7 +51,13 @@ class Remembered:
                     f"row {i}: the key {self.key!r} is missing. Nothing was stored: every decision"
                     " needs one, or leave the key out of the rule."
                 )
-            before = self._row_of.get(key, seen.get(key, MISSING))
+            try:
+                before = self._row_of.get(key, seen.get(key, MISSING))
+            except TypeError:
+                raise BadDecision(
+                    f"row {i}: the key {self.key!r} is {key!r}, which cannot be hashed; expected a"
+                    " string or a number. Nothing was stored."
+                ) from None
             if before != MISSING:
                 raise BadDecision(
                     f"row {i}: the key {key!r} was given to row {before} already. Nothing was"

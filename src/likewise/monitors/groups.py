@@ -69,7 +69,7 @@ def count_groups(verdicts: Verdicts, monitor: "TableMonitor", column: str) -> Gr
     winners = np.where(mine < theirs, codes[others], codes[rows])[known]
     which, counts = np.unique(np.stack([losers, winners]), axis=1, return_counts=True)
     present = [code for code in range(len(values)) if (codes == code).any()]
-    assert rule.features is not None
+    sign = -1.0 if rule.output == "number" and rule.favourable == "low" else 1.0
     return Groups(
         column,
         {
@@ -77,7 +77,7 @@ def count_groups(verdicts: Verdicts, monitor: "TableMonitor", column: str) -> Gr
             for loser, winner, count in zip(*which.tolist(), counts.tolist(), strict=True)
         },
         {values[code]: int((codes == code).sum()) for code in present},
-        {values[code]: float(np.nanmean(score[codes == code])) for code in present},
+        {values[code]: float(sign * np.nanmean(score[codes == code])) for code in present},
         int((~known).sum()),
     )
 

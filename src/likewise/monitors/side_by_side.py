@@ -4,13 +4,14 @@ Plain text, a dictionary, or HTML in a notebook. Every value from the data is es
 """
 
 import html
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from likewise.feature import Feature
+from likewise.feature import Feature, plain
 from likewise.types import Witness
 
 
@@ -33,7 +34,7 @@ def gap(feature: Feature, a: Any, b: Any) -> float:
     if missing or feature.kind == "category":
         return feature.mismatch or float("inf")
     if feature.ratio is not None:
-        if a * b <= 0:
+        if np.sign(a) != np.sign(b):
             return float("inf")
         return float(abs(np.log(abs(a)) - np.log(abs(b))) / np.log(feature.ratio))
     if feature.order is not None:
@@ -71,6 +72,7 @@ class Pair:
         return f"{mine} contradicts {other}, {self.witness.input_distance:.3g} away"
 
     def to_dict(self) -> dict[str, Any]:
+        """For JSON: what that cannot hold is text, an infinite gap None."""
         return {
             "row": self.row,
             "witness": self.witness.row,
@@ -79,10 +81,10 @@ class Pair:
             "columns": [
                 {
                     "column": name,
-                    "this": self.mine[name],
-                    "witness": self.other[name],
+                    "this": _json(self.mine[name]),
+                    "witness": _json(self.other[name]),
                     "differs": self.differs(name),
-                    "gap": self.gaps.get(name),
+                    "gap": _json(self.gaps.get(name)),
                 }
                 for name in self.columns
             ],
@@ -92,7 +94,7 @@ class Pair:
         lines = [("", *self.headings, "")]
         lines += [
             (
-                name,
+                _text(name),
                 _text(self.mine[name]),
                 _text(self.other[name]),
                 "*" if self.differs(name) else "",
@@ -116,7 +118,7 @@ class Pair:
         mine, other = self.headings
         rows = "".join(
             f"<tr{' style=font-weight:bold' if self.differs(name) else ''}>"
-            f"<th scope=row style=text-align:left>{html.escape(name)}</th>"
+            f"<th scope=row style=text-align:left>{html.escape(_text(name))}</th>"
             f"<td>{html.escape(_text(self.mine[name]))}</td>"
             f"<td>{html.escape(_text(self.other[name]))}</td></tr>"
             for name in self.columns
@@ -156,4 +158,12 @@ class SideBySide:
 def _text(value: Any) -> str:
     if value is None:
         return "missing"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if text.isprintable() else repr(text)
+
+
+def _json(value: Any) -> Any:
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -24,8 +24,8 @@ from likewise.monitors.loose import Loose
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.side_by_side import Pair, SideBySide, measured_gaps
 from likewise.rule import Rule
-from likewise.tables import columns_of, row_of
-from likewise.types import Rows, Verdict, Verdicts, Witnesses
+from likewise.tables import Column, columns_of, is_missing, numbers_of, row_of, values_of
+from likewise.types import NO_WITNESSES, Rows, Verdict, Verdicts, Witnesses
 
 _GIVEN_APART = object()
 
@@ -81,13 +81,25 @@ class TableMonitor(Monitor):
         counts = {len(column) for column in columns.values()}
         count = counts.pop() if counts else 0
         if not apart:
-            outputs = [columns.pop(name) for name in self._output_columns]
-            if self.rule.output == "probabilities":
-                z = np.stack([np.asarray(one, dtype=np.float64) for one in outputs], axis=1)
-            else:
-                z = outputs[0]
+            z = self._outputs_in(columns)
+        elif hasattr(z, "to_list"):  # a series, whose z[0] may be anything
+            z = z.to_list()
         read = self._encoder.read(columns, count)
         return read, z, self._kept.check_keys(columns)
+
+    def _outputs_in(self, columns: dict[str, Column]) -> Any:
+        """Take the outputs out of the columns; each decision has one."""
+        outputs = []
+        for name in self._output_columns:
+            column = columns.pop(name)
+            outputs.append(column if self.rule.output == "label" else numbers_of(name, column))
+            at = next((i for i, one in enumerate(values_of(outputs[-1])) if is_missing(one)), None)
+            if at is not None:
+                raise BadDecision(
+                    f"row {at}: the output {name!r} is missing. Nothing was stored: every decision"
+                    " has one."
+                )
+        return np.stack(outputs, axis=1) if self.rule.output == "probabilities" else outputs[0]
 
     def _keep(self, read: Read, z: Any, keys: list[Any]) -> None:
         first, count = self._kept.count, len(read.vectors)
@@ -223,7 +235,8 @@ class TableMonitor(Monitor):
     def _output_of(self, output: Any) -> dict[str, Any]:
         if len(self._output_columns) == 1:
             return {self._output_columns[0]: output}
-        return dict(zip(self._output_columns, output or [], strict=False))
+        values = [None] * len(self._output_columns) if output is None else list(output)
+        return dict(zip(self._output_columns, values, strict=False))
 
     def _shown(self, kept: Mapping[str, Any], output: Any, read: Read) -> dict[str, Any]:
         """A row that was only checked, as it came."""
@@ -302,7 +315,8 @@ def _some(witnesses: Witnesses, chosen: npt.NDArray[np.bool_]) -> Witnesses:
 
 
 def _joined(each: list[Witnesses]) -> tuple[Rows, Witnesses]:
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in each])]).astype(np.int64)
+    each = [NO_WITNESSES, *each]  # there may be none
+    offsets = np.cumsum([len(one) for one in each], dtype=np.int64)
     return offsets, Witnesses(
         np.concatenate([one.rows for one in each]),
         np.concatenate([one.input_distances for one in each]),
