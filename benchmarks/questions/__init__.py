@@ -11,6 +11,7 @@ from benchmarks.answer import Answer, Setting
 from benchmarks.questions import (
     acs,
     arrivals,
+    calibrate,
     dimensions,
     embedding_batches,
     embeddings,
@@ -24,8 +25,10 @@ from benchmarks.questions import (
     load,
     memory,
     paper,
+    people,
     pictures,
     single,
+    slope,
     threads,
 )
 
@@ -47,5 +50,8 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "embedding_batches": embedding_batches.ask,
     "imagenet_embeddings": imagenet_embeddings.ask,
     "dimensions": dimensions.ask,
+    "people": people.ask,
+    "calibrate": calibrate.ask,
+    "slope": slope.ask,
     "huge": huge.ask,
 }

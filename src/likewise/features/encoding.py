@@ -48,28 +48,28 @@ class Vocabulary:
         self._fresh: dict[Any, int] = {}
 
     def read(self, column: Column) -> Codes:
-        known, fresh = self._codes, dict[Any, int]()
-        codes = np.empty(len(column), dtype=np.int32)
-        for i, value in enumerate(values_of(column)):
-            try:
-                code = known.get(value)
+        values = values_of(column)
+        fresh: dict[Any, int] = {}
+        codes: dict[Any, int] = {}
+        try:
+            for value in dict.fromkeys(values):
+                code = self._codes.get(value)
                 if code is None:
-                    code = fresh.get(value)
-                if code is None:
-                    code = MISSING if is_missing(value) else self._add(i, value, fresh)
-            except TypeError:
-                raise BadDecision(
-                    f"row {i}: {self.name!r} is {value!r}, which cannot be hashed; expected a"
-                    " string, a number or the like. Nothing was stored."
-                ) from None
-            codes[i] = code
+                    code = MISSING if is_missing(value) else self._add(value, values, fresh)
+                codes[value] = code
+        except TypeError:
+            i = next(i for i, value in enumerate(values) if not _hashable(value))
+            raise BadDecision(
+                f"row {i}: {self.name!r} is {values[i]!r}, which cannot be hashed; expected a"
+                " string, a number or the like. Nothing was stored."
+            ) from None
         self._fresh = fresh
-        return codes
+        return np.fromiter(map(codes.__getitem__, values), np.int32, len(values))
 
-    def _add(self, i: int, value: Any, fresh: dict[Any, int]) -> int:
+    def _add(self, value: Any, values: list[Any], fresh: dict[Any, int]) -> int:
         if self.closed:
             raise BadDecision(
-                f"row {i}: {self.name!r} is {value!r}; expected one of"
+                f"row {values.index(value)}: {self.name!r} is {value!r}; expected one of"
                 f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
             )
         return fresh.setdefault(value, len(self._codes) + len(fresh))
@@ -182,7 +182,7 @@ class Encoder:
                 open_to_all = missing & (feature.missing == "match")
                 loose.append(np.repeat(open_to_all[:, None], coordinates.shape[1], axis=1))
         if self.must:
-            parts.insert(0, self._combine(must, count))
+            parts.insert(0, self._combine(must))
             if self.can_be_loose:
                 loose.insert(0, np.zeros((count, 1), dtype=np.bool_))
         read = Read(np.concatenate(parts, axis=1), kept)
@@ -227,22 +227,20 @@ class Encoder:
             return np.asarray((codes[:, None] >> np.arange(width)) & 1, dtype=np.float64)
         return np.asarray(codes[:, None] == np.arange(width), dtype=np.float64)
 
-    def _combine(self, must: list[npt.NDArray[Any]], count: int) -> Floats:
+    def _combine(self, must: list[npt.NDArray[Any]]) -> Floats:
         """One number for each combination of all that must match."""
-        rows = np.ascontiguousarray(np.stack(must, axis=1), dtype=np.int32)
-        keys, inverse = np.unique(
-            rows.view([("", rows.dtype)] * rows.shape[1]).reshape(count), return_inverse=True
-        )
+        rows = np.stack(must, axis=1).astype(np.int32, order="C")
+        first, inverse = _combinations(rows)
         known, fresh = self._combinations, dict[bytes, int]()
-        numbers = np.empty(len(keys))
-        for i, key in enumerate(keys):
-            place = key.tobytes()
+        numbers = np.empty(len(first))
+        for i, row in enumerate(rows[first]):
+            place = row.tobytes()
             number = known.get(place)
             if number is None:
                 number = fresh.setdefault(place, len(known) + len(fresh))
             numbers[i] = number * _SHUFFLE % _NUMBERS
         self._fresh = fresh
-        return numbers[inverse.reshape(-1)][:, None]
+        return numbers[inverse][:, None]
 
     def commit(self) -> None:
         """What was read last is remembered."""
@@ -250,6 +248,28 @@ class Encoder:
         self._fresh = {}
         for vocabulary in self.vocabularies.values():
             vocabulary.commit()
+
+
+def _combinations(rows: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The different rows of a table of codes: where each comes first, and which each row is."""
+    numbers, many = np.zeros(len(rows), dtype=np.int64), 1
+    for codes in rows.T:
+        low = int(codes.min()) if len(codes) else 0
+        size = int(codes.max()) - low + 1 if len(codes) else 1
+        if many * size > 1 << 62:
+            numbers = np.unique(numbers, return_inverse=True)[1]
+            many = int(numbers.max()) + 1
+        numbers, many = numbers * size + (codes - low), many * size
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _must_match(feature: Feature) -> bool:
