@@ -388,6 +388,21 @@ def test_check_leaves_no_trace(change, says):
     assert_no_trace(monitor, twin)
 
 
+@pytest.mark.parametrize("hole", MISSING, ids=repr)
+def test_refused_value_is_named_behind_an_empty_place(hole):
+    features = {
+        "x": Feature("number", tolerance=1, missing="match"),
+        "c": Feature("category", values=["a", "b"], missing="mismatch"),
+    }
+    monitor = lw.Monitor(lw.Rule(features=features, output_column="z"))
+    rows = [{"x": hole, "c": c, "z": 0} for c in ("a", hole, hole, "b", "new", "new")]
+    with pytest.raises(lw.BadDecision, match="row 4: 'c' is 'new'; expected one of 'a', 'b'"):
+        monitor.observe_many(rows)
+    rows[5]["c"] = {}
+    with pytest.raises(lw.BadDecision, match=r"row 5: 'c' is {}, which cannot be hashed"):
+        monitor.observe_many(rows)
+
+
 def test_keys_are_unique_in_the_batch_and_in_the_history():
     monitor, twin = lw.Monitor(CLOSED), lw.Monitor(CLOSED)
     for one in (monitor, twin):

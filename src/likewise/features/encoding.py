@@ -68,8 +68,9 @@ class Vocabulary:
 
     def _add(self, value: Any, values: list[Any], fresh: dict[Any, int]) -> int:
         if self.closed:
+            i = next(i for i, one in enumerate(values) if one is value)  # NA equals nothing
             raise BadDecision(
-                f"row {values.index(value)}: {self.name!r} is {value!r}; expected one of"
+                f"row {i}: {self.name!r} is {value!r}; expected one of"
                 f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
             )
         return fresh.setdefault(value, len(self._codes) + len(fresh))
