@@ -10,8 +10,9 @@ import pytest
 import likewise as lw
 
 DECISIONS = ("Rule", "Monitor", "Verdict", "Verdicts", "Witness", "Witnesses", "Explanation")
+QUESTIONS = ("Calibration", "SlopeMonitor", "SlopeVerdict", "SlopeVerdicts", "calibrate")
 ERRORS = ("LikewiseError", "BadRule", "BadDecision", "BadRow", "BadFile")
-PUBLIC = (*DECISIONS, *ERRORS, "__version__")
+PUBLIC = (*DECISIONS, *QUESTIONS, *ERRORS, "__version__")
 HEAVY = {"numba", "llvmlite", "scipy"}
 
 
@@ -49,6 +50,11 @@ def test_version_on_the_command_line_loads_no_compiler():
 
 def test_version_on_the_command_line_is_the_version_of_the_library():
     assert lw.__version__ in python("-m", "likewise", "--version").split()
+
+
+def test_monitor_alone_does_not_load_what_hunts():
+    code = "import likewise; likewise.Monitor(likewise.Rule('linf', 1))"
+    assert not {name for name in modules_after(code) if "nearest" in name or "hunt" in name}
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -84,7 +84,10 @@ def test_index_is_explained(name, page):
     assert f'`"{name}"`' in text(page)
 
 
-@pytest.mark.parametrize("module", ["likewise", "likewise.rule", "likewise.monitors.robustness"])
+MODULES = ("rule", "monitors.robustness", "monitors.calibration", "monitors.slope")
+
+
+@pytest.mark.parametrize("module", ["likewise", *(f"likewise.{name}" for name in MODULES)])
 def test_docstring_examples_answer_what_they_say(module):
     failed, attempted = doctest.testmod(importlib.import_module(module))
     assert attempted > 0

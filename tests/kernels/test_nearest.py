@@ -153,21 +153,29 @@ def test_a_limit_keeps_what_is_on_it_and_nothing_beyond():
     assert [found(verdict) for verdict in verdicts] == limited
 
 
-@pytest.mark.parametrize("rows", [700])
-def test_of_many_equally_near_rows_the_earliest_is_named(rows):
-    """More than are looked through one by one, so that the tree is searched for it too."""
-    X = np.zeros((rows, 2))
-    X[:300, 0] = 5.0 + np.arange(300)
-    X[300:-1, 1] = np.arange(rows - 301) % 3 - 1.0
-    Z = [0] * (rows - 1) + [1]
-    rule = lw.Rule("linf", 1.0)
-    for far in (0.0, 0.5):
-        X[-1, 0] = far
-        expected = hunt(nearest, rule, X, Z, [rows - 1])[0]
-        monitor = HuntingMonitor(rule)
+@pytest.mark.parametrize("question", ["nearest", "steepest"])
+@pytest.mark.parametrize("gone", [0, 300, 450])
+def test_of_many_equally_good_rows_the_earliest_is_named(question, gone):
+    """Before and behind those that are looked through one by one."""
+    X = np.zeros((700, 2))
+    X[:gone, 0] = 5.0 + np.arange(gone)
+    X[gone:-1, 1] = np.arange(699 - gone) % 3 - 1.0
+    Z = [0.0] * 699 + [1.0]
+    rule = lw.Rule("linf", 1.0, output="number")
+    kind, find = (
+        (t.NEAREST, nearest) if question == "nearest" else (t.STEEPEST, steepest(exponent=1.0))
+    )
+    for place in (0.0, 0.5, 1.0):
+        X[-1, 0] = place
+        monitor = HuntingMonitor(rule, question=kind)
         monitor.load(X[:-1], Z[:-1])
+        expected = hunt(find, rule, X, Z, [699])[0]
+        assert found(monitor.check(X[-1], Z[-1])) == expected
+        assert gone <= expected[0] < gone + 3
+        alive = np.arange(700) >= expected[0] + 5
+        monitor.forget(np.flatnonzero(~alive))
+        expected = hunt(find, rule, X, Z, [699], alive)[0]
         assert found(monitor.observe(X[-1], Z[-1])) == expected
-        assert expected[0] >= 300
 
 
 def test_tree_is_measured_anew_where_the_unit_does_not_fit():

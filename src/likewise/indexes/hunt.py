@@ -21,12 +21,12 @@ from dataclasses import replace
 import numpy as np
 
 from likewise.history.decisions import History
-from likewise.indexes.crew import Crew, Found
+from likewise.indexes.crew import OBSERVE, Crew, Found
 from likewise.indexes.live import LiveTree
 from likewise.kernels import table as t
 from likewise.kernels.nearest import HUNT_ONE, HUNT_ROWS, hunt
 from likewise.metrics.geometry import geometry, grid_of
-from likewise.types import Floats, Rows
+from likewise.types import Floats, Rows, Witnesses
 
 _FIRST_LOOK = 256  # rows from which hunts say how long a unit should be
 _GROWTH = 16  # times as many, before the next look
@@ -56,6 +56,7 @@ class Hunt(LiveTree):
         self._table[t.QUESTION] = question
         self._look_at = _FIRST_LOOK
         self._found = np.full(t.RECENT_MOST, np.nan)
+        self._noted = 0
         self._unit = history.rule.epsilon
         self._measure(self._unit)
         self._hunters = Crew(self.state, hunt)
@@ -68,22 +69,28 @@ class Hunt(LiveTree):
         found = super().observe()
         if found < 0:
             return found
-        row = self.state.history.total - 1
-        found = self._hunt(row)
-        if found:
-            self._found[row % t.RECENT_MOST] = self.state.desk.nearest()
-        if row >= self._look_at:
+        total = int(self._table[t.TOTAL])
+        if total > self._look_at:
             self._reconsider()
-        return found
+        return self._hunt(total - 1)
 
     def check(self) -> int:
         found = super().check()
-        return found if found < 0 else self._hunt(self.state.history.total)
+        return found if found < 0 else self._hunt(int(self._table[t.TOTAL]))
 
     def _hunt(self, row: int) -> int:
         """Hunt for a row whose output is in `given`."""
-        self._table[t.START] = row
-        return self._hunters.do(HUNT_ONE)
+        table = self._table
+        table[t.START], table[t.TASK] = row, HUNT_ONE
+        found: int = hunt(table)
+        table[t.TASK] = OBSERVE
+        return found
+
+    def witnesses(self, found: int) -> Witnesses:
+        answer = super().witnesses(found)
+        self._found[self._noted % t.RECENT_MOST] = answer.input_distances[0]
+        self._noted += 1
+        return answer
 
     # Many decisions
 

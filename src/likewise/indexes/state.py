@@ -228,10 +228,6 @@ class Desk:
         """Lay out candidates for the kernel."""
         self._large[t.CANDIDATES].view(np.int64, len(rows))[:] = rows
 
-    def nearest(self) -> float:
-        """The input distance of the first result."""
-        return float(self._large[t.RESULT_INPUT].view(np.float64, 1)[0])
-
     def results(
         self, count: int
     ) -> tuple[

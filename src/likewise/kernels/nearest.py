@@ -15,6 +15,10 @@ codes.py: cells by planes, the incremental sums with errors far below the margin
 Offsets are capped so that their squares stay finite: that only lowers a bound. A block is scanned
 with codes only if the window fits into half of their circle, and into 16-bit sums.
 
+Ties. On a grid, thousands of rows may be equally near in linf. There bounds are exact, rounding
+included, so cells that can only tie are left out at first. If the best is tied, the earliest of its
+equals is looked for among the first rows of all, then by a second traversal that leaves out none.
+
 Invariant: the answer does not depend on the shape of the tree, nor on where the hunt began. Of rows
 that are equally good, the earliest is named; of equally steep ones, that with the farthest output.
 Cost: the cells within the final radius, and those met on the way to it.
@@ -51,22 +55,17 @@ _BOX_MOST = 126  # units: half of the circle of codes
 _SUM_MOST = 111  # four capped squares and a sum within the limit fit into 16 bits
 _ALL = 65535
 _CHECK = 4  # coordinates between two looks at whether any point is left
-_PREFIX = 256  # rows looked through for the earliest of many that are equally near
+_PREFIX = 256  # rows looked through for the earliest of many that are equally good
 _FIRST = 4  # points of a block that are looked for, nearest first, before the rest
 _LARGE, _LARGE_SQUARED = 1e300, 1e150  # offsets are capped here, so that no sum is infinite
 
 
 @kernel
 def _consider(table: Any, row: int, far: float, norm: float, slot: int, merit: float) -> float:
-    """Let a row take the place of the best so far if it is better. The merit of the best.
+    """Let a row at output distance `far` take the best one's place if it is better.
 
-    `far` is its output distance, if that is known already, else below 0.
+    The merit of the best.
     """
-    if far < 0.0:
-        width = table[t.OUT_WIDTH]
-        far = output_distance(
-            table[t.OUTPUT], floats(table, t.GIVEN), floats(table, t.OUTPUTS), row * width, width
-        )
     radius = radius_of_interest(table, far, merit, slot)
     if radius < 0.0:
         return merit
@@ -90,6 +89,15 @@ def _consider(table: Any, row: int, far: float, norm: float, slot: int, merit: f
     floats(table, t.RESULT_INPUT)[slot] = near
     floats(table, t.RESULT_OUTPUT)[slot] = far
     return value
+
+
+@kernel
+def _consider_alone(table: Any, row: int, norm: float, slot: int, merit: float) -> float:
+    """The same for a row that no leaf led to."""
+    width = table[t.OUT_WIDTH]
+    outputs = floats(table, t.OUTPUTS)
+    far = output_distance(table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * width, width)
+    return _consider(table, row, far, norm, slot, merit)
 
 
 @kernel
@@ -182,6 +190,10 @@ def _look(table: Any, node: int, before: int, norm: float, slot: int, merit: flo
     far = -1.0
     if table[t.RANGE_WIDTH] == 1 and floats(table, t.LOW)[node] == floats(table, t.HIGH)[node]:
         far = farthest  # of all rows here
+    kind = table[t.OUTPUT]
+    width = table[t.OUT_WIDTH]
+    given = floats(table, t.GIVEN)
+    outputs = floats(table, t.OUTPUTS)
     following = ints(table, t.NEXT)
     count = ints(table, t.COUNT)
     scores = view(table[t.SUMS], np.uint16)
@@ -207,11 +219,18 @@ def _look(table: Any, node: int, before: int, norm: float, slot: int, merit: flo
                 i = turn - _FIRST
                 if scores[i] > limit or scores[i] == _ALL:
                     continue
+            score = scores[i]
             scores[i] = _ALL
             if i < count[block] and ids[i] < before:
+                apart = far
+                if apart < 0.0:
+                    apart = output_distance(kind, given, outputs, ids[i] * width, width)
+                    own = radius_of_interest(table, apart, merit, slot)
+                    if own < 0.0 or score > _score_limit(metric, _window(table, own)):
+                        continue
                 recent[at + 2] += 1
                 old = merit
-                merit = _consider(table, ids[i], far, norm, slot, merit)
+                merit = _consider(table, ids[i], apart, norm, slot, merit)
                 if merit != old:
                     radius = radius_of_interest(table, farthest, merit, slot)
                     limit = _score_limit(metric, _window(table, radius))
@@ -220,18 +239,39 @@ def _look(table: Any, node: int, before: int, norm: float, slot: int, merit: flo
 
 
 @kernel
+def _is_monotone(table: Any) -> bool:
+    """Whether what is nearer, or differs more, never has less merit, rounding included."""
+    return table[t.QUESTION] == t.NEAREST or floats(table, t.NUMBERS)[t.EXPONENT] == 1.0
+
+
+@kernel
+def _rank(table: Any, near: float, far: float, merit: float, slot: int) -> int:
+    """How a row that near, its output that far away, stands to the best: 1 better, 0 equal, or -1.
+
+    For linf a bound on the distance is exact: the distance rounds in the same places.
+    """
+    if table[t.QUESTION] == t.NEAREST:
+        return 1 if near < merit else 0 if near == merit else -1
+    value = slope_of(near, far, 1.0)
+    if value != merit:
+        return 1 if value > merit else -1
+    farthest = floats(table, t.RESULT_OUTPUT)[slot]
+    return 1 if far > farthest else 0 if far == farthest else -1
+
+
+@kernel
 def _descend(
     table: Any, root: int, before: int, norm: float, slot: int, merit: float, ties: bool
 ) -> float:
     """Hunt below a root. The merit of the best.
 
-    Without `ties`, what is sure to be no nearer than the best may be left out; KEYS then says at
-    which merit something was that may be as near.
+    Without `ties`, what is sure to be no better than the best may be left out; KEYS then says at
+    which merit something was that may be as good.
     """
     metric = table[t.METRIC]
     tied = floats(table, t.KEYS)
     best = ints(table, t.RESULT_ROWS)
-    leave_ties = not ties and metric == t.LINF and table[t.QUESTION] == t.NEAREST
+    leave_ties = not ties and metric == t.LINF and _is_monotone(table)
     square = metric >= t.L2
     cap = _LARGE_SQUARED if square else _LARGE
     point = floats(table, t.POINT)
@@ -260,7 +300,8 @@ def _descend(
         total = stack_sum[top]
         fresh = True
         while True:
-            radius = radius_of_interest(table, farthest_below(table, node), merit, slot)
+            far = farthest_below(table, node)
+            radius = radius_of_interest(table, far, merit, slot)
             if radius < 0.0:
                 break
             limit = length_in_tree(table, radius)
@@ -272,10 +313,12 @@ def _descend(
                 bound = max(total, box_bound(table, node))
             if bound > limit:
                 break
-            if leave_ties and bound >= merit and best[slot] < before:
-                if bound == merit:
+            if leave_ties and best[slot] < before:
+                rank = _rank(table, bound, far, merit, slot)
+                if rank == 0:
                     tied[0] = merit
-                break
+                if rank <= 0:
+                    break
             if leaf:
                 merit = _look(table, node, before, norm, slot, merit)
                 break
@@ -308,7 +351,7 @@ def _descend(
 
 @kernel
 def _settle_tie(table: Any, norm: float, slot: int, merit: float) -> float:
-    """Find the earliest of the rows that are as near as the best.
+    """Find the earliest of the rows that are as good as the best.
 
     Where there are many, it is among the first of all; where it is not, there are few.
     """
@@ -317,7 +360,7 @@ def _settle_tie(table: Any, norm: float, slot: int, merit: float) -> float:
     found = best[slot]
     for row in range(min(_PREFIX, found)):
         if alive[row] != 0:
-            merit = _consider(table, row, -1.0, norm, slot, merit)
+            merit = _consider_alone(table, row, norm, slot, merit)
             if best[slot] == row:
                 return merit
     if found > _PREFIX:
@@ -345,7 +388,7 @@ def hunt_row(table: Any, row: int, slot: int) -> bool:
         merit = floats(table, t.NUMBERS)[t.HUNT_LIMIT]
     trail = table[t.TRAIL]
     if trail < row and bytes_of(table, t.ALIVE)[trail] != 0:
-        merit = _consider(table, trail, -1.0, norm, slot, merit)
+        merit = _consider_alone(table, trail, norm, slot, merit)
     floats(table, t.KEYS)[0] = -1.0
     for root in range(table[t.TREES]):
         merit = _descend(table, root, row, norm, slot, merit, False)

@@ -183,31 +183,21 @@ class SlopeMonitor:
         found = verdict.witnesses
         if len(found) == 0:
             return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, violation=False)
-        slope = float(self._slopes(found)[0])
-        (witness,) = found
+        near, far = float(found.input_distances[0]), float(found.output_distances[0])
+        slope = self._slope(near, far)
         return SlopeVerdict(
-            verdict.row,
-            slope,
-            witness.row,
-            witness.input_distance,
-            witness.output_distance,
-            slope > self.level,
+            verdict.row, slope, int(found.rows[0]), near, far, violation=slope > self.level
         )
 
+    def _slope(self, near: float, far: float) -> float:
+        """The kernel's slope, to the last bit: its powers are the C library's."""
+        power = near if self.input_exponent == 1.0 else math.pow(near, self.input_exponent)
+        return far / power if power > 0.0 else math.inf
+
     def _slopes(self, found: Witnesses) -> Floats:
-        """The kernel's slopes, to the last bit: its powers are the C library's."""
-        powers = found.input_distances
-        if self.input_exponent != 1.0:
-            powers = np.array([_power(d, self.input_exponent) for d in powers.tolist()])
-        with np.errstate(divide="ignore", over="ignore"):
-            return np.asarray(found.output_distances / powers)
-
-
-def _power(distance: float, exponent: float) -> float:
-    try:
-        return math.pow(distance, exponent)
-    except OverflowError:
-        return math.inf
+        columns = (found.input_distances, found.output_distances)
+        slopes = map(self._slope, *(column.tolist() for column in columns))
+        return np.fromiter(slopes, dtype=np.float64, count=len(found))
 
 
 def _is_number(value: object) -> bool:
