@@ -15,7 +15,7 @@ Cost: some Python for each value; the vector has a coordinate for each number an
 all that must match, and a few for each category with a mismatch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ Codes = npt.NDArray[np.int32]
 
 FAR = 4096.7
 """How many times epsilon, or 1, two rows are apart at least that differ in what must match."""
-_SHUFFLE, _NUMBERS = 2654435761, 1 << 32  # combinations get numbers in no order, each its own
+_SHUFFLE, _NUMBERS = 2654435761, 1 << 32
 MISSING = -1
 """The code of a missing place."""
 
@@ -66,6 +66,11 @@ class Vocabulary:
         self._fresh = fresh
         return np.fromiter(map(codes.__getitem__, values), np.int32, len(values))
 
+    @property
+    def code_of(self) -> Callable[[Any], int | None]:
+        """The code of a value seen before."""
+        return self._codes.get
+
     def _add(self, value: Any, values: list[Any], fresh: dict[Any, int]) -> int:
         if self.closed:
             i = next(i for i, one in enumerate(values) if one is value)  # NA equals nothing
@@ -78,6 +83,9 @@ class Vocabulary:
     def fresh_value(self, code: int) -> Any:
         """What a code that is not committed stands for."""
         return next(value for value, known in self._fresh.items() if known == code)
+
+    def discard(self) -> None:
+        self._fresh = {}
 
     def commit(self) -> None:
         for value, code in self._fresh.items():
@@ -95,6 +103,8 @@ class Read:
     """Numbers as they came (NaN where missing), everything else as codes."""
     loose: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
     """Which coordinates of which row are near everything; no columns where none can be."""
+    news: bool = True
+    """Whether values or combinations may be among them that the encoder has yet to commit."""
 
 
 class Encoder:
@@ -220,6 +230,10 @@ class Encoder:
         own = 0 if apart else len(feature.values or ())
         return self._told_apart(feature, np.where(missing, own, kept))
 
+    def told_apart(self, feature: Feature) -> Floats:
+        """By code: the coordinates of a category with a mismatch."""
+        return self._told_apart(feature, np.arange(len(feature.values or ())))
+
     def _told_apart(self, feature: Feature, codes: npt.NDArray[Any]) -> Floats:
         """Coordinates of which any two values differ by as much."""
         width = len(self._weights(feature))
@@ -239,9 +253,20 @@ class Encoder:
             number = known.get(place)
             if number is None:
                 number = fresh.setdefault(place, len(known) + len(fresh))
-            numbers[i] = number * _SHUFFLE % _NUMBERS
+            numbers[i] = _shuffled(number)
         self._fresh = fresh
         return numbers[inverse][:, None]
+
+    def number_of(self, place: bytes) -> tuple[float, bool]:
+        """The number of a combination of known values, and whether it is a new one."""
+        number = self._combinations.get(place)
+        if number is not None:
+            return float(_shuffled(number)), False
+        number = len(self._combinations)
+        self._fresh = {place: number}
+        for vocabulary in self.vocabularies.values():
+            vocabulary.discard()
+        return float(_shuffled(number)), True
 
     def commit(self) -> None:
         """What was read last is remembered."""
@@ -249,6 +274,11 @@ class Encoder:
         self._fresh = {}
         for vocabulary in self.vocabularies.values():
             vocabulary.commit()
+
+
+def _shuffled(number: int) -> int:
+    """Another number for each, in no order, so that a tree need not grow at one end."""
+    return number * _SHUFFLE % _NUMBERS
 
 
 def _combinations(rows: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.errors import LikewiseError
+from likewise.errors import BadDecision, BadRule, LikewiseError
+from likewise.features.encoding import FAR
 from likewise.monitors.hunting import HuntingMonitor
+from likewise.monitors.tables import GIVEN_APART, TableMonitor
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
 
@@ -127,7 +129,7 @@ class Calibration:
         axes.set_xlim(left=0)
         axes.set_ylim(0, 1)
         if path is not None:
-            axes.figure.savefig(path)
+            axes.figure.savefig(path)  # type: ignore[union-attr]
         return axes
 
     def __str__(self) -> str:
@@ -160,8 +162,13 @@ def _smallest_epsilons(distances: Floats, factor: float) -> Floats:
         guess[enough] = lower[enough]
 
 
-def calibrate(rule: Rule, x: Any, z: Any, *, threads: int | None = None) -> Calibration:
+def calibrate(
+    rule: Rule, x: Any, z: Any = GIVEN_APART, *, threads: int | None = None
+) -> Calibration:
     """The nearest contradiction in the past of each decision, for decisions in order.
+
+    With features, x is a table, and epsilon is what all tolerances are multiplied by. Decisions
+    that differ in what must match contradict each other at no epsilon.
 
     The rule's epsilon plays no part in what is found. A tree is fast if its unit suits the
     distances that hunts end at, so the first unit comes from hunts within a small sample, later
@@ -176,6 +183,8 @@ def calibrate(rule: Rule, x: Any, z: Any, *, threads: int | None = None) -> Cali
     >>> found.rate(0.1), found.rate(0.5), round(found.epsilon_for(0.25), 6)
     (0.25, 0.5, 0.5)
     """
+    if rule.features is not None:
+        return _of_table(rule, x, z, threads)
     past = HuntingMonitor(_with_sensible_epsilon(rule, x, z))
     verdicts = past.observe_many(x, z, threads=threads)
     distances = np.full(len(verdicts), np.inf)
@@ -183,6 +192,27 @@ def calibrate(rule: Rule, x: Any, z: Any, *, threads: int | None = None) -> Cali
     distances[verdicts.violations] = verdicts.witnesses.input_distances
     rows[verdicts.violations] = verdicts.witnesses.rows
     return Calibration(rule, distances, rows, past.slack)
+
+
+def _of_table(rule: Rule, table: Any, z: Any, threads: int | None) -> Calibration:
+    """The same for the vectors that a table's rows become."""
+    if rule.protected_must_differ:
+        raise BadRule(
+            "protected_must_differ is set, and a hunt for the nearest knows nothing of that; set it"
+            " to false to calibrate"
+        )
+    plain, read, outputs = TableMonitor(rule).vectors(table, z)
+    if read.loose.any():
+        at = int(np.flatnonzero(read.loose.any(axis=1))[0])
+        raise BadDecision(
+            f"row {at} has a missing place that matches everything, so it is near decisions that"
+            " are far from each other; calibrate without such rows, or with another `missing`"
+        )
+    found = calibrate(plain, read.vectors, outputs, threads=threads)
+    far = found.distances >= FAR
+    return Calibration(
+        rule, np.where(far, np.inf, found.distances), np.where(far, -1, found.rows), found.slack
+    )
 
 
 def _with_sensible_epsilon(rule: Rule, x: Any, z: Any) -> Rule:

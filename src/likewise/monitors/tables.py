@@ -19,6 +19,7 @@ import numpy.typing as npt
 from likewise.errors import BadDecision
 from likewise.features.encoding import Encoder, Read
 from likewise.features.remembered import Remembered
+from likewise.features.single import SingleReader
 from likewise.monitors.groups import Groups, count_groups
 from likewise.monitors.loose import Loose
 from likewise.monitors.robustness import Monitor
@@ -27,7 +28,8 @@ from likewise.rule import Rule
 from likewise.tables import Column, columns_of, is_missing, numbers_of, row_of, values_of
 from likewise.types import NO_WITNESSES, Rows, Verdict, Verdicts, Witnesses
 
-_GIVEN_APART = object()
+GIVEN_APART: Any = object()
+"""Stands for the output of a decision that has it among its columns."""
 
 
 class TableMonitor(Monitor):
@@ -68,6 +70,12 @@ class TableMonitor(Monitor):
         given = rule.output_column or ()
         self._output_columns: tuple[str, ...] = (given,) if isinstance(given, str) else tuple(given)
         self._known = (*self._encoder.features, *self._output_columns)
+        self._single = SingleReader(self._encoder)
+        self._known_names = set(self._known)
+        self._feature_names = {
+            name for name, feature in self._encoder.features.items() if feature.kind != "ignore"
+        }
+        self._all_names = self._feature_names | set(self._output_columns)
 
     # Reading
 
@@ -75,7 +83,7 @@ class TableMonitor(Monitor):
         """Vectors, outputs and keys of a table, nothing changed."""
         features = self._encoder.features
         names = [name for name, feature in features.items() if feature.kind != "ignore"]
-        apart = z is not _GIVEN_APART
+        apart = z is not GIVEN_APART
         wanted = names if apart else [*names, *self._output_columns]
         columns = columns_of(given, wanted, self._known)
         counts = {len(column) for column in columns.values()}
@@ -101,9 +109,16 @@ class TableMonitor(Monitor):
                 )
         return np.stack(outputs, axis=1) if self.rule.output == "probabilities" else outputs[0]
 
+    def vectors(self, table: Any, z: Any = GIVEN_APART) -> tuple[Rule, Read, Any]:
+        """What a table's rows become: the rule for vectors, the vectors, the outputs."""
+        with self._order:
+            read, outputs, _ = self._read(table, z)
+            return self._rule, read, outputs
+
     def _keep(self, read: Read, z: Any, keys: list[Any]) -> None:
         first, count = self._kept.count, len(read.vectors)
-        self._encoder.commit()
+        if read.news:
+            self._encoder.commit()
         self._kept.add(read.kept, keys, count)
         self._outputs_kept += z.tolist() if isinstance(z, np.ndarray) else list(z)
         for i in range(count) if self._encoder.can_be_loose else ():
@@ -111,7 +126,7 @@ class TableMonitor(Monitor):
 
     # Judging
 
-    def observe(self, x: Any, z: Any = _GIVEN_APART) -> "TableVerdict":
+    def observe(self, x: Any, z: Any = GIVEN_APART) -> "TableVerdict":
         """Compare a row with the past, then make it part of the past.
 
         x is a dictionary or named tuple; its output may be in it, or be given as z.
@@ -124,18 +139,18 @@ class TableMonitor(Monitor):
             self._keep(read, outputs, keys)
             return TableVerdict(verdict.row, self._counted(verdict.row, witnesses), self, None)
 
-    def check(self, x: Any, z: Any = _GIVEN_APART) -> "TableVerdict":
+    def check(self, x: Any, z: Any = GIVEN_APART) -> "TableVerdict":
         """The verdict on a row as if it came now; nothing is remembered."""
         with self._order:
             read, outputs, _ = self._read_one(x, z)
             verdict = super().check(read.vectors[0], _one(outputs))
             witnesses = self._whole(read, 0, self._kept.count, verdict.witnesses)
-            kept = {name: column[0] for name, column in read.kept.items()}
+            kept = {name: np.atleast_1d(column)[0] for name, column in read.kept.items()}
             given = self._shown(kept, _one(outputs), read)
             return TableVerdict(None, self._counted(None, witnesses, kept), self, given)
 
     def observe_many(
-        self, x: Any, z: Any = _GIVEN_APART, *, threads: int | None = None
+        self, x: Any, z: Any = GIVEN_APART, *, threads: int | None = None
     ) -> "TableVerdicts":
         """The same verdicts as `observe` would give one by one; all are remembered, or none."""
         with self._order:
@@ -157,7 +172,7 @@ class TableMonitor(Monitor):
                 witnesses = _some(witnesses, differ)
             return TableVerdicts(first, offsets, witnesses, self)
 
-    def load(self, x: Any, z: Any = _GIVEN_APART) -> range:
+    def load(self, x: Any, z: Any = GIVEN_APART) -> range:
         """Remember rows without judging them; their rows."""
         with self._order:
             read, outputs, keys = self._read(x, z)
@@ -190,10 +205,27 @@ class TableMonitor(Monitor):
                 f"the decision is {x!r}; expected a dictionary or a named tuple with the rule's"
                 " columns. Nothing was stored: give tables to observe_many."
             )
-        if z is _GIVEN_APART:
+        if z is GIVEN_APART and given.keys() >= self._all_names:
+            z = self._output_in(given)
+        if z is not GIVEN_APART and self._known_names >= given.keys() >= self._feature_names:
+            read = self._single.read(given)
+            if read is not None:
+                key = self._kept.key
+                keys = [] if key is None else self._kept.check_keys({key: [given[key]]})
+                return read, [z], keys
+        if z is GIVEN_APART:
             return self._read(x, z)
         row = {name: one for name, one in given.items() if name not in self._output_columns}
         return self._read(row, [z])
+
+    def _output_in(self, row: Mapping[str, Any]) -> Any:
+        """The output in a row, if it is a plain one."""
+        outputs = [row[name] for name in self._output_columns]
+        if self.rule.output == "label":
+            return GIVEN_APART if is_missing(outputs[0]) else outputs[0]
+        if any(type(one) is not float and type(one) is not int for one in outputs):
+            return GIVEN_APART
+        return outputs if self.rule.output == "probabilities" else outputs[0]
 
     def _whole(self, read: Read, i: int, row: int, found: Witnesses) -> Witnesses:
         """With rows that leave something open, where a rule allows that."""

@@ -1,0 +1,149 @@
+"""One row at a time: the vector of a row whose values are plain and whose categories are known.
+
+Reading a row as a table of one costs more than judging it. Here each column has its step prepared.
+Whatever is out of the ordinary (a missing place, a new category, something that is no plain number)
+is left to the encoder, which knows what to say.
+
+Invariant: the vector is the one that the encoder would give, to the last bit.
+"""
+
+import math
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from likewise.feature import Feature
+from likewise.features.encoding import Encoder, Read
+
+Step = Callable[[Any, list[int], list[float]], float | int | None]
+"""Adds a value to what must match and to the coordinates; what is kept, or None to give up."""
+
+
+class SingleReader:
+    """Reads single rows under an encoder's rule."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._steps = [
+            (name, _step(encoder, name, feature))
+            for name, feature in encoder.features.items()
+            if feature.kind not in ("key", "ignore")
+        ]
+
+    def read(self, row: Mapping[str, Any]) -> Read | None:
+        """The row as the encoder would read it; None if that should be asked."""
+        must: list[int] = []
+        coordinates: list[float] = []
+        kept: dict[str, Any] = {}
+        try:
+            for name, step in self._steps:
+                one = step(row[name], must, coordinates)
+                if one is None:
+                    return None
+                kept[name] = one
+        except (TypeError, KeyError):
+            return None
+        news = False
+        if self._encoder.must:
+            number, news = self._encoder.number_of(array("i", must).tobytes())
+            coordinates.insert(0, number)
+        read = Read(np.array([coordinates]), kept, news=news)
+        if self._encoder.can_be_loose:
+            read.loose = np.zeros(read.vectors.shape, dtype=np.bool_)
+        return read
+
+
+def _step(encoder: Encoder, name: str, feature: Feature) -> Step:
+    if feature.kind == "number":
+        return _relative(feature) if feature.ratio is not None else _number(feature)
+    known = encoder.vocabularies[name].code_of
+    if feature.kind == "protected":
+        return lambda value, must, coordinates: known(value)
+    if feature.kind == "ordinal":
+        return _ordinal(feature, known)
+    if feature.mismatch is not None:
+        apart = encoder.told_apart(feature).tolist()
+
+        def told_apart(value: Any, must: list[int], coordinates: list[float]) -> int | None:
+            code = known(value)
+            if code is not None:
+                coordinates += apart[code]
+            return code
+
+        return told_apart
+    return _category(feature, known)
+
+
+def _category(feature: Feature, known: Callable[[Any], int | None]) -> Step:
+    apart = feature.missing == "match"
+
+    def category(value: Any, must: list[int], coordinates: list[float]) -> int | None:
+        code = known(value)
+        if code is not None:
+            if apart:
+                coordinates.append(float(code))
+            else:
+                must.append(code)
+        return code
+
+    return category
+
+
+def _ordinal(feature: Feature, known: Callable[[Any], int | None]) -> Step:
+    flagged = feature.missing == "mismatch"
+
+    def ordinal(value: Any, must: list[int], coordinates: list[float]) -> int | None:
+        code = known(value)
+        if code is not None:
+            if flagged:
+                must.append(0)
+            coordinates.append(float(code))
+        return code
+
+    return ordinal
+
+
+def _plain(value: Any) -> float | None:
+    if type(value) is not float and type(value) is not int:
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _number(feature: Feature) -> Step:
+    flagged = feature.missing == "mismatch"
+
+    def number(value: Any, must: list[int], coordinates: list[float]) -> float | None:
+        plain = _plain(value)
+        if plain is not None:
+            if flagged:
+                must.append(0)
+            coordinates.append(plain)
+        return plain
+
+    return number
+
+
+def _relative(feature: Feature) -> Step:
+    flagged, apart = feature.missing == "mismatch", feature.missing == "match"
+
+    def relative(value: Any, must: list[int], coordinates: list[float]) -> float | None:
+        plain = _plain(value)
+        if plain is None:
+            return None
+        sign = (plain > 0) - (plain < 0)
+        coordinates.append(float(np.log(abs(plain))) if sign else 0.0)  # the table's logarithm
+        if flagged:
+            must.append(0)
+        if apart:
+            coordinates.append(float(sign))
+        else:
+            must.append(sign)
+        return plain
+
+    return relative
