@@ -208,9 +208,6 @@ def test_bad_decisions_are_refused_in_the_words_of_a_monitor():
         lw.calibrate(lw.Rule("l2", 1), [[0.0, 1], [1, 1], [1, math.nan]], [0, 1, 0])
     with pytest.raises(lw.BadRule, match=r"expected a likewise\.Rule"):
         lw.calibrate("linf", [[0.0]], [0])
-    with pytest.raises(lw.BadRule, match="the rule has features"):
-        age = {"age": lw.Feature("number", tolerance=5)}
-        lw.calibrate(lw.Rule(features=age, output_column="z"), [[0.0]], [0])
     with pytest.raises(ValueError, match="threads is 0"):
         lw.calibrate(lw.Rule("l2", 1), [[0.0, 1]], [0], threads=0)
 

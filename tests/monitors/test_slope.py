@@ -186,6 +186,12 @@ def test_levels_that_make_no_sense_are_refused(level):
         lw.SlopeMonitor(lw.Rule("l2", 1), level=level)
 
 
+def test_rules_with_features_are_refused():
+    age = {"age": lw.Feature("number", tolerance=5)}
+    with pytest.raises(lw.BadRule, match="the rule has features"):
+        lw.SlopeMonitor(lw.Rule(features=age, output_column="z"))
+
+
 def test_bad_decisions_are_refused_in_the_words_of_a_monitor_and_leave_no_trace():
     monitor = lw.SlopeMonitor(lw.Rule("l2", 1, output="number"))
     with pytest.raises(lw.BadDecision, match=r"feature 1 of the input is .*nan"):
