@@ -183,7 +183,7 @@ def calibrate(
     >>> found.rate(0.1), found.rate(0.5), round(found.epsilon_for(0.25), 6)
     (0.25, 0.5, 0.5)
     """
-    if rule.features is not None:
+    if isinstance(rule, Rule) and rule.features is not None:
         return _of_table(rule, x, z, threads)
     past = HuntingMonitor(_with_sensible_epsilon(rule, x, z))
     verdicts = past.observe_many(x, z, threads=threads)
