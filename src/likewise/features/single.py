@@ -105,7 +105,8 @@ def _ordinal(feature: Feature, known: Callable[[Any], int | None]) -> Step:
     return ordinal
 
 
-def _plain(value: Any) -> float | None:
+def plain_number(value: Any) -> float | None:
+    """A finite number of Python's own types; None for anything else."""
     if type(value) is not float and type(value) is not int:
         return None
     try:
@@ -119,7 +120,7 @@ def _number(feature: Feature) -> Step:
     flagged = feature.missing == "mismatch"
 
     def number(value: Any, must: list[int], coordinates: list[float]) -> float | None:
-        plain = _plain(value)
+        plain = plain_number(value)
         if plain is not None:
             if flagged:
                 must.append(0)
@@ -133,7 +134,7 @@ def _relative(feature: Feature) -> Step:
     flagged, apart = feature.missing == "mismatch", feature.missing == "match"
 
     def relative(value: Any, must: list[int], coordinates: list[float]) -> float | None:
-        plain = _plain(value)
+        plain = plain_number(value)
         if plain is None:
             return None
         sign = (plain > 0) - (plain < 0)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from likewise.errors import BadDecision
 from likewise.features.encoding import Encoder, Read
 from likewise.features.remembered import Remembered
-from likewise.features.single import SingleReader
+from likewise.features.single import SingleReader, plain_number
 from likewise.monitors.groups import Groups, count_groups
 from likewise.monitors.loose import Loose
 from likewise.monitors.robustness import Monitor
@@ -223,7 +223,7 @@ class TableMonitor(Monitor):
         outputs = [row[name] for name in self._output_columns]
         if self.rule.output == "label":
             return GIVEN_APART if is_missing(outputs[0]) else outputs[0]
-        if any(type(one) is not float and type(one) is not int for one in outputs):
+        if any(plain_number(one) is None for one in outputs):
             return GIVEN_APART
         return outputs if self.rule.output == "probabilities" else outputs[0]
 
