@@ -1,0 +1,41 @@
+"""The bars for rules about people: tables, calibration, slope."""
+
+from __future__ import annotations
+
+from benchmarks.bar import Bar, value_of
+
+BARS = [
+    *(
+        Bar(
+            f"{table}: BallTree's query alone ÷ likewise",
+            "people",
+            20.0,
+            True,
+            "×",
+            value_of("people", "people", "ratio", table=table),
+        )
+        for table in ("Census-Income", "American Community Survey")
+    ),
+    *(
+        Bar(
+            f"calibrate over one run of a monitor, {workload}",
+            "calibrate",
+            4.0,
+            False,
+            "×",
+            value_of("calibrate", "calibrate", "ratio", workload=workload),
+        )
+        for workload in ("ACS × 16", "HIGGS-like × 12")
+    ),
+    *(
+        Bar(
+            f"slope, {workload}: doubling k ÷ one `observe`",
+            "slope",
+            20.0,
+            True,
+            "×",
+            value_of("slope", "slope", "ratio", workload=workload),
+        )
+        for workload in ("Adult, probability of the model", "HIGGS-like × 12, made-up score")
+    ),
+]
