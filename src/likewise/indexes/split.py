@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadRule
-from likewise.indexes.protocol import Describes, Index, Point, Points, Rows, Space, add_all
+from likewise.indexes.protocol import (
+    Describes,
+    Index,
+    MakeIndex,
+    Point,
+    Points,
+    Rows,
+    Space,
+    add_all,
+)
 
 _PART_WIDTH = 16  # coordinates that one part is good at
 
@@ -31,6 +40,7 @@ class Split:
             raise BadRule(f"parts is {parts!r}; expected a whole number from 1, or 'auto'")
         self.inner = index
         self.parts = parts
+        self._make: MakeIndex | None = None
 
     def __repr__(self) -> str:
         return f"Split({self.inner!r}, parts={self.parts!r})"
@@ -38,7 +48,7 @@ class Split:
     def __call__(self, space: Space) -> "SplitIndex":
         from likewise.indexes.names import maker_of  # names refer back to this module
 
-        make = maker_of(self.inner)
+        make = self._make = self._make or maker_of(self.inner)
         parts = self.parts
         if parts == "auto":
             parts = min(-(-space.width // _PART_WIDTH), 2 * (os.cpu_count() or 1))
