@@ -17,7 +17,7 @@ from benchmarks.paper import streams
 PEOPLE = ("brute", "kdtree", "bdd", "live")
 PICTURES = ("brute", "kdtree", ["split", "kdtree", 16], "live")
 EMBEDDINGS = ("brute", "kdtree", "snn", "live", "auto")
-LENGTH_LIMIT = 12.0  # seconds of one curve
+LENGTH_LIMIT = 10.0  # seconds of one curve
 TABLE_LIMIT = 60.0
 PART_LIMIT = 3.0
 WIDTH_LIMIT = 4.0

@@ -29,7 +29,7 @@ from likewise.indexes.protocol import Point, Rows, Space
 _WIDTH = 1.0 + 2.0**-10  # of a cell, where the radius is 1
 _WIDER = 1.0 + 2.0**-20  # for the roundings of a division and a difference
 _FAR = 2.0**31
-_MANY = 64  # cells to either side
+_MANY = 64.0  # radii, beyond which every row is a candidate
 _KEPT = 1 << 14  # small diagrams kept
 _FEW = 16  # values of a coordinate that are labels themselves
 
@@ -73,14 +73,12 @@ class Coordinate:
     def fits(self, label: int) -> bool:
         return 0 <= label - self.low < 1 << self.bits
 
-    def near(self, value: float, reach: float) -> Iterable[int] | None:
-        """The labels of all values within reach; None where nothing can be ruled out."""
+    def near(self, value: float, reach: float) -> Iterable[int]:
+        """The labels of all values within reach."""
         if self.values is not None:
             wide = reach * _WIDER
             return [label for known, label in self.values.items() if abs(known - value) <= wide]
         steps = int(np.ceil(reach * _WIDER / _WIDTH))
-        if steps > _MANY:  # the reach is mostly rounding error
-            return None
         cell = cell_of(value)
         return filter(self.fits, range(cell - steps, cell + steps + 1))
 
@@ -138,9 +136,8 @@ class BDD:
         if key not in self._kept:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
-            labels = one.near(value, reach)
-            diagram = self._diagrams.true if labels is None else self._diagrams.false
-            for label in labels or ():
+            diagram = self._diagrams.false
+            for label in one.near(value, reach):
                 diagram |= self._diagrams.cube(self._number(j, label))
             self._kept[key] = diagram
         return self._kept[key]
@@ -175,6 +172,8 @@ class BDD:
             self._rows_of.setdefault(there, []).extend(rows)
 
     def candidates(self, point: Point, reach: float) -> Rows:
+        if reach > _MANY:  # it is mostly rounding error: nothing can be ruled out
+            return np.concatenate([np.array(rows) for rows in self._rows_of.values()])
         values = point.tolist()
         near = self._diagrams.true
         for j in reversed(self._order):  # from the last variables up: what is below is shared

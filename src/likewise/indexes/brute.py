@@ -7,6 +7,9 @@ Invariant: the margin exceeds the rounding of both points to float32 and of the 
 Cost: every row, for every decision.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import faiss
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +17,19 @@ import numpy.typing as npt
 from likewise.indexes.protocol import Growing, Point, Points, Rows, Space
 
 _CUT = np.float32(1e15)  # so that squares stay finite; cutting off never lengthens a gap
+_LARGEST = 3e38  # that FAISS takes; no square of what was cut off comes near it
 _FIRST = 64  # neighbours asked for at first, where FAISS cannot be asked for a radius
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One query is no work for several threads: on a busy machine they wait for each other."""
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(threads)
 
 
 class Brute:
@@ -50,11 +65,13 @@ class Brute:
         query = self._single(point[None])
         wide = (reach + self._slip * self._farthest) * self._relative
         if self._metric == "l2":
-            _, _, found = self._index.range_search(query, float(wide * wide))
+            with _alone():
+                _, _, found = self._index.range_search(query, min(wide * wide, _LARGEST))
             return np.asarray(rows[found])
         while True:
             k = min(self._asked, len(rows))
-            gaps, found = self._index.search(query, k)
+            with _alone():
+                gaps, found = self._index.search(query, k)
             near = int(np.searchsorted(gaps[0], wide, side="right"))
             if near < k or k == len(rows):
                 self._asked = max(_FIRST, self._asked // 2 if near < k // 4 else k)

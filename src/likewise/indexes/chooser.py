@@ -278,10 +278,8 @@ class Chooser:
     def build(self) -> None:
         """After a large load: choose by what is there, and build at once."""
         history = self.history
+        assert not isinstance(self.index, Proposed)
         self._job = self._challenger = None
-        if isinstance(self.index, Proposed):
-            self.index.build()
-            return
         if self.wanted != "flat":
             coordinates: Rows | None = None
             if history.width > sketch.WHOLE:

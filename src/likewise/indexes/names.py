@@ -40,18 +40,27 @@ def check(index: Any, metric: str) -> None:
             f"index {index!r} serves {', '.join(metrics)}, and the metric is {metric!r}."
             f" Indexes for that: {_able(metric)}"
         )
-    inner = getattr(index, "inner", None)
-    if isinstance(inner, str):
-        from likewise.indexes.periodic import Periodic
-
-        known = _STATIC if isinstance(index, Periodic) else _STATIC | _DYNAMIC
-        _check_name(inner, metric, tuple(known))
-    elif inner is not None:
-        check(inner, metric)
+    if hasattr(index, "inner"):
+        _check_inner(index, metric)
     if not callable(index) and not _is_index(index):
         raise BadRule(
             f"index is {index!r}; expected one of {', '.join(METRICS)}, an object with add and"
             " candidates, or a function that makes one for a space"
+        )
+
+
+def _check_inner(wrapper: Any, metric: str) -> None:
+    from likewise.indexes.periodic import Periodic
+
+    inner, static = wrapper.inner, isinstance(wrapper, Periodic)
+    if isinstance(inner, str):
+        _check_name(inner, metric, tuple(_STATIC if static else _STATIC | _DYNAMIC))
+    elif not static:
+        check(inner, metric)
+    elif not callable(inner):
+        raise BadRule(
+            f"the index in {wrapper!r} is {inner!r}; expected one of {', '.join(_STATIC)}, or a"
+            " function that builds one over points in a space"
         )
 
 

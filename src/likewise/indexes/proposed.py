@@ -16,7 +16,6 @@ import numpy as np
 
 from likewise.history.decisions import History
 from likewise.indexes.crew import Crew, Found
-from likewise.indexes.names import Once
 from likewise.indexes.protocol import Describes, Index, MakeIndex, Point, Points, Space, add_all
 from likewise.indexes.state import Layout, State
 from likewise.kernels import propose as task
@@ -123,15 +122,10 @@ class Proposed:
         self._whole()
         self._add(first, first + size)
 
-    def build(self) -> None:
-        """Add the rows that joined the history without the index."""
-        self._whole()
-
     def remove(self, rows: Rows) -> None:
         """An index may keep copies of what is to be forgotten: another one takes its place."""
-        if self.index is not None and isinstance(self._make, Once):
-            self._make(self.space)  # raises: it cannot be made again
-        self.index = None
+        if self.index is not None:
+            self.index, self._added = self._make(self.space), 0
 
     # One decision
 
@@ -219,6 +213,6 @@ class Proposed:
         return self.state.history.total
 
     def form(self) -> str:
-        if isinstance(self.index, Describes):
-            return self.index.explain()
-        return "made anew with the next decision" if self.index is None else "as given"
+        if self.index is None or self._added < self.state.history.total:
+            return "made anew with the next decision"
+        return self.index.explain() if isinstance(self.index, Describes) else "as given"

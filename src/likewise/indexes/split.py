@@ -16,9 +16,18 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadRule
-from likewise.indexes.protocol import Describes, Index, Point, Points, Rows, Space, add_all
+from likewise.indexes.protocol import (
+    Describes,
+    Index,
+    MakeIndex,
+    Point,
+    Points,
+    Rows,
+    Space,
+    add_all,
+)
 
-_PART_WIDTH = 16  # coordinates that one part is good at
+_PART_WIDTH = 1024  # coordinates below which another part is not worth its thread
 
 
 class Split:
@@ -31,6 +40,7 @@ class Split:
             raise BadRule(f"parts is {parts!r}; expected a whole number from 1, or 'auto'")
         self.inner = index
         self.parts = parts
+        self._make: MakeIndex | None = None
 
     def __repr__(self) -> str:
         return f"Split({self.inner!r}, parts={self.parts!r})"
@@ -38,10 +48,10 @@ class Split:
     def __call__(self, space: Space) -> "SplitIndex":
         from likewise.indexes.names import maker_of  # names refer back to this module
 
-        make = maker_of(self.inner)
+        make = self._make = self._make or maker_of(self.inner)
         parts = self.parts
         if parts == "auto":
-            parts = min(-(-space.width // _PART_WIDTH), 2 * (os.cpu_count() or 1))
+            parts = min(-(-space.width // _PART_WIDTH), os.cpu_count() or 1)
         bounds = np.linspace(0, space.width, min(int(parts), space.width) + 1).astype(int).tolist()
         return SplitIndex(
             [(slice(a, b), make(Space(space.metric, b - a))) for a, b in pairwise(bounds)]
@@ -53,8 +63,8 @@ class SplitIndex:
 
     def __init__(self, parts: list[tuple[slice, Index]]) -> None:
         self._parts = parts
-        threads = min(len(parts), os.cpu_count() or 1)
-        self._pool = ThreadPoolExecutor(threads) if len(parts) > 1 else None
+        threads = min(len(parts) - 1, os.cpu_count() or 1)  # the caller searches one part itself
+        self._pool = ThreadPoolExecutor(threads) if threads else None
 
     def add(self, row: int, point: Point) -> None:
         for part, index in self._parts:
@@ -70,7 +80,8 @@ class SplitIndex:
 
         if self._pool is None:
             return search(self._parts[0])
-        found = list(self._pool.map(search, self._parts))
+        others = self._pool.map(search, self._parts[1:])
+        found = [search(self._parts[0]), *others]
         found.sort(key=len)
         common = np.unique(found[0])
         for rows in found[1:]:

@@ -11,7 +11,9 @@ Not here: how neighbours are found (indexes), what is near (kernels/distance.py)
 
 import os
 import reprlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Self
 
@@ -23,6 +25,7 @@ from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
 from likewise.history.decisions import History
 from likewise.indexes.chooser import EVERY, Chooser, Index
 from likewise.indexes.names import check
+from likewise.indexes.proposed import Proposed
 from likewise.kernels import table as t
 from likewise.metrics.outputs import Outputs, outputs_of
 from likewise.monitors.explanation import Explanation, explanation_of
@@ -115,7 +118,11 @@ class Monitor:
         """Compare (x, z) with the past, then make it part of the past."""
         with self._lock:
             index = self._admit(x, z, remember=True)
-            found = index.observe()
+            try:
+                found = index.observe()
+            except BaseException:  # as in _undone, without its cost
+                self._forget_beginning()
+                raise
             if found < 0:
                 self._refuse(found, x, z)
             if self._outputs.pending:  # type: ignore[union-attr]
@@ -134,7 +141,8 @@ class Monitor:
         with self._lock:
             fresh = self._index is None
             index = self._admit(x, z, remember=False)
-            found = index.check()
+            with self._undone():
+                found = index.check()
             if found < 0:
                 self._refuse(found, x, z)
             self._outputs.discard()  # type: ignore[union-attr]
@@ -256,6 +264,15 @@ class Monitor:
             self._history.close()
             self._reset()
 
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        """If an index fails, someone else's perhaps, a first decision has settled nothing."""
+        try:
+            yield
+        except BaseException:
+            self._forget_beginning()
+            raise
+
     def _refuse(self, code: int, x: Any, z: Any, which: str = "") -> None:
         """Raise what a kernel's error code means; the first decision then has settled nothing."""
         assert self._index is not None
@@ -283,9 +300,10 @@ class Monitor:
                     index = self._index
                     assert index is not None
                     size = index.block(count - done)
-                    if self._filed:  # what is read is let go of in time
-                        size = min(size, t.RECENT_MOST)
-                    judged, columns = index.judge(self._next_row, size, count_threads, pool)
+                    if self._filed and not isinstance(index, Proposed):
+                        size = min(size, t.RECENT_MOST)  # what is read is let go of in time
+                    with self._undone():
+                        judged, columns = index.judge(self._next_row, size, count_threads, pool)
                     counts.append(judged)
                     found.append(columns)
                     self._join(size)
@@ -317,8 +335,9 @@ class Monitor:
             if index is not None and count:
                 assert self._chooser is not None
                 large = first + count >= _BUILD and count >= first // 2
+                large &= not isinstance(index, Proposed)  # which may fail: then nothing joins
                 if not large:
-                    with ThreadPoolExecutor(1) as pool:
+                    with self._undone(), ThreadPoolExecutor(1) as pool:
                         for start in range(0, count, _LOAD):
                             index.insert(first + start, min(_LOAD, count - start), 1, pool)
                 self._join(count)

@@ -1,0 +1,77 @@
+"""The decision diagram: what becomes of columns of few values, and of diagrams that were made anew.
+
+Verdicts at its edges are in contracts/test_boundaries.py; here is that the edges were reached.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from likewise.indexes.bdd import BDD, Coordinate, cell_of
+from likewise.indexes.protocol import Space
+
+
+def by_value(monitor: lw.Monitor) -> int:
+    """How many coordinates are labelled by value."""
+    return int(re.search(r"(\d+) coordinates labelled by value", monitor.explain().form)[1])
+
+
+def test_a_column_is_labelled_by_value_up_to_the_seventeenth():
+    monitor = lw.Monitor(lw.Rule("linf", 0.16), index="bdd")
+    for n in range(40):
+        monitor.observe([float(n % 3), float(n % 16), float(n % 17), float(n)], "same")
+        assert by_value(monitor) == (4 if n < 16 else 2)
+
+
+def test_checking_does_not_use_up_values():
+    monitor = lw.Monitor(lw.Rule("linf", 0.16), index="bdd")
+    monitor.observe([0.0, 0.0], "same")
+    for n in range(40):
+        monitor.check([float(n), 0.0], "same")
+    assert by_value(monitor) == 2
+
+
+def test_forgetting_makes_a_column_of_few_values_out_of_many():
+    monitor = lw.Monitor(lw.Rule("linf", 0.16), index="bdd")
+    for n in range(40):
+        monitor.observe([float(n)], "same")
+    assert by_value(monitor) == 0
+    assert monitor.forget(range(5, 40)) == 35
+    assert monitor.observe([4.0], "other").witnesses.rows.tolist() == [4]
+    assert by_value(monitor) == 1
+
+
+def test_rows_that_share_a_cell_after_the_change_are_all_kept():
+    """The first sixteen values, each its own label, all lie in one cell."""
+    index = BDD(Space("linf", 2))
+    for row in range(40):
+        index.add(row, np.array([0.01 * row, 3.0 * (row % 2)]))
+        even = index.candidates(np.array([0.2, 0.0]), 1.0)
+        assert sorted(even.tolist()) == list(range(0, row + 1, 2))
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["upwards", "downwards"])
+@pytest.mark.parametrize("sign", [1, -1], ids=["positive", "negative"])
+def test_every_label_fits_after_it_was_made_to(sign, order):
+    one = Coordinate()
+    one.values = None
+    labels = [sign * (1 << bit) + offset for bit in range(33) for offset in (-1, 0, 1)][::order]
+    for seen, label in enumerate(labels, 1):
+        one.make_fit(label)
+        assert all(one.fits(known) for known in labels[:seen])
+    assert one.bits <= 36
+
+
+@pytest.mark.parametrize("value", [0.0, -1e-17, 1.0, 1 - 1e-16, -1.0, 1e5, 1e9, -1e9, 1e140])
+def test_a_cell_within_reach_is_near(value):
+    """From the border of a cell, or a rounding step beside it, in both directions."""
+    for start in (value, np.nextafter(value, 9e99), np.nextafter(value, -9e99)):
+        one = Coordinate()
+        one.values = None
+        for other in (start - 1.0, start, start + 1.0):
+            one.make_fit(cell_of(other))
+        near = set(one.near(start, 1.0 + 2.0**-40))
+        assert {cell_of(start - 1.0), cell_of(start), cell_of(start + 1.0)} <= near
+        assert len(near) <= 3
