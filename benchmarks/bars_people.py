@@ -29,13 +29,14 @@ BARS = [
     ),
     *(
         Bar(
-            f"slope, {workload}: doubling k ÷ one `observe`",
+            f"slope, {workload}: doubling k ÷ {what}",
             "slope",
             20.0,
             True,
             "×",
-            value_of("slope", "slope", "ratio", workload=workload),
+            value_of("slope", "slope", ratio, workload=workload),
         )
         for workload in ("Adult, probability of the model", "HIGGS-like × 12, made-up score")
+        for what, ratio in (("one `observe`", "ratio"), ("`observe_many`", "batch_ratio"))
     ),
 ]

@@ -33,6 +33,7 @@ COLUMNS = {
     "batch_us": "in a batch, one thread",
     "doubling_us": "doubling k, on FAISS",
     "ratio": "doubling ÷ `observe`",
+    "batch_ratio": "doubling ÷ batch",
 }
 
 
@@ -123,12 +124,14 @@ def _row(name: str, points: Array, outputs: Array, sample: int) -> dict[str, Any
     close = np.isclose(np.array(mine)[apart], np.array(theirs)[apart], rtol=1e-2)
     oracle.require(bool(close.mean() > 0.99 and apart.any()), f"{name}: slopes differ")
     us, doubling_us = (one.wall / len(tail) * 1e6 for one in (timing, slow))
+    batch_us = whole.wall / len(points) * 1e6
     return {
         "workload": name,
         "rows": len(points),
         "steepest": float(np.max(batch.slopes[np.isfinite(batch.slopes)])),
         "us": us,
-        "batch_us": whole.wall / len(points) * 1e6,
+        "batch_us": batch_us,
         "doubling_us": doubling_us,
         "ratio": doubling_us / us,
+        "batch_ratio": doubling_us / batch_us,
     }
