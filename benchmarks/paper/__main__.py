@@ -103,7 +103,8 @@ def main(words: list[str] | None = None) -> int:
         for line in failed:
             print(line, file=sys.stderr)
     if chosen.page or not (chosen.only or failed):
-        page.write(chosen.out, results.cells, results.machine)
+        shown = {cell.key: results.cells[cell.key] for cell in plan()}
+        page.write(chosen.out, shown, results.machine)
         print(f"wrote {chosen.out / 'paper.md'}", file=sys.stderr)
     return 1 if failed else 0
 

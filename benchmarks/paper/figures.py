@@ -57,7 +57,7 @@ def draw(folder: Path, cells: Cells) -> None:
         save(figure, folder, "paper-length")
         plt.close(figure)
 
-        figure, (above, below) = plt.subplots(1, 2, figsize=(10.5, 4.6), layout="constrained")
+        figure, (above, below) = plt.subplots(1, 2, figsize=(10.5, 5.6), layout="constrained")
         _width(above, cells)
         _parts(below, cells)
         save(figure, folder, "paper-width")
@@ -103,9 +103,9 @@ def _parts(axes: Any, cells: Cells) -> None:
     for index in ("kdtree", "bdd", "live"):
         found = {g["width"]: one for g, one in _given(cells, "parts") if g["index"] == index}
         for k in plan.PARTS:
-            us = [found[width][str(k)]["us"] for width in plan.PART_WIDTHS]
+            us = [found[width][str(k)]["us"] for width in sorted(found)]
             label = f"{index}, {k} part{'s' if k > 1 else ''}"
-            axes.plot(plan.PART_WIDTHS, us, lines[k], color=COLOURS[index], label=label)
+            axes.plot(sorted(found), us, lines[k], color=COLOURS[index], label=label)
     _axes(axes, "Split, from an empty history", plan.PART_WIDTHS)
 
 
@@ -116,4 +116,4 @@ def _axes(axes: Any, title: str, widths: tuple[int, ...]) -> None:
     axes.set_xticks(widths, [f"{width:,}" for width in widths])
     axes.set_xlabel("columns")
     axes.set_ylabel("µs per decision")
-    axes.legend(fontsize=8, ncols=2)
+    axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14))

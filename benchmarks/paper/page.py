@@ -289,8 +289,8 @@ def _widths(cells: Cells) -> str:
     return (
         "Random pixels of CIFAR-10 pictures with noise on top and made-up decisions, ε 8/255. After"
         " loading 10,000 rows, microseconds per decision by number of columns (a run stops after"
-        f" {plan.WIDTH_LIMIT:g} s; `bdd` is not run beyond 64 columns, where one decision takes"
-        " longer than a second):\n\n"
+        f" {plan.WIDTH_LIMIT:g} s; `bdd` is not run beyond 64 columns, where loading takes"
+        " minutes):\n\n"
         + _table(["index", *(f"{w:,}" for w in plan.WIDTHS)], first)
         + f"\n\nFrom an empty history, the first 2,000 decisions or {plan.PART_LIMIT:g} s of them,"
         " by parts of `Split`, on two cores:\n\n"
