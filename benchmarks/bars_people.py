@@ -12,7 +12,7 @@ BARS = [
             20.0,
             True,
             "×",
-            value_of("people", "people", "ratio", table=table),
+            value_of("people", "people", "ratio", who=table),
         )
         for table in ("Census-Income", "American Community Survey")
     ),

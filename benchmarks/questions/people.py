@@ -18,7 +18,7 @@ from benchmarks.workloads import SEED
 Array = NDArray[Any]
 QUERIES = 300
 COLUMNS = {
-    "table": "table",
+    "who": "table",
     "rows": "rows",
     "columns": "columns",
     "coordinates": "coordinates",
@@ -82,7 +82,7 @@ def _row(setting: Setting, people: People) -> tuple[dict[str, Any], str]:
     us = {name: wall_us(times, n)["us"] for name, times in runs.items()}
     balltree = timing.wall / len(drawn) * 1e6
     row = {
-        "table": people.name,
+        "who": people.name,
         "rows": n,
         "columns": people.columns,
         "coordinates": vectors.shape[1],
