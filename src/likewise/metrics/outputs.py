@@ -40,6 +40,9 @@ class Outputs(Protocol):
     def discard(self) -> None:
         """The outputs read last were not."""
 
+    def shown(self, numbers: Floats) -> Any:
+        """The output that was written as these numbers."""
+
 
 def outputs_of(rule: Rule, first: Any) -> Outputs:
     """The reader for a rule; the first output settles how many probabilities there are."""
@@ -58,8 +61,17 @@ class Labels:
 
     def __init__(self) -> None:
         self._codes: dict[Hashable, int] = {}
+        self.labels: list[Hashable] = []  # by code
         self._new: list[Hashable] = []
         self.pending = False
+
+    def know(self, labels: Sequence[Hashable], gone: Hashable = None) -> None:
+        """Take over labels by code, of an earlier history; those that are `gone` have no code."""
+        self.labels = list(labels)
+        self._codes = {label: code for code, label in enumerate(labels) if label is not gone}
+
+    def shown(self, numbers: Floats) -> Any:
+        return self.labels[int(numbers[0])]
 
     def read(self, z: Any, into: Floats) -> None:
         try:
@@ -78,7 +90,7 @@ class Labels:
             )
         self._new = [z]
         self.pending = True
-        return len(self._codes)
+        return len(self.labels)
 
     def read_many(self, z: Any, count: int) -> Floats:
         self._new = []
@@ -104,7 +116,7 @@ class Labels:
                             f"output {i} of the batch is {label!r}, which equals nothing, not even"
                             " itself; expected a label. Nothing was stored."
                         )
-                    code = fresh.setdefault(label, len(known) + len(fresh))
+                    code = fresh.setdefault(label, len(self.labels) + len(fresh))
             except TypeError:
                 raise _unhashable(label, f" {i} of the batch") from None
             codes[i] = code
@@ -114,7 +126,8 @@ class Labels:
 
     def commit(self) -> None:
         for label in self._new:
-            self._codes[label] = len(self._codes)
+            self._codes[label] = len(self.labels)
+            self.labels.append(label)
         self.discard()
 
     def discard(self) -> None:
@@ -170,6 +183,10 @@ class Numbers:
 
     discard = commit
 
+    def shown(self, numbers: Floats) -> Any:
+        number = float(numbers[0])
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
 
 def _no_number(z: Any) -> BadDecision:
     return BadDecision(
@@ -214,6 +231,9 @@ class Probabilities:
         """Probabilities leave nothing to remember."""
 
     discard = commit
+
+    def shown(self, numbers: Floats) -> Any:
+        return numbers.tolist()
 
 
 def _vector(z: Any) -> Floats:

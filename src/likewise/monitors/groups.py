@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from likewise.errors import BadRule
 from likewise.types import Verdicts
@@ -58,11 +59,13 @@ def count_groups(verdicts: Verdicts, monitor: "TableMonitor", column: str) -> Gr
     rule, features = monitor.rule, monitor._encoder.features
     if column not in features or features[column].kind != "protected":
         raise BadRule(f"{column!r} is not a protected column of this rule")
-    score = _scores(monitor)
-    codes = monitor._kept.column(column)
+    first, score = _scores(monitor)
+    codes = monitor._kept.column(column)[first:]
     values = monitor._encoder.vocabularies[column].values
-    rows = np.repeat(verdicts.rows, verdicts.counts)
-    others = verdicts.witnesses.rows
+    rows = np.repeat(verdicts.rows, verdicts.counts) - first
+    others = verdicts.witnesses.rows - first
+    there = (rows >= 0) & (others >= 0)
+    rows, others = rows[there], others[there]
     mine, theirs = score[rows], score[others]
     known = (mine != theirs) & (codes[rows] >= 0) & (codes[others] >= 0)
     losers = np.where(mine < theirs, codes[rows], codes[others])[known]
@@ -78,20 +81,30 @@ def count_groups(verdicts: Verdicts, monitor: "TableMonitor", column: str) -> Gr
         },
         {values[code]: int((codes == code).sum()) for code in present},
         {values[code]: float(sign * np.nanmean(score[codes == code])) for code in present},
-        int((~known).sum()),
+        int(len(there) - known.sum()),
     )
 
 
-def _scores(monitor: "TableMonitor") -> np.ndarray:
-    """How good each output is: 1 or 0 for labels, a number as it is, or its opposite."""
-    rule, outputs = monitor.rule, monitor._outputs_kept
+def _scores(monitor: "TableMonitor") -> tuple[int, npt.NDArray[np.float64]]:
+    """How good each output is: 1 or 0 for labels, a number as it is, or its opposite.
+
+    From which row on, and NaN for those forgotten.
+    """
+    rule = monitor.rule
     if rule.output == "probabilities":
         raise BadRule("groups are counted for labels and numbers, and the output is probabilities")
+    first, outputs = monitor._outputs_from_first()
     if rule.output == "number":
         sign = {"high": 1.0, "low": -1.0}.get(str(rule.favourable))
         if sign is None:
             raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
-        return np.array([np.nan if one is None else sign * one for one in outputs])
+        return first, sign * outputs[:, 0]
     if rule.favourable is None:
         raise BadRule("the rule has no favourable output; say which label everyone wants")
-    return np.array([np.nan if one is None else float(one == rule.favourable) for one in outputs])
+    known = np.isfinite(outputs[:, 0])
+    codes = outputs[known, 0].astype(np.int64)
+    good = np.array([monitor._shown_output(np.array([code])) == rule.favourable
+                     for code in range(int(codes.max(initial=-1)) + 1)], dtype=np.float64)
+    score = np.full(len(outputs), np.nan)
+    score[known] = good[codes]
+    return first, score

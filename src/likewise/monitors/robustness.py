@@ -31,7 +31,7 @@ from likewise.metrics.outputs import Outputs, outputs_of
 from likewise.monitors.explanation import Explanation, explanation_of
 from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
 from likewise.rule import Rule
-from likewise.types import NO_WITNESSES, Verdict, Verdicts, Witnesses
+from likewise.types import NO_WITNESSES, Floats, Verdict, Verdicts, Witnesses
 
 _BUILD = 4 * t.BLOCK  # rows from which a load builds the index anew, if it is most of them
 _LOAD = 1 << 16  # rows of a smaller one inserted together
@@ -416,6 +416,27 @@ class Monitor:
                 raise BadRow(f"row {gone[0]} was forgotten. Ask for rows that are remembered.")
             self._history.touched(len(wanted))
             return self._history.rows[wanted].astype(self._storage_type())
+
+    def _outputs_from_first(self) -> tuple[int, Floats]:
+        """The first row remembered, and the outputs from there on; NaN for those forgotten."""
+        history = self._history
+        if history is None:
+            return 0, np.empty((0, 1))
+        first = history.first
+        outputs = history.outputs()[first:].copy()
+        outputs[history.alive()[first:] == 0] = np.nan
+        return first, outputs
+
+    def _shown_output(self, numbers: npt.NDArray[Any]) -> Any:
+        assert self._outputs is not None
+        return self._outputs.shown(numbers)
+
+    def _output_at(self, row: int) -> Any:
+        """The output of a row; None if it was forgotten."""
+        history = self._history
+        if history is None or not history.alive()[row]:
+            return None
+        return self._shown_output(history.outputs()[row])
 
     def _storage_type(self) -> np.dtype[Any]:
         return np.dtype("float64" if self._storage == "auto" else self._storage)
