@@ -46,6 +46,7 @@ class Vocabulary:
         self.values: list[Any] = list(values or ())
         self._codes = {value: code for code, value in enumerate(self.values)}
         self._fresh: dict[Any, int] = {}
+        self.keepable: Callable[[Any, str], Any] | None = None  # asked about every new value
 
     def read(self, column: Column) -> Codes:
         values = values_of(column)
@@ -78,6 +79,8 @@ class Vocabulary:
                 f"row {i}: {self.name!r} is {value!r}; expected one of"
                 f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
             )
+        if self.keepable is not None:
+            self.keepable(value, repr(self.name))
         return fresh.setdefault(value, len(self.values) + len(fresh))
 
     def fresh_value(self, code: int) -> Any:
@@ -91,9 +94,7 @@ class Vocabulary:
         """Take over values by code, of an earlier history; those that are `gone` have no code."""
         self.values[:] = values
         self._codes.clear()
-        self._codes.update(
-            (value, code) for code, value in enumerate(values) if value is not gone
-        )
+        self._codes.update((value, code) for code, value in enumerate(values) if value is not gone)
 
     def commit(self) -> None:
         for value, code in self._fresh.items():
@@ -289,7 +290,8 @@ class Encoder:
 
 
 def _missing(kept: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    return np.isnan(kept) if kept.dtype.kind == "f" else kept == MISSING
+    missing: npt.NDArray[np.bool_] = np.isnan(kept) if kept.dtype.kind == "f" else kept == MISSING
+    return missing
 
 
 def _shuffled(number: int) -> int:

@@ -7,7 +7,7 @@ Cost: 8 bytes for a number, 4 for anything else, a key as it is; what is forgott
 is given back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ class Remembered:
         }
         keys = [name for name, one in features.items() if one.kind == "key"]
         self.key = keys[0] if keys else None
+        self.keepable: Callable[[Any], Any] | None = None  # asked about every key
         self._row_of: dict[Any, int] = {}
         self._key_of: dict[int, Any] = {}
         self.count = 0
@@ -58,6 +59,8 @@ class Remembered:
                     f"row {i}: the key {self.key!r} is {key!r}, which cannot be hashed; expected a"
                     " string or a number. Nothing was stored."
                 ) from None
+            if self.keepable is not None:
+                self.keepable(key)
             if before != MISSING:
                 raise BadDecision(
                     f"row {i}: the key {key!r} was given to row {before} already. Nothing was"

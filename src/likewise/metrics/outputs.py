@@ -6,8 +6,8 @@ Cost: one dictionary entry per distinct label; labels are never dropped.
 """
 
 import reprlib
-from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from likewise.rule import Rule
 from likewise.types import Floats
 
 _SMALL_RANGE = 1 << 16
+Keepable: TypeAlias = Callable[[Any, str], Any]
+"""Raises BadDecision for a value, under that name, that cannot be kept."""
 
 
 class Outputs(Protocol):
@@ -27,6 +29,8 @@ class Outputs(Protocol):
     width: int
     pending: bool
     """Whether what was read last waits for `commit` or `discard`."""
+    keepable: Keepable | None
+    """Asked about every new label."""
 
     def read(self, z: Any, into: Floats) -> None:
         """Write one output as numbers; raise BadDecision and write nothing if it is none."""
@@ -62,6 +66,7 @@ class Labels:
     def __init__(self) -> None:
         self._codes: dict[Hashable, int] = {}
         self.labels: list[Hashable] = []  # by code
+        self.keepable: Keepable | None = None
         self._new: list[Hashable] = []
         self.pending = False
 
@@ -88,6 +93,8 @@ class Labels:
                 f"the output is {z!r}, which equals nothing, not even itself; expected a label."
                 " Nothing was stored: say what a missing output means, for example 'none'."
             )
+        if self.keepable is not None:
+            self.keepable(z, "the output")
         self._new = [z]
         self.pending = True
         return len(self.labels)
@@ -116,6 +123,8 @@ class Labels:
                             f"output {i} of the batch is {label!r}, which equals nothing, not even"
                             " itself; expected a label. Nothing was stored."
                         )
+                    if self.keepable is not None and label not in fresh:
+                        self.keepable(label, f"output {i} of the batch")
                     code = fresh.setdefault(label, len(self.labels) + len(fresh))
             except TypeError:
                 raise _unhashable(label, f" {i} of the batch") from None
@@ -158,6 +167,7 @@ class Numbers:
     kind = t.NUMBER
     width = 1
     pending = False
+    keepable: Keepable | None = None
 
     def read(self, z: Any, into: Floats) -> None:
         if isinstance(z, str | bytes):
@@ -199,6 +209,7 @@ class Probabilities:
     """A vector of class probabilities each, all of one length."""
 
     pending = False
+    keepable: Keepable | None = None
 
     def __init__(self, metric: str, width: int) -> None:
         self.kind = {"linf": t.OUT_LINF, "l1": t.OUT_L1, "l2": t.OUT_L2, "tv": t.OUT_TV}[metric]

@@ -103,8 +103,13 @@ def _scores(monitor: "TableMonitor") -> tuple[int, npt.NDArray[np.float64]]:
         raise BadRule("the rule has no favourable output; say which label everyone wants")
     known = np.isfinite(outputs[:, 0])
     codes = outputs[known, 0].astype(np.int64)
-    good = np.array([monitor._shown_output(np.array([code])) == rule.favourable
-                     for code in range(int(codes.max(initial=-1)) + 1)], dtype=np.float64)
+    good = np.array(
+        [
+            monitor._shown_output(np.array([code])) == rule.favourable
+            for code in range(int(codes.max(initial=-1)) + 1)
+        ],
+        dtype=np.float64,
+    )
     score = np.full(len(outputs), np.nan)
     score[known] = good[codes]
     return first, score

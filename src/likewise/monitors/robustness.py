@@ -27,7 +27,7 @@ from likewise.indexes.chooser import EVERY, Chooser, Index
 from likewise.indexes.names import check
 from likewise.indexes.proposed import Proposed
 from likewise.kernels import table as t
-from likewise.metrics.outputs import Outputs, outputs_of
+from likewise.metrics.outputs import Keepable, Outputs, outputs_of
 from likewise.monitors.explanation import Explanation, explanation_of
 from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
 from likewise.rule import Rule
@@ -79,6 +79,7 @@ class Monitor:
         self.rule = self._rule = rule  # with features, the second is the rule for vectors
         self._wanted = index
         self._path = rows
+        self._keepable: Keepable | None = None
         self._lock = Lock()
         self._closed = False
         self._reset()
@@ -240,7 +241,11 @@ class Monitor:
                 f"the input has {width} features, but the rule has {len(weights)} weights."
                 " Nothing was stored: send as many features as there are weights."
             )
-        outputs = outputs_of(self._rule, z)
+        self._begin_with(shape, storage, outputs_of(self._rule, z))
+
+    def _begin_with(self, shape: tuple[int, ...], storage: str, outputs: Outputs) -> None:
+        """A history of nothing, and an index over it."""
+        outputs.keepable = self._keepable
         self._history = History(self._rule, shape, storage, outputs, path=self._path)
         self._chooser = self._chooser_over(self._history)
         self._index = self._chooser.index

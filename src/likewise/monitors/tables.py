@@ -167,7 +167,7 @@ class TableMonitor(Monitor):
                 differ = self._differ(owners, witnesses.rows)
                 counts = np.bincount(owners[differ] - first, minlength=len(found))
                 offsets = np.concatenate([[0], np.cumsum(counts)])
-                witnesses = _some(witnesses, differ)
+                witnesses = witnesses.some(differ)
             return TableVerdicts(first, offsets, witnesses, self)
 
     def load(self, x: Any, z: Any = GIVEN_APART) -> range:
@@ -256,7 +256,7 @@ class TableMonitor(Monitor):
             codes = self._kept.column(name)
             mine = codes[row] if kept is None else kept[name]
             differ |= codes[witnesses.rows] != mine
-        return _some(witnesses, differ)
+        return witnesses.some(differ)
 
     # Telling
 
@@ -323,7 +323,8 @@ class TableVerdicts(Verdicts):
 
     def __getitem__(self, i: int) -> TableVerdict:
         one = super().__getitem__(i)
-        return TableVerdict(one.row, one.witnesses, self._monitor, None)
+        verdict = TableVerdict(one.row, one.witnesses, self._monitor, None)
+        return verdict if one.over is None else verdict.within(one.over)
 
     def by_group(self, column: str) -> Groups:
         """How often a violating pair put which protected group at a disadvantage."""
@@ -332,14 +333,6 @@ class TableVerdicts(Verdicts):
 
 def _one(outputs: Any) -> Any:
     return outputs[0]
-
-
-def _some(witnesses: Witnesses, chosen: npt.NDArray[np.bool_]) -> Witnesses:
-    return Witnesses(
-        witnesses.rows[chosen],
-        witnesses.input_distances[chosen],
-        witnesses.output_distances[chosen],
-    )
 
 
 def _joined(each: list[Witnesses]) -> tuple[Rows, Witnesses]:

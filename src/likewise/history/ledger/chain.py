@@ -51,12 +51,10 @@ def key_bytes(key: Key) -> bytes:
     return b"t" + key.encode() if isinstance(key, str) else b"i" + _INTEGER.pack(key)
 
 
-def commitments(
-    salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key] | None
-) -> bytes:
+def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key] | None) -> bytes:
     """One for each row, joined: of salt, output, input, then the key."""
-    outputs = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(len(salts), -1)
-    messages = _rows_as_bytes(np.concatenate([salts, outputs, inputs], axis=1))
+    given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(len(salts), -1)
+    messages = _rows_as_bytes(np.concatenate([salts, given, inputs], axis=1))
     if keys is None:
         return b"".join([_sha256(message).digest() for message in messages])
     keyed = zip(messages, keys, strict=True)

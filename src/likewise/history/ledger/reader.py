@@ -9,7 +9,7 @@ Not here: whether it was altered (verify.py).
 import hashlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from likewise.history.ledger.records import Records
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
 
+CHUNK = 1 << 15
+"""Rows that are read together."""
 KEPT = ("rule", "layout", "window")
 """Kinds of events that stay when the rows before them are dropped."""
 
@@ -91,11 +93,10 @@ class Reader:
     # Events
 
     def events(self, kind: str = "") -> list[Event]:
+        rows = self.all("SELECT * FROM event WHERE kind = ?1 OR ?1 = '' ORDER BY number", kind)
         return [
-            Event(*row[:4], body=_body(row[0], row[4]), text=row[4], link=row[5])
-            for row in self.all(
-                "SELECT * FROM event WHERE kind = ?1 OR ?1 = '' ORDER BY number", kind
-            )
+            Event(number, at_row, time, kind, _body(number, text), text, link)
+            for number, at_row, time, kind, text, link in rows
         ]
 
     def _last(self, kind: str) -> Event | None:
@@ -230,6 +231,12 @@ class Reader:
                 f" cannot be read: {error}. It was altered."
             ) from None
         return found
+
+    def all_decisions(self, first: int, stop: int) -> Iterator[Decisions]:
+        """Rows in chunks, without their witnesses."""
+        keys = self.has_keys()
+        for start in range(first, stop, CHUNK):
+            yield self.decisions(start, min(start + CHUNK, stop), keys=keys, witnesses=False)
 
     def _witnesses(self, first: int, stop: int) -> dict[int, npt.NDArray[Any]]:
         """By place from `first`: the kept witnesses of each row that has some."""

@@ -202,9 +202,7 @@ class Store:
         with self._transaction(what) as database:
             if entries.words:
                 link = self._add_words(database, entries.words, link)
-            links = chain.links(
-                link, first, entries.times, committed, entries.firsts, counts, kept
-            )
+            links = chain.links(link, first, entries.times, committed, entries.firsts, counts, kept)
             records = self.records.fill(salts, entries.inputs)
             records["commitment"] = chain.digests(committed)
             records["link"] = chain.digests(links)
@@ -260,9 +258,7 @@ class Store:
         state = self.reader.state()
         self.events, self.words, self.words_link = state.events, state.words, state.words_link
 
-    def _add_words(
-        self, database: sqlite3.Connection, words: list[Word], link: bytes
-    ) -> bytes:
+    def _add_words(self, database: sqlite3.Connection, words: list[Word], link: bytes) -> bytes:
         number, words_link = self.words, self.words_link
         for column, code, value in words:
             text = written(value, f"a value of {column!r}" if column else "the output")
@@ -351,7 +347,8 @@ def _output_cells(outputs: Floats) -> list[Any]:
         return [row.tobytes() for row in outputs.astype("<f8")]
     column = outputs[:, 0]
     whole = column.astype(np.int64) if np.abs(column).max() < 2**53 else column
-    return (whole if np.array_equal(whole, column) else column).tolist()
+    cells: list[Any] = (whole if np.array_equal(whole, column) else column).tolist()
+    return cells
 
 
 def _json(body: dict[str, Any]) -> str:

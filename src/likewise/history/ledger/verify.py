@@ -12,9 +12,7 @@ import numpy as np
 
 from likewise.errors import BadFile
 from likewise.history.ledger import chain
-from likewise.history.ledger.reader import KEPT, Decisions, Event, Reader, digest
-
-CHUNK = 1 << 15
+from likewise.history.ledger.reader import CHUNK, KEPT, Decisions, Event, Reader, digest
 
 
 class Altered(BadFile):
@@ -112,9 +110,7 @@ class Walk:
     def outcome(self, bad_row: int | None = None, problem: str | None = None) -> Verification:
         head = Head(self.rows, self._events, self._link) if self._complete else None
         erased = sum(row >= self.first for row in self._erased)
-        return Verification(
-            self.first, self.rows, erased, self._events, head, bad_row, problem
-        )
+        return Verification(self.first, self.rows, erased, self._events, head, bad_row, problem)
 
     def chunks(self) -> Iterator[Decisions]:
         """The rows of the ledger, each chunk checked before it is given; raise Altered."""
@@ -209,9 +205,7 @@ class Walk:
                 wrong, problem = i, "its input, output or key is not as it was written"
                 break
         kept = {i: some.tobytes() for i, some in chunk.witnesses.items()}
-        links = chain.links(
-            self._link, first, chunk.times, known, chunk.firsts, chunk.counts, kept
-        )
+        links = chain.links(self._link, first, chunk.times, known, chunk.firsts, chunk.counts, kept)
         for i in _differing(links, records["link"].tobytes())[:1]:
             if i < wrong:
                 wrong, problem = i, "its time, verdict or place is not as it was written"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from likewise.errors import BadRule
+from likewise.history.memory import Growing
 from likewise.types import Rows
 
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -43,18 +44,40 @@ class Window:
             ' "90 minutes", "24 hours" or "30 days"'
         )
 
-    def firsts(self, first_row: int, times: Rows, known: Rows, known_first: int) -> Rows:
-        """The first row that each of a run of decisions is compared with.
+    def firsts(self, first_row: int, times: Rows, known: "Times") -> Rows:
+        """The first row that each of a run of decisions, whose times these are, is compared with.
 
-        times are the run's own, `known` those of the rows from known_first up to it: the window of
-        a decision begins at the first of them that is no older than the latest time allows.
+        A decision is as old as the latest time seen up to it, so the past leaves in order.
         """
-        count = len(times)
         if self.rows is not None:
-            return np.maximum(np.arange(first_row, first_row + count) - self.rows, 0)
+            return np.maximum(np.arange(first_row, first_row + len(times)) - self.rows, 0)
         if self.microseconds is None:
-            return np.zeros(count, np.int64)
-        latest = np.maximum.accumulate(np.concatenate([known, times]))
-        oldest = latest[len(known) :] - self.microseconds
-        # `latest` only grows; a row at place i is too old for a decision if all up to it are.
-        return known_first + np.searchsorted(latest, oldest, side="left")
+            return np.zeros(len(times), np.int64)
+        past = known.latest()
+        latest = np.maximum.accumulate(np.concatenate([past[-1:], times]))[-len(times) :]
+        oldest = latest - self.microseconds
+        firsts = np.searchsorted(past, oldest, side="left")
+        beyond = firsts == len(past)
+        firsts[beyond] += np.searchsorted(latest, oldest[beyond], side="left")
+        return known.first + firsts
+
+
+class Times:
+    """The latest time seen up to each row, from some row on."""
+
+    def __init__(self, first: int) -> None:
+        self.first = self._stop = first
+        self._latest = Growing(np.int64)
+        self._latest.release(first)
+
+    def latest(self) -> Rows:
+        return self._latest.first(self._stop)[self.first :]
+
+    def add(self, times: Rows) -> None:
+        fresh = np.maximum.accumulate(np.concatenate([self.latest()[-1:], times]))[-len(times) :]
+        self._latest.put(self._stop, fresh, len(times))
+        self._stop += len(times)
+
+    def forget_before(self, row: int) -> None:
+        self.first = max(self.first, row)
+        self._latest.release(self.first)

@@ -10,6 +10,7 @@ import datetime
 import decimal
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from likewise.errors import BadDecision
@@ -45,25 +46,29 @@ def read(text: str) -> Any:
 def _plain(value: Any) -> Any:
     if hasattr(value, "dtype") and hasattr(value, "item"):  # NumPy's own
         value = value.item()
-    if value is None or isinstance(value, bool) or type(value) in (str, int):
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"float": repr(float(value))}
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, datetime.datetime):
-        return {"datetime": value.isoformat()}
-    if isinstance(value, datetime.date):
-        return {"date": value.isoformat()}
-    if isinstance(value, datetime.time):
-        return {"time": value.isoformat()}
-    if isinstance(value, decimal.Decimal):
-        return {"decimal": str(value)}
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    if isinstance(value, str | int):  # an enumeration's member, say: its value is what is equal
-        return str(value) if isinstance(value, str) and str(value) == value else int(value)
+    for kind, plain in _PLAIN:
+        if isinstance(value, kind):
+            return plain(value)
     raise TypeError
+
+
+def _of_float(value: float) -> Any:
+    return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+
+
+_PLAIN: list[tuple[type, Callable[[Any], Any]]] = [
+    (str, lambda value: str.__str__(value)),  # an enumeration's member too: as what it equals
+    (int, lambda value: int(value)),
+    (float, _of_float),
+    (tuple, lambda value: [_plain(one) for one in value]),
+    (datetime.datetime, lambda value: {"datetime": value.isoformat()}),
+    (datetime.date, lambda value: {"date": value.isoformat()}),
+    (datetime.time, lambda value: {"time": value.isoformat()}),
+    (decimal.Decimal, lambda value: {"decimal": str(value)}),
+    (bytes, lambda value: {"bytes": value.hex()}),
+]
 
 
 def _value(plain: Any) -> Any:
