@@ -1,7 +1,7 @@
 """A ledger as those see it who only look: while it is being written, or from a read-only disk."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self

@@ -59,8 +59,8 @@ def _of_float(value: float) -> Any:
 
 
 _PLAIN: list[tuple[type, Callable[[Any], Any]]] = [
-    (str, lambda value: str.__str__(value)),  # an enumeration's member too: as what it equals
-    (int, lambda value: int(value)),
+    (str, str.__str__),  # an enumeration's member too: as what it equals
+    (int, int),
     (float, _of_float),
     (tuple, lambda value: [_plain(one) for one in value]),
     (datetime.datetime, lambda value: {"datetime": value.isoformat()}),
