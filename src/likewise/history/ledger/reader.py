@@ -10,6 +10,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,15 @@ CHUNK = 1 << 15
 """Rows that are read together."""
 KEPT = ("rule", "layout", "window")
 """Kinds of events that stay when the rows before them are dropped."""
+
+
+_SPAN = "FROM decision WHERE row >= ? AND row < ? ORDER BY row"
+_NUMBERS = f"""SELECT count(*),
+    total(typeof(time) = 'integer' AND typeof(first) = 'integer'
+        AND typeof(count) IN ('integer', 'null')),
+    group_concat(time), group_concat(first), group_concat(ifnull(count, -1)),
+    total(typeof(output) = 'integer'), group_concat(output)
+FROM (SELECT time, first, count, output {_SPAN})"""
 
 
 @dataclass(frozen=True)
@@ -201,25 +211,24 @@ class Reader:
         layout, records = self.layout, self.records
         if layout is None or records is None:
             raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
-        rows = self.all(
-            f"SELECT time, output, first, count, row{', key' if keys else ''} FROM decision"
-            " WHERE row >= ? AND row < ? ORDER BY row",
-            first,
-            stop,
-        )
-        columns = list(zip(*rows, strict=True)) if rows else [()] * (6 if keys else 5)
-        if columns[4] != tuple(range(first, stop)):
-            there = set(columns[4])
-            gone = next(row for row in range(first, stop) if row not in there)
+        span = (first, stop)
+        ((there, whole, times, firsts, counts, plain, labels),) = self.all(_NUMBERS, *span)
+        if there != stop - first:
+            rows = {row for (row,) in self.all(f"SELECT row {_SPAN}", *span)}
+            gone = next(row for row in range(first, stop) if row not in rows)
             raise BadFile(f"row {gone:,} of the ledger {str(self.path)!r} is missing.")
         try:
             found = Decisions(
                 first=first,
-                times=np.array(columns[0], np.int64),
-                keys=columns[5] if keys else None,
-                outputs=_outputs(columns[1], layout.outputs),
-                firsts=np.array(columns[2], np.int64),
-                counts=_counts(columns[3]),
+                times=_integers(times, there, whole),
+                keys=[key for (key,) in self.all(f"SELECT key {_SPAN}", *span)] if keys else None,
+                outputs=(
+                    _integers(labels, there, plain).astype(np.float64).reshape(-1, 1)
+                    if plain == there and layout.outputs == 1
+                    else _outputs(self.all(f"SELECT output {_SPAN}", *span), layout.outputs)
+                ),
+                firsts=_integers(firsts, there, whole),
+                counts=_integers(counts, there, whole).astype(np.uint64),
                 witnesses=self._witnesses(first, stop) if witnesses else {},
                 records=records.read(first, stop),
             )
@@ -232,11 +241,25 @@ class Reader:
             ) from None
         return found
 
-    def all_decisions(self, first: int, stop: int) -> Iterator[Decisions]:
-        """Rows in chunks, without their witnesses."""
+    def all_decisions(
+        self, first: int, stop: int, *, witnesses: bool = False
+    ) -> Iterator[Decisions]:
+        """Rows in chunks; the next is read, by SQLite mostly, while one is worked on."""
         keys = self.has_keys()
-        for start in range(first, stop, CHUNK):
-            yield self.decisions(start, min(start + CHUNK, stop), keys=keys, witnesses=False)
+
+        def read(start: int) -> Decisions:
+            end = min(start + CHUNK, stop)
+            return self.decisions(start, end, keys=keys, witnesses=witnesses)
+
+        with ThreadPoolExecutor(1) as pool:
+            starts = range(first, stop, CHUNK)
+            reading = [pool.submit(read, start) for start in starts[:1]]
+            for start in starts[1:]:
+                chunk = reading.pop().result()
+                reading.append(pool.submit(read, start))
+                yield chunk
+            for last in reading:
+                yield last.result()
 
     def _witnesses(self, first: int, stop: int) -> dict[int, npt.NDArray[Any]]:
         """By place from `first`: the kept witnesses of each row that has some."""
@@ -272,14 +295,16 @@ def _body(number: int, text: str) -> dict[str, Any]:
     return body
 
 
-def _outputs(cells: Sequence[Any], width: int) -> Floats:
+def _integers(listed: str | None, count: int, whole: int) -> Rows:
+    """A column that SQLite wrote as one text: a fifth of the time of a value at a time."""
+    if whole != count:
+        raise ValueError("a time or a count is no whole number")
+    return np.fromstring(listed or "", np.int64, count, sep=",")
+
+
+def _outputs(cells: Sequence[tuple[Any]], width: int) -> Floats:
     if width == 1:
         return np.array(cells, np.float64).reshape(-1, 1)
     missing = np.full(width, np.nan).astype("<f8").tobytes()
-    joined = b"".join(missing if cell is None else cell for cell in cells)
+    joined = b"".join(missing if cell is None else cell for (cell,) in cells)
     return np.frombuffer(joined, "<f8").astype(np.float64).reshape(-1, width)
-
-
-def _counts(cells: Sequence[Any]) -> npt.NDArray[np.uint64]:
-    judged = [chain.NOT_JUDGED if cell is None else cell for cell in cells]
-    return np.array(judged, np.uint64)

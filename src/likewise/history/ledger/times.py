@@ -38,7 +38,8 @@ def microseconds(time: Any) -> int:
             f"the time is {time!r}; expected a datetime, ISO text, or seconds since 1970."
             " Nothing was stored."
         )
-    return int(round(time * 1_000_000))
+    microseconds_: int = round(time * 1_000_000)
+    return microseconds_
 
 
 def all_microseconds(times: Sequence[Any] | np.ndarray[Any, Any], count: int) -> Rows:

@@ -12,7 +12,7 @@ import numpy as np
 
 from likewise.errors import BadFile
 from likewise.history.ledger import chain
-from likewise.history.ledger.reader import CHUNK, KEPT, Decisions, Event, Reader, digest
+from likewise.history.ledger.reader import KEPT, Decisions, Event, Reader, digest
 
 
 class Altered(BadFile):
@@ -121,7 +121,6 @@ class Walk:
         self._erased = set(reader.erased().tolist())
         events = self._begin(events)
         self._check_words(reader, [event for event in events if event.kind == "words"])
-        keys = reader.has_keys()
         place = 0
         self._meet(self.rows, self._link)
         while self.rows < state.rows or place < len(events):
@@ -129,14 +128,12 @@ class Walk:
                 self._pass(events[place])
                 place += 1
                 continue
-            stop = min(state.rows, self.rows + CHUNK)
-            if place < len(events):
-                stop = min(stop, events[place].at_row)
+            stop = state.rows if place == len(events) else min(state.rows, events[place].at_row)
             if stop <= self.rows:
                 raise Altered(None, f"event {events[place].number} stands at the wrong row")
-            chunk = reader.decisions(self.rows, stop, keys=keys)
-            self._check(chunk)
-            yield chunk
+            for chunk in reader.all_decisions(self.rows, stop, witnesses=True):
+                self._check(chunk)
+                yield chunk
         if self._events != state.events or self._link != state.link:
             raise Altered(None, "the end of the chain is not where it should be")
         if not self._met:
