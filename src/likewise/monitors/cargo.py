@@ -126,10 +126,11 @@ class Cargo:
 
     def _write(self, vectors: npt.NDArray[Any], outputs: Floats) -> None:
         erased = np.isnan(outputs[:, 0])
-        if erased.any():  # any vector will do
+        monitor = self._monitor
+        if erased.any():  # anything that is admitted will do
             vectors, outputs = vectors.copy(), outputs.copy()
             vectors[erased], outputs[erased] = 1, 0
-        monitor = self._monitor
+            outputs[erased, 0] = monitor._rule.output == "probabilities"
         assert monitor._index is not None and monitor._history is not None
         first = monitor._next_row
         bad, at = monitor._index.crew.write(vectors, outputs)

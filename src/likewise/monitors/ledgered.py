@@ -159,7 +159,7 @@ class LedgerMonitor:
         self._cargo.guard()
         if isinstance(self._monitor, TableMonitor):
             self._monitor._kept.keepable = plain_key
-        first = self._first_for(np.array([self._last_time]))[0] if store.rows else 0
+        first = self._first_for(store.rows, np.array([self._last_time]))[0] if store.rows else 0
         self._forget_before(max(int(first), store.first), lag=0)
 
     def _load(self, walk: Walk, *, check: bool) -> None:
@@ -206,7 +206,7 @@ class LedgerMonitor:
             row = self._monitor._next_row
             keys = self._keys.check(None if key is None else [self._own(key)], 1, row)
             now = self._now(time)
-            first = self._first_for(now)
+            first = self._first_for(row, now)
             verdict = self._monitor.observe(x, *_output(z))
             verdict.within(self._compared(int(first[0]), row))
             kept = kept_of_one(verdict, self._witnesses)
@@ -225,7 +225,7 @@ class LedgerMonitor:
         with self._lock:
             if self._behind:
                 self._restore(check=False)
-            first = self._first_for(self._now(time, look=True))
+            first = self._first_for(self.rows, self._now(time, look=True))
             verdict = self._monitor.check(x, *_output(z))
             return verdict.within(self._compared(int(first[0]), self._monitor._next_row))
 
@@ -251,8 +251,8 @@ class LedgerMonitor:
             given, when = self._given(x, keys, times)
             verdicts = self._monitor.observe_many(x, *_output(z), threads=threads)
             when = np.broadcast_to(when, len(verdicts))
-            firsts = self._first_for(when)
-            absent = self._absent_many(firsts, first_row)
+            firsts = self._first_for(first_row, when)
+            absent = self._absent_many(firsts)
             verdicts.within(firsts, absent)
             kept = kept_of_many(verdicts, self._witnesses)
             self._pending.append(Pending(when, given, firsts, verdicts.counts, kept))
@@ -277,7 +277,7 @@ class LedgerMonitor:
             given, when = self._given(x, keys, times)
             rows = self._monitor.load(x, *_output(z))
             when = np.broadcast_to(when, len(rows))
-            firsts = self._first_for(when)
+            firsts = self._first_for(rows.start, when)
             self._pending.append(Pending(when, given, firsts, None, {}))
             self._took(rows.start, when, given)
             self._commit()
@@ -320,8 +320,8 @@ class LedgerMonitor:
             self._clock_back = False
         return np.array([max(now, self._last_time)])
 
-    def _first_for(self, times: Rows) -> Rows:
-        firsts = self.window.firsts(self._monitor._next_row, times, self._times)
+    def _first_for(self, row: int, times: Rows) -> Rows:
+        firsts = self.window.firsts(row, times, self._times)
         return np.maximum(firsts, self._store.first)
 
     def _took(self, first_row: int, times: Rows, keys: Sequence[Key] | None) -> None:
@@ -336,7 +336,7 @@ class LedgerMonitor:
         absent = len(self._erased) - int(np.searchsorted(self._erased, first))
         return Compared(first, row, absent)
 
-    def _absent_many(self, firsts: Rows, first_row: int) -> Rows:
+    def _absent_many(self, firsts: Rows) -> Rows:
         return len(self._erased) - np.searchsorted(self._erased, firsts)
 
     def _forget_before(self, first: int, lag: int = _LAG) -> None:

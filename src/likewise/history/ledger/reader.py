@@ -37,7 +37,7 @@ _NUMBERS = f"""SELECT count(*),
     total(typeof(time) = 'integer' AND typeof(first) = 'integer'
         AND typeof(count) IN ('integer', 'null')),
     group_concat(time), group_concat(first), group_concat(ifnull(count, -1)),
-    total(typeof(output) = 'integer'), group_concat(output)
+    total(typeof(output) = 'integer'), group_concat(iif(typeof(output) = 'integer', output, NULL))
 FROM (SELECT time, first, count, output {_SPAN})"""
 
 
