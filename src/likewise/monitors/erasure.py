@@ -61,9 +61,8 @@ def erase(ledgered: "LedgerMonitor", key: Any, rows: Any) -> Erasure:
     if _traces(store.path / DATABASE, needles):
         store.vacuum()
     monitor.forget(wanted)
-    ledgered._keys.forget(wanted)
     cargo.drop_words(orphans)
-    ledgered._erased = np.union1d(ledgered._erased, wanted)
+    ledgered._past.erase(wanted)
     return Erasure(tuple(wanted.tolist()), complete)
 
 
