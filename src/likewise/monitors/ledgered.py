@@ -11,10 +11,12 @@ Not here: what a monitor's memory looks like as bytes (cargo.py).
 """
 
 import atexit
+import contextlib
 import math
 import os
 import time as clock
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -139,8 +141,9 @@ class LedgerMonitor:
     def _restore(self, *, check: bool) -> None:
         """Make memory from what is on disk."""
         store, reader = self._store, self._store.reader
-        self._behind = False
+        self._behind = True
         self._pending: list[Pending] = []
+        self._taken = store.rows
         self._monitor = Monitor(self.rule, index=self._wanted_index)
         self._cargo = cargo_of(self._monitor)
         self._keys = Keys()
@@ -160,6 +163,7 @@ class LedgerMonitor:
         if isinstance(self._monitor, TableMonitor):
             self._monitor._kept.keepable = plain_key
         first = self._first_for(store.rows, np.array([self._last_time]))[0] if store.rows else 0
+        self._behind = False
         self._forget_before(max(int(first), store.first), lag=0)
 
     def _load(self, walk: Walk, *, check: bool) -> None:
@@ -169,8 +173,8 @@ class LedgerMonitor:
         known: dict[str, list[Any]] = {}
         for _, column, code, value, *_ in reader.words():
             values = known.setdefault(column, [])
-            if code != len(values):
-                raise BadFile(f"the words of {column!r} are not in order: the ledger was altered.")
+            if code != len(values) or column not in self._cargo.columns_of_words():
+                raise BadFile(f"the words of {column!r} make no sense: the ledger was altered.")
             values.append(ERASED if value is None else words.read(value))
         self._words = {column: len(values) for column, values in known.items()}
         self._cargo.begin(layout, store.first, known)
@@ -186,11 +190,20 @@ class LedgerMonitor:
         """Have memory and disk agree before something changes."""
         if self.closed:
             raise BadFile(f"the ledger {str(self.path)!r} is closed. Open it again.")
+        if self._monitor._next_row != self._taken and not self._behind:
+            self.flush()  # memory took a decision, and was interrupted before it was answered
+            self._behind = True
         if self._behind:
+            self._catch_up()
             self._store.event("fault", {"rows": self._store.rows})
-            self._restore(check=False)
         if len(self._pending) >= self._most or self._overdue():
             self.flush()
+
+    def _catch_up(self) -> None:
+        """Make memory anew if it is not what the disk says."""
+        if self._behind:
+            self._store.reconnect()
+            self._restore(check=False)
 
     def _overdue(self) -> bool:
         return bool(self._pending) and clock.monotonic() - self._pending[0].since >= self._wait
@@ -211,8 +224,7 @@ class LedgerMonitor:
             verdict.within(self._compared(int(first[0]), row))
             kept = kept_of_one(verdict, self._witnesses)
             found = np.array([len(verdict.witnesses)])
-            self._pending.append(Pending(now, keys, first, found, kept))
-            self._took(row, now, keys)
+            self._took(row, Pending(now, keys, first, found, kept))
             if self._most == 1:
                 self._commit()
             else:
@@ -223,8 +235,7 @@ class LedgerMonitor:
     def check(self, x: Any, z: Any = GIVEN_APART, *, time: Any = None) -> Verdict:
         """The verdict as if it came now; nothing is remembered or written."""
         with self._lock:
-            if self._behind:
-                self._restore(check=False)
+            self._catch_up()
             first = self._first_for(self.rows, self._now(time, look=True))
             verdict = self._monitor.check(x, *_output(z))
             return verdict.within(self._compared(int(first[0]), self._monitor._next_row))
@@ -255,8 +266,7 @@ class LedgerMonitor:
             absent = self._absent_many(firsts)
             verdicts.within(firsts, absent)
             kept = kept_of_many(verdicts, self._witnesses)
-            self._pending.append(Pending(when, given, firsts, verdicts.counts, kept))
-            self._took(first_row, when, given)
+            self._took(first_row, Pending(when, given, firsts, verdicts.counts, kept))
             self._commit()
             if len(verdicts):
                 self._forget_before(int(firsts[-1]))
@@ -278,8 +288,7 @@ class LedgerMonitor:
             rows = self._monitor.load(x, *_output(z))
             when = np.broadcast_to(when, len(rows))
             firsts = self._first_for(rows.start, when)
-            self._pending.append(Pending(when, given, firsts, None, {}))
-            self._took(rows.start, when, given)
+            self._took(rows.start, Pending(when, given, firsts, None, {}))
             self._commit()
             if len(rows):
                 self._forget_before(int(firsts[-1]))
@@ -313,9 +322,9 @@ class LedgerMonitor:
         """Our own clock never goes back: where the system's does, it stands still, and says so."""
         now = clock.time_ns() // 1000
         if now < self._last_time - 1_000_000 and not look and not self._clock_back:
-            self._clock_back = True
             self.flush()
             self._store.event("clock", {"behind_microseconds": self._last_time - now})
+            self._clock_back = True
         if now >= self._last_time:
             self._clock_back = False
         return np.array([max(now, self._last_time)])
@@ -324,13 +333,16 @@ class LedgerMonitor:
         firsts = self.window.firsts(row, times, self._times)
         return np.maximum(firsts, self._store.first)
 
-    def _took(self, first_row: int, times: Rows, keys: Sequence[Key] | None) -> None:
+    def _took(self, first_row: int, taken: Pending) -> None:
         """Memory has taken decisions: so have the keys and times beside it."""
-        self._keys.add(first_row, keys)
+        times = taken.times
+        self._keys.add(first_row, taken.keys)
         if len(times):
             self._last_time = max(self._last_time, int(times.max()))
         if self.window.microseconds is not None and len(times):
             self._times.add(times)
+        self._pending.append(taken)
+        self._taken = first_row + len(taken)
 
     def _compared(self, first: int, row: int) -> Compared:
         absent = len(self._erased) - int(np.searchsorted(self._erased, first))
@@ -340,11 +352,18 @@ class LedgerMonitor:
         return len(self._erased) - np.searchsorted(self._erased, firsts)
 
     def _forget_before(self, first: int, lag: int = _LAG) -> None:
-        """Let go of what left the window: from memory with some delay, from disk in whole files."""
+        """Let go of what left the window: from memory with some delay, from disk in whole files.
+
+        By now decisions are taken, so a disk that fails here is no reason to refuse them: what
+        could not leave does so later.
+        """
         history = self._monitor._history
         if history is None or first < history.first + max(1, lag):
             return
-        self.flush()
+        with contextlib.suppress(BadFile):
+            self.flush()
+        if self._pending:
+            return
         gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
         self._monitor.forget(gone)
         self._keys.forget(gone)
@@ -352,7 +371,8 @@ class LedgerMonitor:
             self._monitor._kept.release(first)
         self._times.forget_before(first)
         self._erased = self._erased[self._erased >= first]
-        self._store.drop(first)
+        with contextlib.suppress(BadFile):
+            self._store.drop(first)
 
     # Writing
 
@@ -373,23 +393,25 @@ class LedgerMonitor:
 
     def _write(self) -> None:
         store = self._store
+        if not store.known:  # of what was given before, some may have come through
+            store.reconnect()
+            self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
         waiting = joined(self._pending)
         self._pending = [waiting]
+        first = self._taken - len(waiting)
         if len(waiting) and store.rows == 0 and store.reader.layout != self._cargo.layout():
             store.set_layout(self._cargo.layout())
-        begin, done = store.rows, 0
         try:
-            while done < len(waiting):
+            while store.rows < self._taken:
+                done = store.rows - first
                 stop = min(done + _CHUNK, len(waiting))
                 store.append(self._entries(waiting.part(done, stop)))
                 self._words = {name: len(known) for name, known in self._cargo.words().items()}
-                done = stop
         except BadFile as error:
-            self._pending = [waiting.part(done, len(waiting))]
-            if done == 0:
+            if store.rows <= first:
                 raise
             raise BadFile(
-                f"{error} Decisions {begin} to {begin + done - 1} are stored; send the rest again."
+                f"{error} Decisions {first} to {store.rows - 1} are stored; send the rest again."
             ) from None
         self._pending = []
 
@@ -438,12 +460,14 @@ class LedgerMonitor:
         """Walk the chain; name the first row that is not as it was written."""
         with self._lock:
             self.flush()
+            self._store.reconnect()
             return verify(self._store.reader, Head.of(head) if isinstance(head, str) else head)
 
     def head(self) -> Head:
         """The end of the chain, to be kept elsewhere."""
         with self._lock:
             self.flush()
+            self._store.reconnect()
             return Head(self._store.rows, self._store.events, self._store.link)
 
     # Looking
@@ -479,16 +503,23 @@ class LedgerMonitor:
     @property
     def rows(self) -> int:
         """Decisions ever taken: the row of the next one."""
-        return self._monitor._next_row
+        with self._lock:
+            self._catch_up()
+            return self._monitor._next_row
 
     def __len__(self) -> int:
         """Decisions remembered now."""
-        return len(self._monitor)
+        with self._lock:
+            self._catch_up()
+            return len(self._monitor)
 
     def close(self) -> None:
         """Write what is left, and let go of the folder."""
         with self._lock:
             if self.closed:
+                return
+            if not self._store.mine:  # a process that was forked off: this is not its ledger
+                self.closed = True
                 return
             try:
                 if not self._behind:
