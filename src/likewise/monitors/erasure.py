@@ -47,12 +47,11 @@ def erase(ledgered: "LedgerMonitor", key: Any, rows: Any) -> Erasure:
     try:
         complete = store.erase(wanted.tolist(), numbers)
     except BaseException:
-        ledgered._behind = True  # on disk it may be erased
+        ledgered._stale = True  # on disk it may be erased
         raise
     monitor.forget(wanted)
-    ledgered._keys.forget(wanted)
     cargo.drop_words(orphans)
-    ledgered._erased = np.union1d(ledgered._erased, wanted)
+    ledgered._past.erase(wanted)
     return Erasure(tuple(wanted.tolist()), complete)
 
 

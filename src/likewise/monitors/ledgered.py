@@ -11,13 +11,12 @@ Not here: what a monitor's memory looks like as bytes (cargo.py).
 """
 
 import atexit
-import contextlib
 import math
 import os
 import time as clock
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Event, RLock
@@ -29,21 +28,23 @@ import numpy.typing as npt
 from likewise.errors import BadDecision, BadFile, BadRule
 from likewise.history.ledger import words
 from likewise.history.ledger.chain import Key
-from likewise.history.ledger.store import Entries, Store, Word
-from likewise.history.ledger.times import all_microseconds, microseconds
+from likewise.history.ledger.reader import Decisions
+from likewise.history.ledger.store import Entries, Store
+from likewise.history.ledger.times import all_microseconds
 from likewise.history.ledger.verify import Head, Verification, Walk, verify
-from likewise.history.ledger.window import Times, Window
+from likewise.history.ledger.window import Window
 from likewise.monitors.cargo import ERASED, cargo_of
 from likewise.monitors.difference import difference
 from likewise.monitors.erasure import Erasure, erase
 from likewise.monitors.explanation import Explanation
 from likewise.monitors.flusher import start_flusher
-from likewise.monitors.keys import Keys, plain_key
+from likewise.monitors.keys import plain_key
+from likewise.monitors.past import Past
 from likewise.monitors.pending import Pending, joined, kept_of_many, kept_of_one
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.tables import GIVEN_APART, TableMonitor
 from likewise.rule import Rule
-from likewise.types import Compared, Rows, Verdict, Verdicts
+from likewise.types import Rows, Verdict, Verdicts
 
 DURABILITIES = {"commit": (1, 0.0), "batch": (1024, 0.1), "off": (8192, 1.0)}
 """Decisions, and seconds, after which what was answered is on disk at the latest."""
@@ -140,33 +141,30 @@ class LedgerMonitor:
 
     def _restore(self, *, check: bool) -> None:
         """Make memory from what is on disk."""
-        store, reader = self._store, self._store.reader
-        self._behind = True
+        store = self._store
+        store.reconnect()
+        reader = store.reader
+        self._stale = True
         self._pending: list[Pending] = []
         self._taken = store.rows
         self._monitor = Monitor(self.rule, index=self._wanted_index)
         self._cargo = cargo_of(self._monitor)
-        self._keys = Keys()
-        self._times = Times(store.first)  # where a window in time needs them
+        self._past = Past(self.window, store.first, store.last_time, reader.erased())
         self._words: dict[str, int] = {}
-        self._last_time = store.last_time
-        self._clock_back = False
-        self._erased = reader.erased()
-        self._erased = self._erased[self._erased >= store.first]
         walk = Walk(reader)
-        if check and store.rows == store.first:
-            for _ in walk.chunks():
-                pass
+        if check:
+            reader.check_structure()
         if store.rows > store.first:
-            self._load(walk, check=check)
+            self._load(walk.chunks() if check else reader.all_decisions(store.first, store.rows))
+        elif check:
+            list(walk.chunks())
         self._cargo.guard()
         if isinstance(self._monitor, TableMonitor):
             self._monitor._kept.keepable = plain_key
-        first = self._first_for(store.rows, np.array([self._last_time]))[0] if store.rows else 0
-        self._behind = False
-        self._forget_before(max(int(first), store.first), lag=0)
+        self._stale = False
+        self._forget_before(self._past.first_now(store.rows), lag=0)
 
-    def _load(self, walk: Walk, *, check: bool) -> None:
+    def _load(self, chunks: Iterable[Decisions]) -> None:
         store, reader = self._store, self._store.reader
         layout = reader.layout
         assert layout is not None
@@ -178,32 +176,30 @@ class LedgerMonitor:
             values.append(ERASED if value is None else words.read(value))
         self._words = {column: len(values) for column, values in known.items()}
         self._cargo.begin(layout, store.first, known)
-        chunks = walk.chunks() if check else reader.all_decisions(store.first, store.rows)
         for chunk in chunks:
             self._cargo.add(layout, chunk.records["input"], chunk.outputs, chunk.keys)
-            self._keys.add(chunk.first, chunk.keys)
-            if self.window.microseconds is not None:
-                self._times.add(chunk.times)
-        self._cargo.finish(self._erased)
+            self._past.took(chunk.first, chunk.times, chunk.keys)
+        self._cargo.finish(self._past.erased)
+
+    def _agrees(self) -> bool:
+        """Whether memory has what is on disk and waiting, no more and no less."""
+        return self._monitor._next_row == self._taken and not self._stale
+
+    def _catch_up(self) -> None:
+        """Memory is made anew if writing failed, or something broke in between."""
+        if not self._agrees() and not self.closed:
+            self.flush()
+            self._restore(check=False)
 
     def _ready(self) -> None:
         """Have memory and disk agree before something changes."""
         if self.closed:
             raise BadFile(f"the ledger {str(self.path)!r} is closed. Open it again.")
-        if self._monitor._next_row != self._taken and not self._behind:
-            self.flush()  # memory took a decision, and was interrupted before it was answered
-            self._behind = True
-        if self._behind:
+        if not self._agrees():
             self._catch_up()
             self._store.event("fault", {"rows": self._store.rows})
-        if len(self._pending) >= self._most or self._overdue():
+        if self._taken - self._store.rows >= self._most or self._overdue():
             self.flush()
-
-    def _catch_up(self) -> None:
-        """Make memory anew if it is not what the disk says."""
-        if self._behind:
-            self._store.reconnect()
-            self._restore(check=False)
 
     def _overdue(self) -> bool:
         return bool(self._pending) and clock.monotonic() - self._pending[0].since >= self._wait
@@ -217,28 +213,21 @@ class LedgerMonitor:
         with self._lock:
             self._ready()
             row = self._monitor._next_row
-            keys = self._keys.check(None if key is None else [self._own(key)], 1, row)
+            keys = self._past.keys.check(None if key is None else [self._own(key)], 1, row)
             now = self._now(time)
-            first = self._first_for(row, now)
+            first = self._past.firsts(row, now)
             verdict = self._monitor.observe(x, *_output(z))
-            verdict.within(self._compared(int(first[0]), row))
-            kept = kept_of_one(verdict, self._witnesses)
-            found = np.array([len(verdict.witnesses)])
-            self._took(row, Pending(now, keys, first, found, kept))
-            if self._most == 1:
-                self._commit()
-            else:
-                self._wake.set()
-            self._forget_before(int(first[0]))
+            verdict.within(self._past.compared(int(first[0]), row))
+            found, kept = np.array([len(verdict.witnesses)]), kept_of_one(verdict, self._witnesses)
+            self._took(row, Pending(now, keys, first, found, kept), write=self._most == 1)
             return verdict
 
     def check(self, x: Any, z: Any = GIVEN_APART, *, time: Any = None) -> Verdict:
         """The verdict as if it came now; nothing is remembered or written."""
         with self._lock:
-            self._catch_up()
-            first = self._first_for(self.rows, self._now(time, look=True))
+            first = self._past.firsts(self.rows, self._past.now(time))
             verdict = self._monitor.check(x, *_output(z))
-            return verdict.within(self._compared(int(first[0]), self._monitor._next_row))
+            return verdict.within(self._past.compared(int(first[0]), self.rows))
 
     # Many
 
@@ -256,20 +245,14 @@ class LedgerMonitor:
         They are written in chunks; if a chunk cannot be, the error says which decisions are stored.
         """
         with self._lock:
-            self._ready()
-            self.flush()
-            first_row = self._monitor._next_row
             given, when = self._given(x, keys, times)
+            first_row = self.rows
             verdicts = self._monitor.observe_many(x, *_output(z), threads=threads)
             when = np.broadcast_to(when, len(verdicts))
-            firsts = self._first_for(first_row, when)
-            absent = self._absent_many(firsts)
-            verdicts.within(firsts, absent)
+            firsts = self._past.firsts(first_row, when)
+            verdicts.within(firsts, self._past.absent(firsts))
             kept = kept_of_many(verdicts, self._witnesses)
-            self._took(first_row, Pending(when, given, firsts, verdicts.counts, kept))
-            self._commit()
-            if len(verdicts):
-                self._forget_before(int(firsts[-1]))
+            self._took(first_row, Pending(when, given, firsts, verdicts.counts, kept), write=True)
             return verdicts
 
     def load(
@@ -282,27 +265,25 @@ class LedgerMonitor:
     ) -> range:
         """Remember decisions without judging them; their rows."""
         with self._lock:
-            self._ready()
-            self.flush()
             given, when = self._given(x, keys, times)
             rows = self._monitor.load(x, *_output(z))
             when = np.broadcast_to(when, len(rows))
-            firsts = self._first_for(rows.start, when)
-            self._took(rows.start, Pending(when, given, firsts, None, {}))
-            self._commit()
-            if len(rows):
-                self._forget_before(int(firsts[-1]))
+            firsts = self._past.firsts(rows.start, when)
+            self._took(rows.start, Pending(when, given, firsts, None, {}), write=True)
             return rows
 
     def _given(self, x: Any, keys: Any, times: Any) -> tuple[list[Key] | None, Rows]:
         """Keys and times of a batch, checked before anything changes."""
+        self._ready()
+        self.flush()
         count = len(x) if keys is not None or times is not None else 0
         if keys is not None:
             keys = [None if key is None else self._own(key) for key in keys]
-        given = self._keys.check(keys, count, self._monitor._next_row)
-        return given, self._clock() if times is None else all_microseconds(times, count)
+        given = self._past.keys.check(keys, count, self.rows)
+        return given, self._now() if times is None else all_microseconds(times, count)
 
     def _own(self, key: Any) -> Any:
+        """A key that is given beside the decision, where the rule has no column for it."""
         monitor = self._monitor
         if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
             raise BadDecision(
@@ -311,109 +292,61 @@ class LedgerMonitor:
             )
         return key
 
-    # Time and window
-
-    def _now(self, time: Any, *, look: bool = False) -> Rows:
-        if time is not None:
-            return np.array([microseconds(time)])
-        return self._clock(look=look)
-
-    def _clock(self, *, look: bool = False) -> Rows:
-        """Our own clock never goes back: where the system's does, it stands still, and says so."""
-        now = clock.time_ns() // 1000
-        if now < self._last_time - 1_000_000 and not look and not self._clock_back:
+    def _now(self, time: Any = None) -> Rows:
+        behind = self._past.clock_is_behind() if time is None else 0
+        if behind:
             self.flush()
-            self._store.event("clock", {"behind_microseconds": self._last_time - now})
-            self._clock_back = True
-        if now >= self._last_time:
-            self._clock_back = False
-        return np.array([max(now, self._last_time)])
-
-    def _first_for(self, row: int, times: Rows) -> Rows:
-        firsts = self.window.firsts(row, times, self._times)
-        return np.maximum(firsts, self._store.first)
-
-    def _took(self, first_row: int, taken: Pending) -> None:
-        """Memory has taken decisions: so have the keys and times beside it."""
-        times = taken.times
-        self._keys.add(first_row, taken.keys)
-        if len(times):
-            self._last_time = max(self._last_time, int(times.max()))
-        if self.window.microseconds is not None and len(times):
-            self._times.add(times)
-        self._pending.append(taken)
-        self._taken = first_row + len(taken)
-
-    def _compared(self, first: int, row: int) -> Compared:
-        absent = len(self._erased) - int(np.searchsorted(self._erased, first))
-        return Compared(first, row, absent)
-
-    def _absent_many(self, firsts: Rows) -> Rows:
-        return len(self._erased) - np.searchsorted(self._erased, firsts)
-
-    def _forget_before(self, first: int, lag: int = _LAG) -> None:
-        """Let go of what left the window: from memory with some delay, from disk in whole files.
-
-        By now decisions are taken, so a disk that fails here is no reason to refuse them: what
-        could not leave does so later.
-        """
-        history = self._monitor._history
-        if history is None or first < history.first + max(1, lag):
-            return
-        with contextlib.suppress(BadFile):
-            self.flush()
-        if self._pending:
-            return
-        gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
-        self._monitor.forget(gone)
-        self._keys.forget(gone)
-        if isinstance(self._monitor, TableMonitor):
-            self._monitor._kept.release(first)
-        self._times.forget_before(first)
-        self._erased = self._erased[self._erased >= first]
-        with contextlib.suppress(BadFile):
-            self._store.drop(first)
+            self._store.event("clock", {"behind_microseconds": behind})
+        return self._past.now(time)
 
     # Writing
+
+    def _took(self, first_row: int, some: Pending, *, write: bool) -> None:
+        """Memory has taken decisions: so does the rest, and the disk, now or soon.
+
+        If it cannot be written now, it is refused: memory, too long by then, is made anew.
+        """
+        if len(some) == 0:
+            return
+        self._past.took(first_row, some.times, some.keys)
+        self._pending.append(some)
+        self._taken = first_row + len(some)
+        if write:
+            try:
+                self.flush()
+            except BaseException:
+                self._pending, self._taken = [], self._store.rows
+                raise
+        else:
+            self._wake.set()
+        self._forget_before(int(some.firsts[-1]))
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
         with self._lock:
             if not self._pending:
                 return
-            self._write()
-
-    def _commit(self) -> None:
-        """Write what memory has just taken; if that fails, memory goes back to what was written."""
-        try:
-            self._write()
-        except BaseException:
-            self._behind, self._pending = True, []
-            raise
-
-    def _write(self) -> None:
-        store = self._store
-        if not store.known:  # of what was given before, some may have come through
-            store.reconnect()
-            self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
-        waiting = joined(self._pending)
-        self._pending = [waiting]
-        first = self._taken - len(waiting)
-        if len(waiting) and store.rows == 0 and store.reader.layout != self._cargo.layout():
-            store.set_layout(self._cargo.layout())
-        try:
-            while store.rows < self._taken:
-                done = store.rows - first
-                stop = min(done + _CHUNK, len(waiting))
-                store.append(self._entries(waiting.part(done, stop)))
-                self._words = {name: len(known) for name, known in self._cargo.words().items()}
-        except BadFile as error:
-            if store.rows <= first:
-                raise
-            raise BadFile(
-                f"{error} Decisions {first} to {store.rows - 1} are stored; send the rest again."
-            ) from None
-        self._pending = []
+            store, waiting = self._store, joined(self._pending)
+            self._pending = [waiting]
+            if not store.known:  # what was given before may have come through all the same
+                store.reconnect()
+                self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
+            first = self._taken - len(waiting)
+            if store.rows == 0 and store.reader.layout != self._cargo.layout():
+                store.set_layout(self._cargo.layout())
+            try:
+                while (done := store.rows - first) < len(waiting):
+                    stop = min(done + _CHUNK, len(waiting))
+                    store.append(self._entries(waiting.part(done, stop)))
+                    self._words = {name: len(known) for name, known in self._cargo.words().items()}
+            except BadFile as error:
+                if store.rows <= first:
+                    raise
+                raise BadFile(
+                    f"{error} Decisions {first} to {store.rows - 1} are stored; send the rest"
+                    " again."
+                ) from None
+            self._pending = []
 
     def _entries(self, some: Pending) -> Entries:
         """With what memory holds of those rows, the next ones on disk."""
@@ -421,6 +354,11 @@ class LedgerMonitor:
         assert layout is not None
         stop = first + len(some)
         own = self._cargo.keys(first, stop)
+        fresh = [
+            (column, code, values[code])
+            for column, values in self._cargo.words().items()
+            for code in range(self._words.get(column, 0), len(values))
+        ]
         return Entries(
             times=some.times,
             inputs=self._cargo.inputs(layout, first, stop),
@@ -429,15 +367,25 @@ class LedgerMonitor:
             firsts=some.firsts,
             counts=some.counts,
             witnesses=some.kept,
-            words=self._fresh_words(),
+            words=fresh,
         )
 
-    def _fresh_words(self) -> list[Word]:
-        return [
-            (column, code, values[code])
-            for column, values in self._cargo.words().items()
-            for code in range(self._words.get(column, 0), len(values))
-        ]
+    def _forget_before(self, first: int, lag: int = _LAG) -> None:
+        """Let go of what left the window: from memory with some delay, from disk in whole files."""
+        history = self._monitor._history
+        if history is None or first < history.first + max(1, lag):
+            return
+        try:
+            self.flush()
+            self._store.drop(first)
+        except BadFile:  # the disk will be asked again; what was just answered stands
+            return
+        gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
+        self._monitor.forget(gone)
+        if isinstance(self._monitor, TableMonitor):
+            self._monitor._kept.release(first)
+        self._past.forget_before(first, gone)
+        self._past.first = self._store.first
 
     # Erasure and evidence
 
@@ -478,13 +426,13 @@ class LedgerMonitor:
             monitor = self._monitor
             if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
                 return monitor.row_of(key)
-            return self._keys.row_of(plain_key(key))
+            return self._past.keys.row_of(plain_key(key))
 
     def _key_of(self, row: int) -> Any:
         monitor = self._monitor
         if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
             return monitor._kept.key_of(row)
-        return self._keys.key_of(row)
+        return self._past.keys.key_of(row)
 
     def values(self, row: int) -> dict[str, Any]:
         """A row of a table as it came, its output included."""
@@ -522,8 +470,7 @@ class LedgerMonitor:
                 self.closed = True
                 return
             try:
-                if not self._behind:
-                    self.flush()
+                self.flush()
             finally:
                 self.closed = True
                 self._wake.set()

@@ -240,6 +240,7 @@ class Reader:
             "event": event,
             "words": state.words,
             "words_link": state.words_link.hex(),
+            "erased_words": [word[0] for word in self.words() if word[3] is None],
             "kept": {
                 str(one.number): digest(one)
                 for one in self.events()

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise import __version__
 from likewise.errors import BadFile
 from likewise.history.ledger import chain, folder
 from likewise.history.ledger.chain import Bytes, Key
@@ -87,6 +88,7 @@ class Store:
                         "format": folder.FORMAT,
                         "rule": rule.to_toml(),
                         "fingerprint": rule.fingerprint,
+                        "likewise": __version__,
                     }
                 )
                 now = _now()

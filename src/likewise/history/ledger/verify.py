@@ -254,13 +254,12 @@ class Walk:
         """Words have a chain of their own, and events say how far it had come."""
         wanted = {0: chain.GENESIS}
         erased = {word for event in reader.events("erased") for word in event.listed("words")}
-        forgotten = 0  # words whose erasure may have been dropped with the rows
         try:
             for event in said:
                 wanted[int(event.body["words"])] = bytes.fromhex(event.body["link"])
             for event in reader.events("dropped")[-1:]:
-                forgotten = int(event.body["words"])
-                wanted[forgotten] = bytes.fromhex(event.body["words_link"])
+                wanted[int(event.body["words"])] = bytes.fromhex(event.body["words_link"])
+                erased |= set(event.body["erased_words"])
         except (KeyError, ValueError, TypeError):
             raise Altered(None, "an event about words cannot be read") from None
         link, count = chain.GENESIS, 0
@@ -269,7 +268,7 @@ class Walk:
             if number != count or not isinstance(column, str) or not isinstance(code, int):
                 raise Altered(None, problem)
             if value is None or salt is None:
-                if number not in erased and number >= forgotten:
+                if number not in erased:
                     raise Altered(None, problem)
             elif chain.word_commitment(salt, value) != commitment:
                 raise Altered(None, problem)
