@@ -162,7 +162,7 @@ class LedgerMonitor:
         if isinstance(self._monitor, TableMonitor):
             self._monitor._kept.keepable = plain_key
         self._stale = False
-        self._forget_before(self._past.first_now(store.rows), lag=0)
+        self._forget_before(self._past.compared(store.rows).first, lag=0)
 
     def _load(self, chunks: Iterable[Decisions]) -> None:
         store, reader = self._store, self._store.reader
@@ -215,19 +215,20 @@ class LedgerMonitor:
             row = self._monitor._next_row
             keys = self._past.keys.check(None if key is None else [self._own(key)], 1, row)
             now = self._now(time)
-            first = self._past.firsts(row, now)
-            verdict = self._monitor.observe(x, *_output(z))
-            verdict.within(self._past.compared(int(first[0]), row))
-            found, kept = np.array([len(verdict.witnesses)]), kept_of_one(verdict, self._witnesses)
-            self._took(row, Pending(now, keys, first, found, kept), write=self._most == 1)
+            over = self._past.compared(row, now)
+            verdict = self._monitor.observe(x, *_output(z)).within(over)
+            numbers = np.array([now, over.first, len(verdict.witnesses)])
+            kept = kept_of_one(verdict, self._witnesses)
+            some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept)
+            self._took(row, some, write=self._most == 1)
             return verdict
 
     def check(self, x: Any, z: Any = GIVEN_APART, *, time: Any = None) -> Verdict:
         """The verdict as if it came now; nothing is remembered or written."""
         with self._lock:
-            first = self._past.firsts(self.rows, self._past.now(time))
-            verdict = self._monitor.check(x, *_output(z))
-            return verdict.within(self._past.compared(int(first[0]), self.rows))
+            self._catch_up()
+            over = self._past.compared(self.rows, self._past.now(time))
+            return self._monitor.check(x, *_output(z)).within(over)
 
     # Many
 
@@ -280,7 +281,7 @@ class LedgerMonitor:
         if keys is not None:
             keys = [None if key is None else self._own(key) for key in keys]
         given = self._past.keys.check(keys, count, self.rows)
-        return given, self._now() if times is None else all_microseconds(times, count)
+        return given, np.array(self._now()) if times is None else all_microseconds(times, count)
 
     def _own(self, key: Any) -> Any:
         """A key that is given beside the decision, where the rule has no column for it."""
@@ -292,7 +293,7 @@ class LedgerMonitor:
             )
         return key
 
-    def _now(self, time: Any = None) -> Rows:
+    def _now(self, time: Any = None) -> int:
         behind = self._past.clock_is_behind() if time is None else 0
         if behind:
             self.flush()
@@ -317,7 +318,7 @@ class LedgerMonitor:
             except BaseException:
                 self._pending, self._taken = [], self._store.rows
                 raise
-        else:
+        elif not self._wake.is_set():
             self._wake.set()
         self._forget_before(int(some.firsts[-1]))
 

@@ -32,11 +32,9 @@ class Past:
 
     # Time
 
-    def now(self, time: Any = None) -> Rows:
+    def now(self, time: Any = None) -> int:
         """A time that was given, or the clock's; where that went back, it stands still."""
-        if time is not None:
-            return np.array([microseconds(time)])
-        return np.array([max(clock.time_ns() // 1000, self._last_time)])
+        return max(clock.time_ns() // 1000, self._last_time) if time is None else microseconds(time)
 
     def clock_is_behind(self) -> int:
         """By how many microseconds the clock is newly behind the last decision."""
@@ -50,21 +48,24 @@ class Past:
     def took(self, first_row: int, times: Rows, keys: Sequence[Key] | None) -> None:
         """The history has these decisions now."""
         self.keys.add(first_row, keys)
-        if len(times):
+        self._last_time = max([self._last_time, *times[-1:].tolist()])
+        if len(times) > 1:
             self._last_time = max(self._last_time, int(times.max()))
-            if self.window.microseconds is not None:
-                self._times.add(times)
+        if self.window.microseconds is not None and len(times):
+            self._times.add(times)
 
     def firsts(self, row: int, times: Rows) -> Rows:
         """The first row that each of the next decisions is compared with."""
         return np.maximum(self.window.firsts(row, times, self._times), self.first)
 
-    def first_now(self, row: int) -> int:
-        """The same for a decision at the time of the last one."""
-        return int(self.firsts(row, np.array([self._last_time]))[0])
-
-    def compared(self, first: int, row: int) -> Compared:
-        return Compared(first, row, int(self.absent(np.array([first]))[0]))
+    def compared(self, row: int, time: int | None = None) -> Compared:
+        """What a decision is compared with that comes now, or at that time."""
+        first = self.first
+        if self.window.text != "all":
+            time = self._last_time if time is None else time
+            first = int(self.firsts(row, np.array([time]))[0])
+        gone = len(self.erased)
+        return Compared(first, row, gone and gone - int(np.searchsorted(self.erased, first)))
 
     def absent(self, firsts: Rows) -> Rows:
         """How many rows from each of these on were erased."""
