@@ -10,6 +10,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from history.ledger import fed, feeding
 
 NAMES = ("pwrite64", "fdatasync", "fsync", "ftruncate", "fallocate", "unlink")

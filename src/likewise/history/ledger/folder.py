@@ -56,8 +56,8 @@ CREATE INDEX word_code ON word ("column", code);
 
 def exists(folder: Path) -> bool:
     """Whether a ledger was made here; one whose making was cut short was not."""
-    if not (folder / DATABASE).is_file():
-        return False
+    if not (folder / DATABASE).is_file() or (folder / f"{DATABASE}-journal").exists():
+        return False  # the journal is there before there is a log, so only while it is made
     try:
         with contextlib.closing(_connect(folder, "ro")) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -89,6 +89,11 @@ def create(folder: Path) -> sqlite3.Connection:
     """A new database, as one transaction that the caller ends."""
     database = _connect(folder, "rwc")
     with _closed_on_error(database):
+        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables:
+            raise BadFile(
+                f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed."
+            )
         database.executescript(
             f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
             f" PRAGMA user_version = {FORMAT}; {_SCHEMA}"
