@@ -58,7 +58,7 @@ def erase_one(monitor, drawn):
     if monitor.inputs_are_there(row):
         say("erasing", row)
         monitor.erase(rows=[row])
-        say("erased", row)
+        say("erased", row, monitor.rows)
 
 
 class Feeding(lw.LedgerMonitor):

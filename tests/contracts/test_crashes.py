@@ -90,7 +90,9 @@ def check(folder, child, told, beside):
         verified = ledger.verify()
         assert verified.ok, verified
         events = [event for event in ledger.events() if event.kind == "erased"]
-        beside.go_on(ledger.rows, [(e.at_row, row) for e in events for row in e.body["rows"]])
+        erasures = {(event.at_row, row) for event in events for row in event.body["rows"]}
+        erasures |= {(one[2], one[1]) for one in child.said if one[0] == "erased"}
+        beside.go_on(ledger.rows, sorted(erasures))  # some may have left the window since
         assert ledger.rows >= max((one[0] + 1 for one in told), default=0)
         for row, *verdict in child.acknowledged:
             assert [row, *verdict] == beside.verdicts[row][0]
