@@ -15,9 +15,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from contracts import crashing
 
 import likewise as lw
+from contracts import crashing
 
 PROGRAM = str(Path(crashing.__file__))
 
@@ -104,7 +104,7 @@ def check(folder, child, told, beside):
 
 
 def _check_entry(ledger, entry, beside):
-    x, z, key = crashing.decision(beside.seed, entry.row)
+    _, z, key = crashing.decision(beside.seed, entry.row)
     verdict, nearest = beside.verdicts[entry.row]
     assert entry.erased == (entry.row in beside.erased)
     assert entry.count == len(verdict[1])

@@ -26,6 +26,8 @@ FORMAT = 1
 _APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
 DATABASE, LOCK = "ledger.sqlite", "lock"
 _PAGE_CACHE_KIB = 16 << 10
+FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
+"""What Python's sqlite3 raises where a file is damaged: its message, too, may be no text."""
 
 _SCHEMA = """
 CREATE TABLE event (
@@ -62,7 +64,7 @@ def exists(folder: Path) -> bool:
         with contextlib.closing(_connect(folder, "ro")) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error:
+    except FAILURES:
         return True  # and `connect` will say what is wrong with it
     return bool(version or tables)
 
@@ -91,9 +93,7 @@ def create(folder: Path) -> sqlite3.Connection:
     with _closed_on_error(database):
         (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables:
-            raise BadFile(
-                f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed."
-            )
+            raise _foreign(folder)
         database.executescript(
             f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
             f" PRAGMA user_version = {FORMAT}; {_SCHEMA}"
@@ -108,11 +108,11 @@ def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
     try:
         try:
             return _checked(folder, "rw" if write else "ro")
-        except sqlite3.Error:
+        except FAILURES:
             if write or (folder / f"{DATABASE}-wal").exists():
                 raise
             return _checked(folder, "ro&immutable=1")  # where not even a reader may write
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise unreadable(folder, error) from None
 
 
@@ -120,6 +120,12 @@ def unreadable(folder: Path, error: Exception) -> BadFile:
     return BadFile(
         f"{str(folder / DATABASE)!r} cannot be used: {error}. Nothing was changed: see that it can"
         " be read and written, or bring it back from a copy."
+    )
+
+
+def _foreign(folder: Path) -> BadFile:
+    return BadFile(
+        f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed."
     )
 
 
@@ -134,9 +140,7 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION:
-        raise BadFile(
-            f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed."
-        )
+        raise _foreign(folder)
     if version > FORMAT:
         raise BadFile(
             f"the ledger {str(folder)!r} has format {version}, and this version of likewise knows"

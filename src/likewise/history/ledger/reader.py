@@ -125,7 +125,7 @@ class Reader:
     def all(self, query: str, *values: Any) -> list[Any]:
         try:
             return self.database.execute(query, values).fetchall()
-        except (sqlite3.Error, OverflowError) as error:
+        except folder.FAILURES as error:
             raise folder.unreadable(self.path, error) from None
 
     @contextlib.contextmanager
@@ -135,7 +135,7 @@ class Reader:
         try:
             yield
         finally:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*folder.FAILURES):
                 self.database.execute("ROLLBACK")
 
     def check_structure(self) -> None:
@@ -272,7 +272,7 @@ class Reader:
             found = Decisions(
                 first=first,
                 times=_integers(times, there, whole),
-                keys=[key for (key,) in self.all(f"SELECT key {_SPAN}", *span)] if keys else None,
+                keys=_keys(self.all(f"SELECT key {_SPAN}", *span)) if keys else None,
                 outputs=(
                     _integers(labels, there, plain).astype(np.float64).reshape(-1, 1)
                     if plain == there and layout.outputs == 1
@@ -356,6 +356,7 @@ def _word(row: tuple[Any, ...]) -> Word:
         not (there or (value is None and salt is None))
         or not isinstance(column, str)
         or not isinstance(code, int)
+        or not 0 <= code < _MOST
         or not _is_digest(commitment)
         or not _is_digest(link)
         or not 0 <= number < _MOST
@@ -373,6 +374,13 @@ def _integers(listed: str | None, count: int, whole: int) -> Rows:
     if whole != count:
         raise ValueError("a time or a count is no whole number")
     return np.fromstring(listed or "", np.int64, count, sep=",")
+
+
+def _keys(cells: Sequence[tuple[Any]]) -> list[Key]:
+    keys = [key for (key,) in cells]
+    if not {str, int, type(None)}.issuperset(map(type, keys)):
+        raise ValueError("a key is neither text nor a whole number")
+    return keys
 
 
 def _outputs(cells: Sequence[tuple[Any]], width: int) -> Floats:

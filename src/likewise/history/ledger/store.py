@@ -97,7 +97,7 @@ class Store:
                     "INSERT INTO event VALUES (0, 0, ?, 'rule', ?, ?)", (now, body, link)
                 )
                 database.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+        except (*folder.FAILURES, OSError) as error:
             raise BadFile(f"{str(self.path)!r} cannot become a ledger: {error}.") from None
 
     def _look(self) -> None:
@@ -110,7 +110,7 @@ class Store:
     def _connect(self) -> None:
         """Take over what is committed."""
         if self._database is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*folder.FAILURES):
                 self._database.close()
         self._database = None
         try:
@@ -118,7 +118,7 @@ class Store:
             level = "FULL" if self.sync else "OFF"
             database.execute(f"PRAGMA synchronous = {level}")
             database.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-        except sqlite3.Error as error:
+        except folder.FAILURES as error:
             raise folder.unreadable(self.path, error) from None
         try:
             self.reader = Reader(self.path, database)
@@ -159,7 +159,7 @@ class Store:
         if self.records is not None:
             self.records.close()
         if self._database is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*folder.FAILURES):
                 self._database.close()
             self._database = None
         self._lock.release()
@@ -174,10 +174,10 @@ class Store:
             database.execute("BEGIN IMMEDIATE")
             yield database
             database.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+        except (*folder.FAILURES, OSError) as error:
             raise self._failed(what, error) from None
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*folder.FAILURES):
                 database.execute("ROLLBACK")
             raise
 
@@ -350,7 +350,7 @@ class Store:
             if not busy:
                 self.records.erase(self._unfinished, "salt")
                 self._unfinished = []
-        except (sqlite3.Error, OSError) as error:
+        except (*folder.FAILURES, OSError) as error:
             raise self._failed("the end of an erasure, which goes on by itself", error) from None
         return not busy
 

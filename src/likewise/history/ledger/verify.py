@@ -244,11 +244,13 @@ class Walk:
     def _is_erased(self, chunk: Decisions, i: int) -> bool:
         """Whether a row that does not match its commitment was erased, and says nothing now.
 
-        Its record may still be there: it is overwritten after the database says that it is erased.
+        Its record is overwritten after the database says that it is erased, the salt at last.
         """
+        if chunk.first + i not in self._erased or not np.isnan(chunk.outputs[i]).all():
+            return False
+        record = chunk.records[i]
         keyless = chunk.keys is None or chunk.keys[i] is None
-        gone = chunk.first + i in self._erased
-        return bool(gone and keyless and np.isnan(chunk.outputs[i]).all())
+        return bool(keyless and (record["salt"].any() or not record["input"].any()))
 
     def _check_words(self, reader: Reader, said: list[Event]) -> None:
         """Words have a chain of their own, and events say how far it had come."""
