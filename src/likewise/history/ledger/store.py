@@ -67,6 +67,7 @@ class Store:
         self._lock = folder.WriterLock(path)
         self._database: sqlite3.Connection | None = None
         self.records: Records | None = None
+        self._failing = False
         try:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
@@ -170,6 +171,10 @@ class Store:
     def _transaction(self, what: str) -> Iterator[sqlite3.Connection]:
         """All of it, or, with BadFile, nothing of it; memory follows the disk either way."""
         database = self.database
+        if self._failing:  # on a full disk the log may hold most of what room there is
+            with contextlib.suppress(*folder.FAILURES):
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._failing = False
         try:
             database.execute("BEGIN IMMEDIATE")
             yield database
@@ -183,6 +188,7 @@ class Store:
 
     def _failed(self, what: str, error: Exception) -> BadFile:
         """After a failure to write: a commit may have come through all the same, so look."""
+        self._failing = True
         if self.records is not None:
             self.records.close()
         reason = getattr(error, "strerror", None) or str(error)
