@@ -102,10 +102,10 @@ class Store:
             raise BadFile(f"{str(self.path)!r} cannot become a ledger: {error}.") from None
 
     def _look(self) -> None:
-        """Before anything is written, even by SQLite: is all there that was acknowledged?"""
+        """Before anything is written, even by SQLite: is it ours, with all that was acknowledged?"""
         known = folder.mark_of(self.path)
-        if known is not None:
-            with contextlib.closing(folder.connect(self.path, write=False)) as database:
+        with contextlib.closing(folder.connect(self.path, write=False)) as database:
+            if known is not None:
                 known.check(self.path, Reader(self.path, database).state().mark)
 
     def _connect(self) -> None:
