@@ -1,4 +1,4 @@
-"""A ledger among processes: one writes, others look. Read-only places, clocks, half-made folders."""
+"""A ledger among processes: one writes, others look. Read-only places, clocks, half-made ones."""
 
 import json
 import os

@@ -102,7 +102,7 @@ class Store:
             raise BadFile(f"{str(self.path)!r} cannot become a ledger: {error}.") from None
 
     def _look(self) -> None:
-        """Before anything is written, even by SQLite: is it ours, with all that was acknowledged?"""
+        """Before anything is written, even by SQLite: is it ours, is all there that was said?"""
         known = folder.mark_of(self.path)
         with contextlib.closing(folder.connect(self.path, write=False)) as database:
             if known is not None:
