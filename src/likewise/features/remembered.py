@@ -70,6 +70,12 @@ class Remembered:
         """The row of a key, if it is remembered."""
         return self._row_of.get(key)
 
+    def keys(self, rows: Rows) -> list[Any]:
+        """By row; None where there is none."""
+        if self.key is None:
+            return [None] * len(rows)
+        return [self._keys[row] for row in rows.tolist()]
+
     # Rows
 
     def add(self, kept: Mapping[str, npt.NDArray[Any]], keys: list[Any], many: int) -> None:

@@ -194,6 +194,10 @@ class TableMonitor(Monitor):
         """The row of a key, if it is remembered."""
         return self._kept.row_of(key)
 
+    def keys(self, rows: Any) -> list[Any]:
+        """The keys of rows; None where the rule has no key, or the row is forgotten."""
+        return self._kept.keys(np.asarray(rows, dtype=np.int64).reshape(-1))
+
     def values(self, row: int) -> dict[str, Any]:
         """A row as it came, its output included; None where something was missing."""
         return {**self._kept.values(row), **self._output_of(self._outputs_kept[row])}

@@ -5,7 +5,7 @@ text looks like: an object is JSON lines, a tab in the first line TSV, anything 
 needs no name.
 
     source = open_source("decisions.csv.gz")
-    source.columns                    # names, or None where each line has its own
+    source.columns                    # their names; of JSON lines, those of the first lines
     for chunk in source.chunks(types, wanted):
         chunk.table, chunk.places, chunk.refused
 
@@ -45,7 +45,7 @@ class Reader(Protocol):
     """One format."""
 
     unit: str
-    columns: list[str] | None
+    columns: list[str]
 
     def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]: ...
 

@@ -6,6 +6,7 @@ Python. Polars would settle one type for a column and bend what does not fit, so
 Invariant: a line that is not one object is refused with its number; the others are read.
 """
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,10 +15,11 @@ import numpy as np
 
 from likewise.errors import BadFile
 from likewise.sources.chunk import Chunk, Refused, Types
-from likewise.sources.records import blocks
+from likewise.sources.records import Block, blocks
 from likewise.sources.streams import Stream
 
 _SHOWN = 60
+_LOOK = 1_000  # lines from which columns are known
 
 
 def object_of(line: bytes) -> dict[str, Any]:
@@ -41,25 +43,31 @@ def object_of(line: bytes) -> dict[str, Any]:
 
 
 class JsonLines:
-    """A file of objects."""
+    """A file of objects; its columns are those of its first lines."""
 
     unit = "line"
-    columns = None  # each line has its own
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
+        self._blocks = blocks(stream, quoted=False)
+        first = next((block for block in self._blocks if len(block)), None)
+        if first is None:
+            raise BadFile(f"{stream.name} is empty; expected a JSON object on each line.")
+        self._first: Block | None = first
+        begun = self._chunk(first, range(min(_LOOK, len(first))))
+        self.columns = list(dict.fromkeys(name for row in begun.table for name in row))
+        if not self.columns:
+            one = begun.refused[0] if begun.refused else Refused(int(first.lines[0]), "no columns")
+            raise BadFile(f"{stream.name}, line {one.place}: {one.why}.")
 
     def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
         """All columns, with the types that they have; so many rows at a time at most."""
-        nothing = True
-        for block in blocks(self.stream, quoted=False):
-            nothing &= len(block) == 0
+        first, self._first = self._first, None
+        for block in itertools.chain([first] if first is not None else [], self._blocks):
             for start in range(0, len(block), rows):
                 yield self._chunk(block, range(start, min(start + rows, len(block))))
-        if nothing:
-            raise BadFile(f"{self.stream.name} is empty; expected a JSON object on each line.")
 
-    def _chunk(self, block: Any, which: range) -> Chunk:
+    def _chunk(self, block: Block, which: range) -> Chunk:
         table, places, refused = [], [], []
         for i in which:
             line = int(block.lines[i])
