@@ -186,6 +186,11 @@ class History:
         """One for each row that is remembered, 0 for forgotten ones."""
         return self._regions[t.ALIVE].view(np.uint8, self.total)
 
+    def outputs(self) -> npt.NDArray[np.float64]:
+        """What the rows' outputs were read into, one line for each."""
+        kept = self._regions[t.OUTPUTS].view(np.float64, self.total * self.out_width)
+        return kept.reshape(self.total, self.out_width)
+
     def sample(self, most: int) -> npt.NDArray[np.int64]:
         """Remembered rows, evenly spread over the history, at most so many."""
         alive = self.alive()

@@ -34,6 +34,9 @@ class Outputs(Protocol):
     def read_many(self, z: Any, count: int) -> Floats:
         """`count` outputs as a (count, width) array."""
 
+    def values(self, numbers: Floats) -> list[Any]:
+        """The outputs that were read into these rows of numbers."""
+
     def commit(self) -> None:
         """The outputs read last were accepted."""
 
@@ -112,6 +115,10 @@ class Labels:
         self.pending = True
         return codes
 
+    def values(self, numbers: Floats) -> list[Any]:
+        labels = list(self._codes)
+        return [labels[int(code)] for code in numbers[:, 0]]
+
     def commit(self) -> None:
         for label in self._new:
             self._codes[label] = len(self._codes)
@@ -165,6 +172,9 @@ class Numbers:
             )
         return numbers.reshape(-1, 1)
 
+    def values(self, numbers: Floats) -> list[Any]:
+        return numbers[:, 0].tolist()  # type: ignore[no-any-return]
+
     def commit(self) -> None:
         """Numbers leave nothing to remember."""
 
@@ -209,6 +219,9 @@ class Probabilities:
             f"the output has {came} probabilities, but this history holds {self.width}, set by its"
             " first decision. Nothing was stored: send one for each class."
         )
+
+    def values(self, numbers: Floats) -> list[Any]:
+        return numbers.tolist()  # type: ignore[no-any-return]
 
     def commit(self) -> None:
         """Probabilities leave nothing to remember."""

@@ -3,20 +3,34 @@
 Of a pair's two decisions one got the favourable output, or the better one; the other's group lost.
 Beside the counts stand base rates, since a large group is in many pairs anyhow.
 
-Invariant: every violating pair with two known groups and a better output is counted once.
+Invariant: every violating pair with two known groups and a better output is counted once; batches
+counted one after the other give what one batch would.
+Cost: what a batch's pairs and rows cost, whatever the length of the history.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from likewise.errors import BadRule
-from likewise.types import Verdicts
+from likewise.types import Floats, Verdicts
 
 if TYPE_CHECKING:
     from likewise.monitors.tables import TableMonitor
+
+
+class _Others:
+    """All groups beyond those that are counted apart."""
+
+    def __repr__(self) -> str:
+        return "all others"
+
+
+OTHERS = _Others()
 
 
 @dataclass(frozen=True)
@@ -55,43 +69,141 @@ class Groups:
 
 
 def count_groups(verdicts: Verdicts, monitor: "TableMonitor", column: str) -> Groups:
-    rule, features = monitor.rule, monitor._encoder.features
-    if column not in features or features[column].kind != "protected":
-        raise BadRule(f"{column!r} is not a protected column of this rule")
-    score = _scores(monitor)
-    codes = monitor._kept.column(column)
-    values = monitor._encoder.vocabularies[column].values
-    rows = np.repeat(verdicts.rows, verdicts.counts)
-    others = verdicts.witnesses.rows
-    mine, theirs = score[rows], score[others]
-    known = (mine != theirs) & (codes[rows] >= 0) & (codes[others] >= 0)
-    losers = np.where(mine < theirs, codes[rows], codes[others])[known]
-    winners = np.where(mine < theirs, codes[others], codes[rows])[known]
-    which, counts = np.unique(np.stack([losers, winners]), axis=1, return_counts=True)
-    present = [code for code in range(len(values)) if (codes == code).any()]
-    sign = -1.0 if rule.output == "number" and rule.favourable == "low" else 1.0
-    return Groups(
-        column,
-        {
-            (values[loser], values[winner]): int(count)
-            for loser, winner, count in zip(*which.tolist(), counts.tolist(), strict=True)
-        },
-        {values[code]: int((codes == code).sum()) for code in present},
-        {values[code]: float(sign * np.nanmean(score[codes == code])) for code in present},
-        int((~known).sum()),
-    )
+    """The pairs of some verdicts, beside the base rates of the whole history."""
+    counter = GroupCounter(monitor, [column])
+    counter.add_pairs(verdicts)
+    counter.add_decisions(0, monitor._kept.count)
+    return counter.groups()[0]
 
 
-def _scores(monitor: "TableMonitor") -> np.ndarray:
-    """How good each output is: 1 or 0 for labels, a number as it is, or its opposite."""
-    rule, outputs = monitor.rule, monitor._outputs_kept
-    if rule.output == "probabilities":
+class GroupCounter:
+    """Adds up batches: their pairs and, for base rates, their decisions.
+
+    most: how many groups of a column are counted apart, the first to appear; None for all.
+    """
+
+    def __init__(
+        self, monitor: "TableMonitor", columns: Sequence[str], most: int | None = None
+    ) -> None:
+        features = monitor._encoder.features
+        for column in columns:
+            if column not in features or features[column].kind != "protected":
+                raise BadRule(f"{column!r} is not a protected column of this rule")
+        check_favourable(monitor.rule.output, monitor.rule.favourable)
+        self._monitor = monitor
+        self._most = most
+        self._columns = {column: _Counts() for column in columns}
+
+    def add_pairs(self, verdicts: Verdicts) -> None:
+        """Count the violating pairs of a batch that the monitor has just judged."""
+        if verdicts.pairs == 0:
+            return
+        rows = np.repeat(verdicts.rows, verdicts.counts)
+        others = verdicts.witnesses.rows
+        named, place = np.unique(np.concatenate([rows, others]), return_inverse=True)
+        kept = self._monitor._outputs_kept
+        scores = self._scores([kept[row] for row in named.tolist()])
+        mine, theirs = scores[place[: len(rows)]], scores[place[len(rows) :]]
+        for column, counts in self._columns.items():
+            codes = self._codes(column)
+            counts.add_pairs(mine, theirs, codes[rows], codes[others], self._most)
+
+    def add_decisions(self, start: int, stop: int) -> None:
+        """Count these rows for the base rates."""
+        scores = self._scores(self._monitor._outputs_kept[start:stop])
+        for column, counts in self._columns.items():
+            counts.add_decisions(scores, self._codes(column)[start:stop], self._most)
+
+    def _codes(self, column: str) -> npt.NDArray[np.int32]:
+        return self._monitor._kept.column(column)
+
+    def _scores(self, outputs: Sequence[Any]) -> Floats:
+        """How good each output is: 1 or 0 for labels, a number as it is, or its opposite."""
+        rule = self._monitor.rule
+        if rule.output == "number":
+            sign = -1.0 if rule.favourable == "low" else 1.0
+            return np.array([np.nan if one is None else sign * one for one in outputs])
+        wanted = rule.favourable
+        return np.array([np.nan if one is None else float(one == wanted) for one in outputs])
+
+    def groups(self) -> list[Groups]:
+        """What has been counted, column by column."""
+        sign = -1.0 if self._monitor.rule.favourable == "low" else 1.0
+        sign = sign if self._monitor.rule.output == "number" else 1.0
+        words = self._monitor._encoder.vocabularies
+        return [
+            counts.groups(column, words[column].values, sign, self._most)
+            for column, counts in self._columns.items()
+        ]
+
+
+class _Counts:
+    """What is counted of one column, by the codes of its groups."""
+
+    def __init__(self) -> None:
+        self.pairs: Counter[tuple[int, int]] = Counter()
+        self.decisions: Counter[int] = Counter()
+        self.scored: Counter[int] = Counter()
+        self.sums: dict[int, float] = {}
+        self.undecided = 0
+
+    def add_pairs(
+        self,
+        mine: Floats,
+        theirs: Floats,
+        my_codes: npt.NDArray[np.int32],
+        their_codes: npt.NDArray[np.int32],
+        most: int | None,
+    ) -> None:
+        known = (mine != theirs) & (my_codes >= 0) & (their_codes >= 0)
+        self.undecided += int((~known).sum())
+        lost = mine < theirs
+        losers = _capped(np.where(lost, my_codes, their_codes)[known], most)
+        winners = _capped(np.where(lost, their_codes, my_codes)[known], most)
+        both = losers.astype(np.int64) << 32 | winners  # one number sorts faster than two
+        which, counts = np.unique(both, return_counts=True)
+        for one, count in zip(which.tolist(), counts.tolist(), strict=True):
+            self.pairs[one >> 32, one & 0xFFFFFFFF] += count
+
+    def add_decisions(self, scores: Floats, codes: npt.NDArray[np.int32], most: int | None) -> None:
+        there = codes >= 0
+        codes, scores = _capped(codes[there], most), scores[there]
+        known = ~np.isnan(scores)
+        for code, count in enumerate(np.bincount(codes).tolist()):
+            if count:
+                self.decisions[code] += count
+        sums = np.bincount(codes[known], weights=scores[known])
+        for code, count in enumerate(np.bincount(codes[known]).tolist()):
+            if count:
+                self.scored[code] += count
+                self.sums[code] = self.sums.get(code, 0.0) + float(sums[code])
+
+    def groups(self, column: str, values: Sequence[Any], sign: float, most: int | None) -> Groups:
+        def name(code: int) -> Any:
+            return OTHERS if code == most else values[code]
+
+        present = sorted(self.decisions)
+        return Groups(
+            column,
+            {(name(a), name(b)): count for (a, b), count in sorted(self.pairs.items())},
+            {name(code): self.decisions[code] for code in present},
+            {
+                name(code): sign * self.sums.get(code, 0.0) / max(self.scored[code], 1)
+                for code in present
+            },
+            self.undecided,
+        )
+
+
+def _capped(codes: npt.NDArray[np.int32], most: int | None) -> npt.NDArray[np.int32]:
+    return codes if most is None else np.minimum(codes, np.int32(most))
+
+
+def check_favourable(output: str, favourable: Any) -> None:
+    """Raise BadRule if a rule does not say which of two outputs is the better one."""
+    if output == "probabilities":
         raise BadRule("groups are counted for labels and numbers, and the output is probabilities")
-    if rule.output == "number":
-        sign = {"high": 1.0, "low": -1.0}.get(str(rule.favourable))
-        if sign is None:
-            raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
-        return np.array([np.nan if one is None else sign * one for one in outputs])
-    if rule.favourable is None:
+    if output == "number" and favourable not in ("high", "low"):
+        raise BadRule(f"favourable is {favourable!r}; expected 'high' or 'low'")
+    if favourable is None:
         raise BadRule("the rule has no favourable output; say which label everyone wants")
-    return np.array([np.nan if one is None else float(one == rule.favourable) for one in outputs])

@@ -417,6 +417,18 @@ class Monitor:
             self._history.touched(len(wanted))
             return self._history.rows[wanted].astype(self._storage_type())
 
+    def outputs(self, rows: Any) -> list[Any]:
+        """The outputs that these rows got: labels, numbers, or vectors of probabilities."""
+        with self._lock:
+            wanted = rows_of(rows, self._next_row, "Ask for rows that it has.")
+            if len(wanted) == 0:
+                return []
+            assert self._history is not None and self._outputs is not None
+            gone = wanted[self._history.alive()[wanted] == 0]
+            if len(gone):
+                raise BadRow(f"row {gone[0]} was forgotten. Ask for rows that are remembered.")
+            return self._outputs.values(self._history.outputs()[wanted])
+
     def _storage_type(self) -> np.dtype[Any]:
         return np.dtype("float64" if self._storage == "auto" else self._storage)
 
