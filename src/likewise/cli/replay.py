@@ -120,23 +120,29 @@ def _about_the_row(error: BadDecision) -> str:
 def judge_with(monitor: Monitor, asked: Asked) -> Callable[[Table], Any]:
     """How a monitor judges a table under its rule."""
     if asked.output_column is None:
-        return monitor.observe_many
+        return lambda table: monitor.observe_many(known(table, asked))
+    return lambda table: monitor.observe_many(*vectors(table, asked))
 
-    def judge(table: Table) -> Any:
-        return monitor.observe_many(*vectors(table, asked))
 
-    return judge
+def known(table: Table, asked: Asked) -> Table:
+    """The table without what the rule does not know."""
+    if asked.beside is None:
+        return table
+    if isinstance(table, list):
+        return [{key: row[key] for key in row if key != asked.beside} for row in table]
+    return table.drop(asked.beside)
 
 
 def vectors(table: Table, asked: Asked) -> tuple[Any, Any]:
     """Inputs and outputs of a table, under a rule without features."""
     assert asked.output_column is not None
-    columns = columns_of(table, asked.wanted, asked.wanted)
-    inputs = [numbers_of(name, columns[name]) for name in asked.inputs]
+    names = [*asked.inputs, asked.output_column]
+    columns = columns_of(known(table, asked), names, asked.wanted)
+    inputs = np.stack([numbers_of(name, columns[name]) for name in asked.inputs], axis=1)
     outputs = columns[asked.output_column]
     if asked.rule.output == "number":
-        return np.stack(inputs, axis=1), numbers_of(asked.output_column, outputs)
-    return np.stack(inputs, axis=1), values_of(outputs)
+        return inputs, numbers_of(asked.output_column, outputs)
+    return inputs, values_of(outputs)
 
 
 class PlaceOf:

@@ -36,12 +36,12 @@ class Asked:
     wanted: tuple[str, ...]
     """Those that are read, outputs included."""
     types: dict[str, Type]
+    inputs: tuple[str, ...] = ()
+    """For a rule without features: the columns that are the input, in their order."""
     output_column: str | None = None
-    """For a rule without features: all other wanted columns are the input, in their order."""
-
-    @property
-    def inputs(self) -> list[str]:
-        return [name for name in self.wanted if name != self.output_column]
+    """For a rule without features."""
+    beside: str | None = None
+    """A column that is read although the rule does not know it."""
 
     @property
     def key(self) -> str | None:
@@ -68,8 +68,24 @@ def read_rule(path: Path) -> Rule:
         raise Stop(f"the rule {path}: {error}") from None
 
 
-def ask(path: Path | None, quick: Quick, columns: Sequence[str], source: str) -> Asked:
-    """The rule to use for a file with these columns."""
+def ask(
+    path: Path | None,
+    quick: Quick,
+    columns: Sequence[str],
+    source: str,
+    beside: str | None = None,
+) -> Asked:
+    """The rule to use for a file with these columns; `beside` is read whether it knows it or not."""
+    if beside is None:
+        return _ask(path, quick, columns, source)
+    _there(columns, [beside], source, "the options")
+    known = path is not None and beside in (read_rule(path).features or {})
+    asked = _ask(path, quick, [one for one in columns if known or one != beside], source)
+    wanted = tuple(dict.fromkeys([*asked.wanted, beside]))
+    return replace(asked, wanted=wanted, beside=None if known else beside)
+
+
+def _ask(path: Path | None, quick: Quick, columns: Sequence[str], source: str) -> Asked:
     if path is None:
         return _made_up(quick, columns, source)
     rule = read_rule(path)
@@ -151,7 +167,8 @@ def _of_vectors(
         )
     types: dict[str, Type] = dict.fromkeys(inputs, "number")
     types[quick.output_column] = "number" if rule.output == "number" else "text"
-    return Asked(rule, (*inputs, quick.output_column), types, quick.output_column)
+    wanted = (*inputs, quick.output_column)
+    return Asked(rule, wanted, types, tuple(inputs), quick.output_column)
 
 
 def _of_features(rule: Rule, columns: Sequence[str], source: str, rule_name: str) -> Asked:

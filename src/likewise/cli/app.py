@@ -1,0 +1,43 @@
+"""The commands of `likewise`, put together."""
+
+from typing import Annotated
+
+import typer
+
+from likewise import __version__
+from likewise.cli.audit import audit
+
+app = typer.Typer(
+    name="likewise",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"likewise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def likewise(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Like cases, treated alike: which decisions contradict an earlier one about a like case?"""
+
+
+@app.command()
+def demo() -> int:
+    """Watch a generated stream of loan decisions, and see what is found."""
+    from likewise.cli.demo import run
+
+    return run()
+
+
+app.command()(audit)

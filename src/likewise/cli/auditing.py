@@ -1,0 +1,103 @@
+"""What `likewise audit` does between opening a file and telling what was found.
+
+Cost: the history (every decision is remembered), one chunk of the file, and for the curve of a
+report the first CURVE_ROWS decisions once more.
+"""
+
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import polars as pl
+
+from likewise.cli.audit import Wishes
+from likewise.cli.endings import Stop
+from likewise.cli.replay import Piece, PlaceOf, Refusals, judge_with, known, replay, vectors
+from likewise.cli.rules import Asked
+from likewise.cli.screen import progress
+from likewise.cli.violations import Violations
+from likewise.errors import BadDecision, BadRule
+from likewise.monitors.calibration import Calibration, calibrate
+from likewise.monitors.robustness import Monitor
+from likewise.reports.findings import Findings, Tally
+from likewise.sources.chunk import Table
+from likewise.sources.files import Source
+from likewise.types import Verdicts
+
+CURVE_ROWS = 200_000
+
+
+def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> tuple[Findings, Refusals]:
+    """Every decision of a file; what was found, and which rows were bad."""
+    began = time.perf_counter()
+    bad, places, kept = Refusals(source, skip), PlaceOf(), _First(CURVE_ROWS)
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress(f"judging {source.name}"))
+        monitor = stack.enter_context(_monitor(asked, wishes))
+        tally = Tally(monitor, columns=asked.inputs or None)
+        pairs = None
+        if wishes.out is not None:
+            pairs = stack.enter_context(Violations(wishes.out, monitor, asked.key is not None))
+        for piece in replay(source, asked, judge_with(monitor, asked), bad):
+            verdicts: Verdicts = piece.answer
+            tally.add(verdicts, _times(piece, wishes.time_column))
+            places.add(piece.places)
+            if pairs is not None:
+                pairs.add(verdicts, places)
+            if wishes.report is not None:
+                kept.add(known(piece.table, asked))
+            bar.update(*source.progress, f"{len(monitor):,} decisions")
+        curve = None if wishes.report is None else kept.curve(asked)
+        findings = tally.findings(
+            source=source.name,
+            bad_rows=bad.count,
+            calibration=curve,
+            seconds=time.perf_counter() - began,
+        )
+    return findings, bad
+
+
+def _monitor(asked: Asked, wishes: Wishes) -> Monitor:
+    if wishes.ledger is not None:
+        raise Stop("--ledger: this version keeps no ledgers yet.")
+    return Monitor(asked.rule)
+
+
+def _times(piece: Piece[Any], column: str | None) -> list[Any] | None:
+    if column is None:
+        return None
+    if isinstance(piece.table, list):
+        return [row.get(column) for row in piece.table]
+    return piece.table[column].to_list()
+
+
+class _First:
+    """The first rows of a file, so many at most: what the curve of a report is drawn from."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._tables: list[Table] = []
+
+    def add(self, table: Table) -> None:
+        room = self._most - self._count
+        if room > 0:
+            self._tables.append(table[:room])
+            self._count += len(self._tables[-1])
+
+    def curve(self, asked: Asked) -> Calibration | None:
+        """How the rate depends on epsilon; None where that has no answer."""
+        table = joined(self._tables)
+        try:
+            if asked.output_column is None:
+                return calibrate(asked.rule, table)
+            return calibrate(asked.rule, *vectors(table, asked))
+        except (BadRule, BadDecision):
+            return None  # a rule by which nearness is more than a distance; see calibrate
+
+
+def joined(tables: list[Table]) -> Table:
+    """Tables of one file, one after the other."""
+    if not tables or isinstance(tables[0], list):
+        return [row for table in tables for row in table]
+    return pl.concat([table for table in tables if not isinstance(table, list)], how="vertical_relaxed")

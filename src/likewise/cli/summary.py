@@ -1,0 +1,105 @@
+"""What an audit prints: a summary for people, or JSON.
+
+Values from the data may hold anything: they are printed as text that no terminal obeys.
+"""
+
+import json
+from typing import Any
+
+from rich.text import Text
+
+from likewise.cli.audit import Wishes
+from likewise.cli.replay import Refusals
+from likewise.cli.screen import console
+from likewise.reports.findings import Findings
+from likewise.reports.words import found_in_words, in_words, percent
+
+_PAIRS = 2
+_COLUMNS = 12  # of a rule in words, and of a pair
+
+
+def print_json(findings: Findings, bad: Refusals, wishes: Wishes, over: bool) -> None:
+    """One object: the findings, the bad rows, and whether the limit was passed."""
+    found = findings.to_dict()
+    found["bad"] = [{bad.source.unit: one.place, "why": one.why} for one in bad.first]
+    found["max_rate"] = wishes.max_rate
+    found["over"] = over
+    print(json.dumps(found, ensure_ascii=False, allow_nan=False))
+
+
+def print_summary(findings: Findings, bad: Refusals, wishes: Wishes, over: bool) -> None:
+    """What was found, by which rule, the clearest pairs, and what was written."""
+    screen = console()
+    first, *more = found_in_words(findings)
+    screen.print(Text(first, style="bold"))
+    for line in more:
+        screen.print(visible(line))
+    if findings.pairs > findings.flagged:
+        screen.print(f"Violating pairs: {findings.pairs:,}")
+    screen.print()
+    screen.print(Text("The rule", style="bold"))
+    for line in _shortened(in_words(findings.rule)):
+        screen.print(visible(f"  {line}"))
+    for one in findings.worst[:_PAIRS]:
+        screen.print()
+        screen.print(visible(_clipped(str(one.pair))))
+    if bad.count:
+        screen.print()
+        print_bad(screen, bad)
+    screen.print()
+    for line in _ending(findings, wishes, over):
+        screen.print(line)
+
+
+def print_bad(screen: Any, bad: Refusals) -> None:
+    """Bad rows, with their places."""
+    rows = "row was" if bad.count == 1 else "rows were"
+    screen.print(Text(f"{bad.count:,} bad {rows} left out", style="bold"))
+    for one in bad.first:
+        screen.print(visible(f"  {bad.source.unit} {one.place:,}: {one.why}"))
+    if bad.count > len(bad.first):
+        screen.print(f"  and {bad.count - len(bad.first):,} more")
+
+
+def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[Text]:
+    lines = []
+    seconds = findings.computed.seconds
+    if seconds is not None:
+        source = visible(findings.computed.source)
+        lines.append(f"{findings.rows:,} decisions of {source} in {seconds:.1f} s")
+    if wishes.report is not None:
+        lines.append(f"The report: {wishes.report}")
+    if wishes.out is not None:
+        lines.append(f"The violating pairs: {wishes.out}")
+    told = [Text(line) for line in lines]
+    if wishes.max_rate is not None:
+        than = "more than" if over else "within"
+        limit = f"{percent(findings.rate)} flagged is {than} the {percent(wishes.max_rate)} allowed."
+        told.append(Text(limit, style="bold red" if over else "green"))
+    return told
+
+
+def visible(text: str) -> str:
+    """Text without what a terminal would obey: escapes are shown, lines stay lines."""
+    return "\n".join(
+        "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in line)
+        for line in text.split("\n")
+    )
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    """A rule of a hundred columns does not push the findings off the screen."""
+    conditions = [line for line in lines if line.startswith("- ")]
+    if len(conditions) <= _COLUMNS:
+        return lines
+    at = lines.index(conditions[_COLUMNS - 1])
+    rest = f"- and {len(conditions) - _COLUMNS + 1:,} columns more"
+    return [*lines[:at], rest, *lines[at + len(conditions) - _COLUMNS + 1 :]]
+
+
+def _clipped(pair: str) -> str:
+    lines = pair.split("\n")
+    most = _COLUMNS + 2
+    if len(lines) <= most:
+        return pair
+    return "\n".join([*lines[: most - 1], f"and {len(lines) - most + 1:,} columns more"])
