@@ -191,11 +191,12 @@ def _sensible(seconds: npt.NDArray[np.datetime64]) -> npt.NDArray[np.datetime64]
     return np.where(usual, seconds, np.datetime64("NaT", "s"))
 
 
-def _second(value: Any) -> np.datetime64:
+def _second(value: Any) -> Any:
+    """A time as NumPy has it; NaT if it is none."""
     if isinstance(value, np.datetime64):
-        return np.datetime64(value, "s")
+        return value.astype("datetime64[s]")
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _of_numbers(np.array([value], dtype=np.float64))[0]  # type: ignore[no-any-return]
+        return _of_numbers(np.array([value], dtype=np.float64))[0]
     if isinstance(value, str) and _DAY.match(value.strip()):
         try:
             value = datetime.datetime.fromisoformat(value.strip())

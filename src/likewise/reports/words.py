@@ -21,7 +21,8 @@ class Wording:
     """A rule in words: when two decisions are alike, when they differ, and what else holds."""
 
     alike: str
-    conditions: tuple[str, ...]
+    conditions: tuple[tuple[str, str], ...]
+    """Columns, and what holds in each."""
     different: str
     notes: tuple[str, ...]
 
@@ -33,7 +34,8 @@ def in_words(rule: Rule) -> list[str]:
     'Two decisions are alike if no coordinate of their inputs differs by more than 0.16.'
     """
     said = wording(rule)
-    return [said.alike, *(f"- {one}" for one in said.conditions), said.different, *said.notes]
+    conditions = (f"- {name}: {what}" for name, what in said.conditions)
+    return [said.alike, *conditions, said.different, *said.notes]
 
 
 def wording(rule: Rule) -> Wording:
@@ -43,7 +45,7 @@ def wording(rule: Rule) -> Wording:
     measured = {name: one for name, one in features.items() if one.measured}
     alone = rule.metric == "linf"
     conditions = tuple(
-        f"{name}: {_condition(one, rule.epsilon if alone else 1.0, alone)}"
+        (name, _condition(one, rule.epsilon if alone else 1.0, alone))
         for name, one in measured.items()
     )
     return Wording(_alike_tables(rule), conditions, _different(rule), tuple(_notes(rule, features)))

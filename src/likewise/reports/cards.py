@@ -1,0 +1,85 @@
+"""Contradicting pairs side by side: the earlier decision on the left, what differs marked."""
+
+from collections.abc import Sequence
+
+from likewise.feature import Feature
+from likewise.monitors.side_by_side import Pair
+from likewise.reports.safe import both_shown, safe
+from likewise.reports.words import figure, listed
+from likewise.reports.worst import WorstPair
+from likewise.rule import Rule
+
+_OPEN = 6  # pairs that are shown at once; the rest on demand
+_ALIKE = 8  # columns without a difference that are shown; the rest by name
+
+
+def pair_cards(worst: Sequence[WorstPair], rule: Rule) -> str:
+    """All pairs as cards; those after the first few fold away."""
+    cards = [_card(one, rule) for one in worst]
+    shown = f'<div class="pairs">{"".join(cards[:_OPEN])}</div>'
+    if len(cards) <= _OPEN:
+        return shown
+    rest = "".join(cards[_OPEN:])
+    return (
+        f"{shown}\n<details><summary>{len(cards) - _OPEN} more pairs</summary>"
+        f'<div class="pairs">{rest}</div></details>'
+    )
+
+
+def _card(worst: WorstPair, rule: Rule) -> str:
+    pair = worst.pair
+    features: dict[str, Feature] = dict(rule.features or {})  # type: ignore[arg-type]
+    keys = [name for name in pair.columns if name in features and features[name].kind == "key"]
+    heads = [
+        _head("earlier", pair.witness.row, [pair.other[name] for name in keys]),
+        _head("later", pair.row, [pair.mine[name] for name in keys]),
+    ]
+    columns = [name for name in pair.columns if name not in keys]
+    differ = [name for name in columns if name in pair.outputs or pair.differs(name)]
+    alike = [name for name in columns if name not in differ]
+    lines = [_line(pair, name, features.get(name)) for name in (*differ, *alike[:_ALIKE])]
+    more = []
+    if alike[_ALIKE:]:
+        more.append(f"The same in both: {listed(alike[_ALIKE:], 30)}.")
+    if worst.left_out:
+        more.append(f"{worst.left_out:,} more coordinates differ less or not at all.")
+    note = "".join(f'<p class="small">{safe(one, 600)}</p>' for one in more)
+    return (
+        f'<article class="pair"><h3>Row {pair.row:,} contradicts row {pair.witness.row:,}</h3>'
+        f'<p class="small">{_distance(pair, rule)}</p>'
+        f'<table><thead><tr><th scope="col"><span class="small">column</span></th>'
+        f"{''.join(heads)}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>{note}</article>\n"
+    )
+
+
+def _head(when: str, row: int | None, keys: list[object]) -> str:
+    name = f"row {row:,}"
+    key = "".join(f'<span class="gap"><bdi>{safe(one, 60)}</bdi></span>' for one in keys)
+    return f'<th scope="col">{when}, {name}{key}</th>'
+
+
+def _distance(pair: Pair, rule: Rule) -> str:
+    apart = pair.witness.input_distance
+    if apart == 0:
+        return "The same in everything that counts."
+    share = figure(float(f"{apart / rule.epsilon:.3g}"))
+    return f"{figure(float(f'{apart:.4g}'))} apart: {share} of what still counts as alike."
+
+
+def _line(pair: Pair, name: str, feature: Feature | None) -> str:
+    mine, other = both_shown(pair.mine[name], pair.other[name])
+    differs = pair.differs(name)
+    kind = "output" if name in pair.outputs else "differs" if differs else "alike"
+    note = ""
+    if feature is not None and feature.kind == "protected":
+        note = '<span class="gap">protected</span>'
+    elif differs and 0 < pair.gaps.get(name, 0.0) < float("inf") and feature is not None:
+        part = figure(float(f"{pair.gaps[name]:.2g}"))
+        note = f'<span class="gap">{part} of the tolerance</span>'
+    mark = '<span aria-hidden="true">≠ </span>' if differs and kind != "output" else ""
+    cells = "".join(f"<td><bdi>{safe(one)}</bdi></td>" for one in (other, mine))
+    return (
+        f'<tr class="{kind}{" differs" * (kind == "output")}"><th scope="row">{mark}'
+        f"<bdi>{safe(name, 80)}</bdi>{note}</th>{cells}</tr>"
+    )
