@@ -21,7 +21,7 @@ from likewise.reports.safe import safe, safe_lines, shortened
 from likewise.reports.words import between, figure, found_in_words, percent, wording
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-_TABLE_GROUPS = 12  # lines of the table of groups
+_TABLE_GROUPS = 8  # lines of the table of groups
 
 
 def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
@@ -212,7 +212,7 @@ def _base_rates(groups: Groups) -> str:
             "favourable answer" if shares else "mean output",
             "pairs in which it got less",
             "pairs in which it got more",
-            "got less, per 1,000 decisions",
+            "got less, per 1,000 of its decisions",
         )
     )
     more = len(largest) - _TABLE_GROUPS
@@ -292,9 +292,9 @@ def _computed(findings: Findings) -> str:
     inside = (
         f'<dl class="facts">{listed}</dl>\n'
         "<h3>The rule, to compute it again</h3>\n"
-        "<p>Save this as <code>likewise.toml</code> and run <code>likewise audit DATA --rule"
-        " likewise.toml --report page.html</code> on the same decisions in the same order.</p>\n"
-        f'<pre tabindex="0">{safe_lines(findings.rule.to_toml())}</pre>'
+        "<p>Save it as <code>likewise.toml</code>, and audit the same decisions in the same"
+        " order:</p>\n<pre>likewise audit DATA --rule likewise.toml --report page.html</pre>\n"
+        f'<pre class="rules" tabindex="0">{safe_lines(findings.rule.to_toml())}</pre>'
     )
     lead = "Everything that another person needs to arrive at the same numbers."
     return _section("computed", "How this was computed", lead, inside)
