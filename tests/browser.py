@@ -1,9 +1,8 @@
 """Headless Chromium for tests: open a page, ask what happened, take a picture.
 
-Speaks the DevTools protocol over a pipe (NUL-separated JSON on two file descriptors), so it needs no
-port, no driver and no package, only the browser. `find()` says where that is; `LIKEWISE_CHROMIUM`
-names another. A test asks for the fixture `browser` (conftest.py), which skips where there is none,
-or fails if `CI` is set.
+Speaks the DevTools protocol over a pipe (NUL-separated JSON on two file descriptors), so it needs
+no port, no driver and no package, only the browser. `find()` says where that is;
+`LIKEWISE_CHROMIUM` names another.
 """
 
 import base64

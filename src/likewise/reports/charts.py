@@ -231,11 +231,11 @@ def margin_plot(margins: Margins) -> str:
                 text(
                     frame.x(parts * one),
                     frame.base + 18,
-                    f"{one:g} ε" if one else "0",
+                    f"{one:g} ε",
                     "tick",
                     "end" if one == 1 else "middle",
                 )
-                for one in (0, 0.25, 0.5, 0.75, 1)
+                for one in (0.25, 0.5, 0.75, 1)
             ),
             text(
                 width - frame.right,
@@ -277,8 +277,8 @@ def curve_plot(curve: Curve) -> str:
             text(0, 14, "share of decisions that would be flagged", "axis"),
             share_axis(frame, marks),
             path(points, "area", frame.base),
-            path(points, "line"),
             line(x, frame.top, x, frame.base, "marker"),
+            path(points, "line"),
             dot(x, y),
             text(
                 x + (10 if after else -10),

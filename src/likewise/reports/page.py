@@ -188,6 +188,14 @@ def _base_rates(groups: Groups) -> str:
     total = max(1, sum(groups.decisions.values()))
     shares = all(0 <= one <= 1 for one in groups.favourable.values())
     largest = sorted(groups.decisions.items(), key=lambda one: -one[1])
+    heads = (
+        "decisions",
+        "of all",
+        "favourable answer" if shares else "mean output",
+        "pairs in which it got less",
+        "pairs in which it got more",
+        "got less, per 1,000 of its decisions",
+    )
     lines = []
     for group, count in largest[:_TABLE_GROUPS]:
         across = [(pair, many) for pair, many in groups.pairs.items() if pair[0] != pair[1]]
@@ -202,24 +210,17 @@ def _base_rates(groups: Groups) -> str:
             f"{won:,}",
             f"{1000 * lost / count:,.0f}",
         ]
-        numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
-        lines.append(f'<tr><th scope="row"><bdi>{safe(group, 60)}</bdi></th>{numbers}</tr>')
-    heads = "".join(
-        f'<th scope="col" class="number">{head}</th>'
-        for head in (
-            "decisions",
-            "of all",
-            "favourable answer" if shares else "mean output",
-            "pairs in which it got less",
-            "pairs in which it got more",
-            "got less, per 1,000 of its decisions",
+        numbers = "".join(
+            f'<td class="number" data-label="{head}">{cell}</td>'
+            for head, cell in zip(heads, cells, strict=True)
         )
-    )
+        lines.append(f'<tr><th scope="row"><bdi>{safe(group, 60)}</bdi></th>{numbers}</tr>')
+    top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
     more = len(largest) - _TABLE_GROUPS
     note = f'<p class="small">And {more:,} smaller groups.</p>\n' if more > 0 else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="Base rates by'
-        f' {safe(groups.column, 80)}"><table><thead><tr><th scope="col">group</th>{heads}</tr>'
+        f' {safe(groups.column, 80)}"><table><thead><tr><th scope="col">group</th>{top}</tr>'
         f"</thead><tbody>{''.join(lines)}</tbody></table></div>\n{note}"
     )
 
