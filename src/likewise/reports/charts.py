@@ -148,8 +148,8 @@ def group_plot(groups: Groups) -> str:
         longest = 34 if width == WIDE else 14
         room = middle - 4
         parts = [
-            text(middle - 8, 14, "◂ got less", "axis", "end"),
-            text(middle + 8, 14, "got less ▸", "axis", "start"),
+            text(middle - 8, 14, "the left one got less", "axis", "end"),
+            text(middle + 8, 14, "the right one got less", "axis", "start"),
             line(middle, 24, middle, top + step * len(pairs) - 12, "spine"),
         ]
         for i, (loser, winner, lost, won) in enumerate(pairs):
@@ -159,8 +159,8 @@ def group_plot(groups: Groups) -> str:
                 text(middle + 8, y + 4, _side(winner, longest), "group", "start"),
                 _bar(middle, y + 12, -room * lost / most, "bar", _lost(loser, winner, lost)),
                 _bar(middle, y + 12, room * won / most, "bar quiet", _lost(winner, loser, won)),
-                _count(middle, y + 26, -room * lost / most, lost),
-                _count(middle, y + 26, room * won / most, won),
+                _count(middle, y + 26, -room * lost / most, lost, "inside"),
+                _count(middle, y + 26, room * won / most, won, "inside quiet"),
             ]
         return picture(width, top + step * len(pairs), *parts)
 
@@ -184,13 +184,13 @@ def _bar(middle: float, y: float, length: float, kind: str, tip: str) -> str:
     return box(min(middle, middle + length), y, abs(length), 20, kind, tip)
 
 
-def _count(middle: float, y: float, length: float, count: int) -> str:
+def _count(middle: float, y: float, length: float, count: int, kind: str) -> str:
     """Inside the bar where it is long enough, beyond its end otherwise."""
     inside = abs(length) > 70
-    sign = -1 if length < 0 or (length == 0 and count) else 1
+    sign = -1 if length < 0 else 1
     at = middle + length + (-sign if inside else sign) * 8
     anchor = ("start" if sign < 0 else "end") if inside else ("end" if sign < 0 else "start")
-    return text(at, y, f"{count:,}", "inside" if inside else "count", anchor)
+    return text(at, y, f"{count:,}", kind if inside else "count", anchor)
 
 
 # Margins
@@ -231,11 +231,11 @@ def margin_plot(margins: Margins) -> str:
                 text(
                     frame.x(parts * one),
                     frame.base + 18,
-                    f"{one:g} ε" if one else "0",
+                    f"{one:g} ε",
                     "tick",
                     "end" if one == 1 else "middle",
                 )
-                for one in (0, 0.25, 0.5, 0.75, 1)
+                for one in (0.25, 0.5, 0.75, 1)
             ),
             text(
                 width - frame.right,
@@ -265,10 +265,9 @@ def curve_plot(curve: Curve) -> str:
     def draw(width: int) -> str:
         marks = ticks(max(*curve.rates, 1e-6) * 1.02, 4)
         frame = Frame(width, 260, 46, 16, 34, 44, 0.0, curve.epsilons[-1], marks[-1])
-        points = [
-            (frame.x(one), frame.y(rate))
-            for one, rate in zip(curve.epsilons, curve.rates, strict=True)
-        ]
+        points = [(frame.x(0.0), frame.y(curve.rates[0]))]
+        for one, rate in zip(curve.epsilons, curve.rates, strict=True):
+            points += [(frame.x(one), points[-1][1]), (frame.x(one), frame.y(rate))]
         x, y = frame.x(curve.chosen), frame.y(curve.rate_at_chosen)
         after = x < width * 0.6
         said = f"ε = {figure(curve.chosen)}: {percent(curve.rate_at_chosen)}"
@@ -278,8 +277,8 @@ def curve_plot(curve: Curve) -> str:
             text(0, 14, "share of decisions that would be flagged", "axis"),
             share_axis(frame, marks),
             path(points, "area", frame.base),
-            path(points, "line"),
             line(x, frame.top, x, frame.base, "marker"),
+            path(points, "line"),
             dot(x, y),
             text(
                 x + (10 if after else -10),

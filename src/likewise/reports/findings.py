@@ -286,7 +286,11 @@ def curve_of(calibration: Calibration, rule: Rule) -> Curve:
     middle = float(np.median(finite)) if len(finite) else 0.0
     reach = max(2.5 * rule.epsilon, 1.2 * middle)
     reach = reach if math.isfinite(reach) else 2.5 * rule.epsilon
-    epsilons = np.unique([*np.linspace(0.0, reach, _POINTS), rule.epsilon]).tolist()
+    steps = calibration.curve()[0]
+    steps = steps[steps <= reach]
+    if len(steps) > _POINTS:  # too many to draw: as good as a smooth curve
+        steps = np.linspace(0.0, reach, _POINTS)
+    epsilons = np.unique([0.0, *steps, rule.epsilon, reach]).tolist()
     return Curve(
         tuple(epsilons),
         tuple(calibration.rate(epsilon) for epsilon in epsilons),

@@ -21,7 +21,7 @@ from likewise.reports.safe import safe, safe_lines, shortened
 from likewise.reports.words import between, figure, found_in_words, percent, wording
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
-_TABLE_GROUPS = 12  # lines of the table of groups
+_TABLE_GROUPS = 8  # lines of the table of groups
 
 
 def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
@@ -188,6 +188,14 @@ def _base_rates(groups: Groups) -> str:
     total = max(1, sum(groups.decisions.values()))
     shares = all(0 <= one <= 1 for one in groups.favourable.values())
     largest = sorted(groups.decisions.items(), key=lambda one: -one[1])
+    heads = (
+        "decisions",
+        "of all",
+        "favourable answer" if shares else "mean output",
+        "pairs in which it got less",
+        "pairs in which it got more",
+        "got less, per 1,000 of its decisions",
+    )
     lines = []
     for group, count in largest[:_TABLE_GROUPS]:
         across = [(pair, many) for pair, many in groups.pairs.items() if pair[0] != pair[1]]
@@ -202,24 +210,17 @@ def _base_rates(groups: Groups) -> str:
             f"{won:,}",
             f"{1000 * lost / count:,.0f}",
         ]
-        numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
-        lines.append(f'<tr><th scope="row"><bdi>{safe(group, 60)}</bdi></th>{numbers}</tr>')
-    heads = "".join(
-        f'<th scope="col" class="number">{head}</th>'
-        for head in (
-            "decisions",
-            "of all",
-            "favourable answer" if shares else "mean output",
-            "pairs in which it got less",
-            "pairs in which it got more",
-            "got less, per 1,000 decisions",
+        numbers = "".join(
+            f'<td class="number" data-label="{head}">{cell}</td>'
+            for head, cell in zip(heads, cells, strict=True)
         )
-    )
+        lines.append(f'<tr><th scope="row"><bdi>{safe(group, 60)}</bdi></th>{numbers}</tr>')
+    top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
     more = len(largest) - _TABLE_GROUPS
     note = f'<p class="small">And {more:,} smaller groups.</p>\n' if more > 0 else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="Base rates by'
-        f' {safe(groups.column, 80)}"><table><thead><tr><th scope="col">group</th>{heads}</tr>'
+        f' {safe(groups.column, 80)}"><table><thead><tr><th scope="col">group</th>{top}</tr>'
         f"</thead><tbody>{''.join(lines)}</tbody></table></div>\n{note}"
     )
 
@@ -292,9 +293,9 @@ def _computed(findings: Findings) -> str:
     inside = (
         f'<dl class="facts">{listed}</dl>\n'
         "<h3>The rule, to compute it again</h3>\n"
-        "<p>Save this as <code>likewise.toml</code> and run <code>likewise audit DATA --rule"
-        " likewise.toml --report page.html</code> on the same decisions in the same order.</p>\n"
-        f'<pre tabindex="0">{safe_lines(findings.rule.to_toml())}</pre>'
+        "<p>Save it as <code>likewise.toml</code>, and audit the same decisions in the same"
+        " order:</p>\n<pre>likewise audit DATA --rule likewise.toml --report page.html</pre>\n"
+        f'<pre class="rules" tabindex="0">{safe_lines(findings.rule.to_toml())}</pre>'
     )
     lead = "Everything that another person needs to arrive at the same numbers."
     return _section("computed", "How this was computed", lead, inside)

@@ -13,7 +13,8 @@ from likewise.monitors.groups import Groups
 from likewise.reports.findings import Findings
 from likewise.rule import Rule
 
-_FEW = 8  # names in a list before it says how many more
+_FEW = 8  # names in a list before it says how many more; pairs too few to speak of
+_LOPSIDED = 1.2  # one side this many times the other is worth a sentence
 
 
 @dataclass(frozen=True)
@@ -238,9 +239,9 @@ def between(groups: Groups) -> list[tuple[Any, Any, int, int]]:
 
 
 def lopsided(groups: Groups) -> str | None:
-    """The two groups with the most pairs between them, where one lost more often."""
+    """The two groups with the most pairs between them, where one lost clearly more often."""
     for loser, winner, lost, won in between(groups)[:1]:
-        if lost > won:
+        if lost >= _LOPSIDED * won and lost - won >= _FEW:
             often = f"{lost:,} times, the other way round {won:,}"
             return f"By {groups.column}: {loser} got less than a like {winner} {often}."
     return None

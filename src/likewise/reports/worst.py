@@ -100,9 +100,14 @@ class WorstPairs:
     def _differ(
         self, rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
+        """Whether pairs differ in a protected column that is known of both."""
+        differ = np.zeros(len(rows), dtype=np.bool_)
         if isinstance(self._monitor, TableMonitor):
-            return self._monitor._differ(rows, others)
-        return np.zeros(len(rows), dtype=np.bool_)
+            for name in self._monitor._protected():
+                codes = self._monitor._kept.column(name)
+                mine, theirs = codes[rows], codes[others]
+                differ |= (mine != theirs) & (mine >= 0) & (theirs >= 0)
+        return differ
 
     def _side_by_side(self, one: _Found) -> WorstPair:
         witness = Witness(one.earlier, one.distance, -one.minus_output_distance)
