@@ -6,6 +6,8 @@ import typer
 
 from likewise import __version__
 from likewise.cli.audit import audit
+from likewise.cli.calibrate import calibrate
+from likewise.cli.init import init
 
 app = typer.Typer(
     name="likewise",
@@ -40,4 +42,6 @@ def demo() -> int:
     return run()
 
 
+app.command()(init)
 app.command()(audit)
+app.command()(calibrate)

@@ -54,7 +54,9 @@ def audit(
     ] = None,
     time_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="When decisions were made: the report shows rates by it."),
+        typer.Option(
+            metavar="COLUMN", help="When decisions were made: the report shows rates by it."
+        ),
     ] = None,
     json: o.Json = False,
     metric: o.Metric = None,

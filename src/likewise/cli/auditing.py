@@ -98,6 +98,7 @@ class _First:
 
 def joined(tables: list[Table]) -> Table:
     """Tables of one file, one after the other."""
-    if not tables or isinstance(tables[0], list):
-        return [row for table in tables for row in table]
-    return pl.concat([table for table in tables if not isinstance(table, list)], how="vertical_relaxed")
+    frames = [table for table in tables if isinstance(table, pl.DataFrame)]
+    if frames:
+        return pl.concat(frames, how="vertical_relaxed")
+    return [row for table in tables if isinstance(table, list) for row in table]

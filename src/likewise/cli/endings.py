@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any
 
 from likewise.errors import BadRule, LikewiseError
@@ -38,33 +39,37 @@ def ended(command: Callable[[], Any]) -> int:
         code = command()
         sys.stdout.flush()
         return int(code or FINE)
-    except Stop as stop:
-        return _tell(str(stop), stop.code)
-    except LikewiseError as error:
-        return _tell(str(error), USAGE if isinstance(error, BadRule) else DATA)
+    except BrokenPipeError:
+        _let_go()
+        return UNREAD
     except TyperException as error:
         return _usage(error)
     except (KeyboardInterrupt, Abort):
         return _tell("interrupted.", INTERRUPTED)
-    except BrokenPipeError:
-        return _unread()
-    except OSError as error:
+    except Exception as error:
+        return _tell(*_told(error))
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What to say of a failure, and the exit code."""
+    if isinstance(error, Stop):
+        return str(error), error.code
+    if isinstance(error, LikewiseError):
+        return str(error), USAGE if isinstance(error, BadRule) else DATA
+    if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
-        return _tell(f"cannot write{where}: {why}.", USAGE)
-    except MemoryError:
-        return _tell(
+        return f"cannot write{where}: {why}.", USAGE
+    if isinstance(error, MemoryError):
+        return (
             "there is not enough memory for this many decisions. Audit fewer of them, with fewer"
             " columns, or on a larger machine.",
             DATA,
         )
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return _tell(
-            f"a fault of likewise, please report it: {type(error).__name__}: {error}"
-            f" ({os.path.basename(last.filename)}, line {last.lineno}).",  # noqa: PTH119
-            FAULT,
-        )
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{PurePath(last.filename).name}, line {last.lineno}"
+    named = f"{type(error).__name__}: {error}"
+    return f"a fault of likewise, please report it: {named} ({where}).", FAULT
 
 
 def _tell(message: str, code: int) -> int:
@@ -86,11 +91,6 @@ def _usage(error: Any) -> int:
     if not message.strip() or type(error).__name__ == "NoArgsIsHelpError":
         return USAGE
     return _tell(message, USAGE)
-
-
-def _unread() -> int:
-    _let_go()
-    return UNREAD
 
 
 def _let_go() -> None:

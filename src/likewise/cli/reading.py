@@ -36,9 +36,7 @@ class Reading:
     def open(self, path: str) -> Iterator[Source]:
         """The file, closed again in the end."""
         delimiter = _NAMES.get(self.delimiter or "", self.delimiter)
-        source = open_source(
-            path, format=self.format, delimiter=delimiter, missing=self.missing
-        )
+        source = open_source(path, format=self.format, delimiter=delimiter, missing=self.missing)
         try:
             yield source
         finally:

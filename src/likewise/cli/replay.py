@@ -16,7 +16,6 @@ import numpy as np
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.rules import Asked
 from likewise.errors import BadDecision
-from likewise.monitors.robustness import Monitor
 from likewise.sources.chunk import Places, Refused, Table
 from likewise.sources.files import Source
 from likewise.tables import columns_of, numbers_of, values_of
@@ -48,8 +47,8 @@ class Refusals:
         """Count it, or end here."""
         if not self.skip:
             raise Stop(
-                f"{self.source.place(one.place)}: {one.why.rstrip('.')}. To leave out rows like this"
-                " one: --on-bad-row skip.",
+                f"{self.source.place(one.place)}: {one.why.rstrip('.')}. To leave out such rows:"
+                " --on-bad-row skip.",
                 DATA,
             )
         self.count += 1
@@ -117,7 +116,7 @@ def _about_the_row(error: BadDecision) -> str:
     return told.removesuffix(" Nothing was stored.")
 
 
-def judge_with(monitor: Monitor, asked: Asked) -> Callable[[Table], Any]:
+def judge_with(monitor: Any, asked: Asked) -> Callable[[Table], Any]:
     """How a monitor judges a table under its rule."""
     if asked.output_column is None:
         return lambda table: monitor.observe_many(known(table, asked))

@@ -56,7 +56,8 @@ def read_rule(path: Path) -> Rule:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise Stop(
-            f"the rule {path} is not there. Make one from your data: likewise init DATA --out {path}"
+            f"the rule {path} is not there. Make one from your data:"
+            f" likewise init DATA --out {path}"
         ) from None
     except UnicodeDecodeError as error:
         raise Stop(f"the rule {path} is not UTF-8 text (byte {error.start}).") from None
@@ -75,7 +76,7 @@ def ask(
     source: str,
     beside: str | None = None,
 ) -> Asked:
-    """The rule to use for a file with these columns; `beside` is read whether it knows it or not."""
+    """The rule to use for a file with these columns; it need not know the one read `beside`."""
     if beside is None:
         return _ask(path, quick, columns, source)
     _there(columns, [beside], source, "the options")
@@ -180,8 +181,9 @@ def _of_features(rule: Rule, columns: Sequence[str], source: str, rule_name: str
     unknown = [name for name in columns if name not in rule.features and name not in outputs]
     if unknown:
         raise Stop(
-            f"{source} has columns that {rule_name} does not know: {_listed(unknown)}. Say what each"
-            f' means; for one that says nothing: [features.{_key(unknown[0])}] and kind = "ignore".',
+            f"{source} has columns that {rule_name} does not know: {_listed(unknown)}. Say what"
+            f" each means; for one that says nothing: [features.{_key(unknown[0])}] and"
+            ' kind = "ignore".',
             DATA,
         )
     return Asked(rule, (*used, *outputs), types_of(rule))

@@ -47,8 +47,8 @@ def print_summary(findings: Findings, bad: Refusals, wishes: Wishes, over: bool)
         screen.print()
         print_bad(screen, bad)
     screen.print()
-    for line in _ending(findings, wishes, over):
-        screen.print(line)
+    for ending in _ending(findings, wishes, over):
+        screen.print(ending)
 
 
 def print_bad(screen: Any, bad: Refusals) -> None:
@@ -74,7 +74,9 @@ def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[Text]:
     told = [Text(line) for line in lines]
     if wishes.max_rate is not None:
         than = "more than" if over else "within"
-        limit = f"{percent(findings.rate)} flagged is {than} the {percent(wishes.max_rate)} allowed."
+        limit = (
+            f"{percent(findings.rate)} flagged is {than} the {percent(wishes.max_rate)} allowed."
+        )
         told.append(Text(limit, style="bold red" if over else "green"))
     return told
 

@@ -4,8 +4,8 @@
     witness_row, witness_line, witness_key  the earlier one that it contradicts
     input_distance, output_distance         how near, and how different
 
-`line` is the line in a text file, else the row of the file, from 1; keys are there where the rule has
-a key. Rows count decisions from 0, bad rows left out.
+`line` is the line in a text file, else the row of the file, from 1; keys are there where the rule
+has a key. Rows count decisions from 0, bad rows left out.
 
 Cost: pairs go to disk as they come; memory holds those of one piece.
 """
@@ -89,7 +89,9 @@ class Violations:
     def _keys(self, rows: Any) -> pl.Series:
         keys = self._monitor.keys(rows)
         whole = all(type(key) is int for key in keys)
-        return pl.Series(keys if whole else [str(key) for key in keys], dtype=pl.Int64 if whole else pl.String)
+        return pl.Series(
+            keys if whole else [str(key) for key in keys], dtype=pl.Int64 if whole else pl.String
+        )
 
     def _spill(self) -> None:
         if self._held:

@@ -79,7 +79,7 @@ class ArrowStream:
             kind, body, dictionary, is_delta = _read_header(header)
         except (struct.error, IndexError):
             raise self._damaged("the header of a message makes no sense") from None
-        if not 0 <= body:
+        if not body >= 0:
             raise self._damaged(f"a message says that it has {body} bytes")
         return _Message(kind, start + header + self._exactly(body), dictionary, is_delta)
 
@@ -97,7 +97,7 @@ class ArrowStream:
 
 
 def _read_header(header: bytes) -> tuple[int, int, int, bool]:
-    """Of a message: its kind, the size of its body; for a dictionary, which, and whether more of it."""
+    """A message's kind and the size of its body; of a dictionary, which, and if it is a delta."""
     message = struct.unpack_from("<I", header)[0]
     at = _field(header, message, 1)
     kind = header[at] if at else 0

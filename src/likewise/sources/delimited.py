@@ -177,7 +177,9 @@ def _typed(
         kind = types.get(name, "text")
         values = text if kind == "text" else _converted(text, kind)
         if kind != "text" and values.null_count() > text.null_count():
-            bad = (values.is_null() & text.is_not_null() & (text.str.strip_chars() != "")).to_numpy()
+            bad = (
+                values.is_null() & text.is_not_null() & (text.str.strip_chars() != "")
+            ).to_numpy()
             for i in np.flatnonzero(bad & good).tolist():
                 refused.append(Refused(int(lines[i]), _not_a(kind, name, text[i])))
             good &= ~bad
@@ -190,7 +192,11 @@ def _converted(text: pl.Series, kind: Type) -> pl.Series:
     if kind == "flag":
         lower = text.str.strip_chars().str.to_lowercase()
         known = pl.Series(["true", "false"])
-        return pl.select(pl.when(lower.is_in(known.implode())).then(lower == "true")).to_series().alias(text.name)
+        return (
+            pl.select(pl.when(lower.is_in(known.implode())).then(lower == "true"))
+            .to_series()
+            .alias(text.name)
+        )
     numbers = text.cast(pl.Float64, strict=False)
     if numbers.null_count() > text.null_count():
         numbers = text.str.strip_chars().cast(pl.Float64, strict=False)

@@ -114,7 +114,9 @@ def _format(stream: Stream, told: str | None) -> str:
     if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
     if told is not None:
-        raise BadFile(f"{stream.name} is not {told}, which --format says; leave that out, or mend it.")
+        raise BadFile(
+            f"{stream.name} is not {told}, which --format says; leave that out, or mend it."
+        )
     path = PurePath(stream.path)
     suffix = path.suffix.lower()
     if suffix in _PACKED:

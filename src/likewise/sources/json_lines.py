@@ -1,7 +1,7 @@
 """JSON lines: one object on each line, by Python's own reader.
 
 A value keeps the type that JSON gives it: 1 and "1" are different categories, as they are in
-Python. Polars would settle one type for a column and bend what does not fit, so it has no part here.
+Python. Polars would settle one type for a column and bend what does not fit: it has no part here.
 
 Invariant: a line that is not one object is refused with its number; the others are read.
 """
@@ -35,7 +35,7 @@ def object_of(line: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("objects inside objects without end; expected plain values") from None
     if not isinstance(value, dict):
-        raise ValueError(f"{_short(line)} is no object; expected one, such as {{\"age\": 41, …}}")
+        raise ValueError(f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}')
     for name, one in value.items():
         if isinstance(one, list | dict):
             raise ValueError(f"{name!r} is {_short(repr(one).encode())}; expected a plain value")

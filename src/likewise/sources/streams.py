@@ -90,7 +90,7 @@ class Stream:
             raise self._broken(error) from None
 
     def read_some(self, count: int) -> bytes:
-        """What is there, at most so many bytes; waits only if there is nothing. Empty at the end."""
+        """What is there, at most so many bytes; waits only for the first. Empty at the end."""
         try:
             return cast(io.BufferedReader, self._bytes).read1(count)
         except Exception as error:
@@ -99,8 +99,8 @@ class Stream:
     def _broken(self, error: Exception) -> BadFile:
         if isinstance(error, EOFError):
             return BadFile(
-                f"{self.name} ends too early: it is packed, and its end is missing. Copy or download"
-                " it again."
+                f"{self.name} ends too early: it is packed, and its end is missing. Copy or"
+                " download it again."
             )
         if isinstance(error, OSError) and error.strerror:
             return BadFile(f"{self.name} cannot be read: {error.strerror}.")
