@@ -6,8 +6,10 @@ import typer
 
 from likewise import __version__
 from likewise.cli.audit import audit
+from likewise.cli.bench import bench
 from likewise.cli.calibrate import calibrate
 from likewise.cli.init import init
+from likewise.cli.watch import watch
 
 app = typer.Typer(
     name="likewise",
@@ -45,3 +47,5 @@ def demo() -> int:
 app.command()(init)
 app.command()(audit)
 app.command()(calibrate)
+app.command()(watch)
+app.command()(bench)

@@ -67,7 +67,7 @@ def replay(
         total += len(chunk.refused)
         for part in _parts(len(chunk), few_first=good == 0):
             some = Piece(None, chunk.table[part], chunk.places[part])
-            for piece in _sifted(some, judge, bad):
+            for piece in sifted(some, judge, bad.add):
                 good += len(piece.places)
                 yield piece
             total += len(some.places)
@@ -92,9 +92,10 @@ def _parts(count: int, few_first: bool) -> list[slice]:
     return [part for part in (slice(0, few), slice(few, count)) if part.stop > part.start]
 
 
-def _sifted(
-    piece: Piece[None], judge: Callable[[Table], Judged], bad: Refusals
+def sifted(
+    piece: Piece[None], judge: Callable[[Table], Judged], refuse: Callable[[Refused], None]
 ) -> Iterator[Piece[Judged]]:
+    """The good rows of a piece, judged in as few parts as there have to be."""
     count = len(piece.places)
     if count == 0:
         return
@@ -103,11 +104,11 @@ def _sifted(
         return
     except BadDecision as error:
         if count == 1:
-            bad.add(Refused(int(piece.places[0]), _about_the_row(error)))
+            refuse(Refused(int(piece.places[0]), _about_the_row(error)))
             return
     half = count // 2
     for part in (slice(0, half), slice(half, count)):
-        yield from _sifted(Piece(None, piece.table[part], piece.places[part]), judge, bad)
+        yield from sifted(Piece(None, piece.table[part], piece.places[part]), judge, refuse)
 
 
 def _about_the_row(error: BadDecision) -> str:

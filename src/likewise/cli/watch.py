@@ -1,0 +1,92 @@
+"""`likewise watch`: decisions as JSON lines in, a verdict line for each out, as long as they come.
+
+What is there is judged together and its verdicts written before more is read: if nobody takes the
+verdicts, nothing more is read, and whoever sends decisions waits.
+
+Invariant: every line in has one line out, in its order: a verdict, or why there is none.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+
+
+def watch(
+    rule: o.RuleFile = None,
+    witnesses: Annotated[
+        int, typer.Option(min=0, help="How many of a decision's nearest witnesses are named.")
+    ] = 10,
+    on_bad_row: Annotated[
+        str,
+        typer.Option(
+            metavar="skip|fail",
+            help="Tell of a line that cannot be judged and go on, or end there.",
+        ),
+    ] = "skip",
+    metric: o.Metric = None,
+    epsilon: o.Epsilon = None,
+    output_column: o.OutputColumn = None,
+    output: o.Output = None,
+    delta: o.Delta = None,
+    ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
+) -> int:
+    """Watch decisions as they are made: JSON lines on standard input, a verdict line for each.
+
+    tail -f decisions.jsonl | likewise watch --rule likewise.toml
+
+    Each line out is {"line", "row", "key", "violation", "count", "witnesses": [...]}, or {"line",
+    "error"} for a line that cannot be judged. Ends with its input, or with SIGTERM.
+    """
+    from likewise.cli.endings import FINE, INTERRUPTED
+    from likewise.cli.reading import Reading
+    from likewise.cli.rules import Quick, read_rule
+    from likewise.cli.watching import Watcher
+    from likewise.sources.lines import Lines
+
+    reading = Reading(on_bad_row=on_bad_row)
+    quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
+    if rule is not None:
+        read_rule(rule)  # a bad one is told now, not when the first decision comes
+    watcher = Watcher(rule, quick, skip=reading.skip, most=witnesses)
+    lines = Lines(sys.stdin.fileno(), "standard input")
+    interrupted: list[int] = []
+    with _signals(lines.stop, interrupted.append):
+        try:
+            for some in lines:
+                _write(watcher.judged(lines.number + 1, some))
+        finally:
+            lines.close()
+            watcher.close()
+    print(watcher.told(), file=sys.stderr)
+    return INTERRUPTED if signal.SIGINT in interrupted else FINE
+
+
+def _write(answers: Iterator[dict[str, Any]]) -> None:
+    """One line each, all of them before more is read."""
+    for answer in answers:
+        sys.stdout.write(json.dumps(answer, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _signals(stop: Callable[[], None], note: Callable[[int], None]) -> Iterator[None]:
+    """Asked to end, end after what is in hand; asked twice, at once."""
+
+    def asked(number: int, _: Any) -> None:
+        note(number)
+        stop()
+        signal.signal(number, signal.SIG_DFL)
+
+    before = {one: signal.signal(one, asked) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
