@@ -47,8 +47,8 @@ def run(folder: Path | None = None) -> int:
         _write(where, rows, findings)
     except OSError as error:
         print(
-            f"cannot write to {where.resolve()}: {error.strerror or error}. Run the demo in a folder"
-            " that may be written to and has room.",
+            f"cannot write to {where.resolve()}: {error.strerror or error}. Run the demo in a"
+            " folder that may be written to and has room.",
             file=sys.stderr,
         )
         return 2
@@ -62,20 +62,20 @@ def watch(rows: "list[Row]") -> "Findings":
     """What a monitor finds in the stream, as it comes in batches."""
     from likewise.cli.loans import RULE
     from likewise.monitors.calibration import calibrate
-    from likewise.monitors.robustness import Monitor
+    from likewise.monitors.tables import TableMonitor
     from likewise.reports.findings import Tally
     from likewise.rule import Rule
 
     began = time.perf_counter()
     rule = Rule.from_toml(RULE)
-    monitor = Monitor(rule)
+    monitor = TableMonitor(rule)
     tally = Tally(monitor)
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
         tally.add(monitor.observe_many(batch), times=[row["applied"] for row in batch])
     seconds = time.perf_counter() - began
     return tally.findings(
-        source=f"{DATA}: generated loan decisions",
+        source=f"{DATA} (generated loan decisions)",
         calibration=calibrate(rule, rows),
         seconds=seconds,
     )
@@ -115,13 +115,11 @@ def _paragraph(words: str, indent: str = "") -> str:
 
 
 def _beginning() -> str:
-    from likewise.cli.loans import A_DAY, DECISIONS, FIRST_DAY, UPDATED
+    from likewise.cli.loans import DECISIONS, UPDATED_ON
 
-    day = FIRST_DAY.toordinal() + UPDATED // A_DAY
-    updated = FIRST_DAY.fromordinal(day).isoformat()
     watched = f"{DECISIONS:,} loan decisions of a model, watched in order of arrival."
     planted = (
-        f"Planted: on {updated} the model is trained anew and now sees the district, too. The past"
+        f"Planted: on {UPDATED_ON} the model is trained anew and now sees the district, too. The past"
         " decisions that it learns from were unfair to people born abroad. Most of them live in"
         " two districts: the model is never told who was born where, and learns it all the same."
         " The monitor sees applicants and answers only."
@@ -130,15 +128,15 @@ def _beginning() -> str:
 
 
 def _told(findings: "Findings") -> str:
-    from likewise.cli.loans import UPDATED
+    from likewise.cli.loans import UPDATED_ON
     from likewise.reports.words import found_in_words, in_words, percent
 
     lines = ["What counts as alike", ""]
     for words in in_words(findings.rule):
         lines.append(_paragraph(words.removeprefix("- "), "    - " if words[0] == "-" else "  "))
     lines += ["", "What was found", ""]
-    before = [one for one in findings.by_row if isinstance(one.stop, int) and one.stop <= UPDATED]
-    after = findings.by_row[len(before) :]
+    before = [one for one in findings.by_time if str(one.start) < UPDATED_ON.isoformat()]
+    after = findings.by_time[len(before) :]
     rates = [
         sum(one.flagged for one in part) / sum(one.decisions for one in part)
         for part in (before, after)

@@ -1,7 +1,7 @@
 """A stream of loan decisions for the demo: generated applicants, and models that answer them.
 
 Two models of scikit-learn learn from past decisions that were unfair to people born abroad. The
-first sees income, debt, age and years employed. The second, in use from UPDATED on, sees the
+first sees income, debt, age and months employed. The second, in use from UPDATED on, sees the
 district too. Neither is told where anybody was born, but most people born abroad live in two of
 five districts.
 
@@ -19,12 +19,13 @@ import numpy.typing as npt
 
 from likewise.types import Floats
 
-DECISIONS = 6_000
+DECISIONS = 8_000
 TRAINING = 12_000
-UPDATED = 3_500  # the row from which the second model answers
+UPDATED = 4_550  # the row from which the second model answers
 SEED = 3
 FIRST_DAY = datetime.date(2026, 1, 5)
 A_DAY = 50  # applications
+UPDATED_ON = FIRST_DAY + datetime.timedelta(days=UPDATED // A_DAY)  # a Monday, as FIRST_DAY is
 DISTRICTS = ("Castle", "Garden", "Market", "Mill", "Harbour")
 PURPOSES = ("home", "car", "study")
 _BORN_ABROAD = 0.3
@@ -54,9 +55,9 @@ tolerance = 1000
 kind = "number"
 tolerance = 5 # years
 
-[features.years_employed]
+[features.months_employed]
 kind = "number"
-tolerance = 1
+tolerance = 12
 
 [features.purpose]
 kind = "category" # must be the same
@@ -84,7 +85,7 @@ class Applicants:
         self.income = np.round(np.exp(random.normal(8.0, 0.3, count)), -1)
         self.debt = np.round(random.gamma(2.0, 3_500.0, count), -2)
         self.age = np.clip(np.round(random.normal(40.0, 10.0, count)), 21, 69)
-        self.employed = np.floor(np.minimum(random.exponential(6.0, count), self.age - 18))
+        self.employed = np.floor(np.minimum(random.exponential(72.0, count), 12 * (self.age - 18)))
         self.purpose = random.choice(PURPOSES, count)
         abroad = random.random(count) < _BORN_ABROAD
         self.birthplace = np.where(abroad, "born abroad", "born here")
@@ -96,14 +97,15 @@ class Applicants:
     @property
     def merit(self) -> Floats:
         """What a fair decision would go by."""
-        points: Floats = self.income / 40 - self.debt / 200 + 2 * self.employed
+        points: Floats = self.income / 40 - self.debt / 200 + self.employed / 6
         return points
 
     def seen(self, *, district: bool) -> Floats:
         """What a model sees of them."""
         numbers = [self.income, self.debt, self.age, self.employed]
-        lives_in = [self.district == i for i in range(len(DISTRICTS))] if district else []
-        return np.column_stack([*numbers, *lives_in]).astype(np.float64)
+        if district:
+            numbers += [(self.district == i).astype(np.float64) for i in range(len(DISTRICTS))]
+        return np.column_stack(numbers)
 
 
 def past_decisions(people: Applicants, random: np.random.Generator) -> npt.NDArray[np.bool_]:
@@ -137,7 +139,7 @@ def stream(seed: int = SEED) -> list[Row]:
             "income": int(people.income[i]),
             "debt": int(people.debt[i]),
             "age": int(people.age[i]),
-            "years_employed": int(people.employed[i]),
+            "months_employed": int(people.employed[i]),
             "purpose": str(people.purpose[i]),
             "district": DISTRICTS[people.district[i]],
             "birthplace": str(people.birthplace[i]),
