@@ -119,9 +119,9 @@ def _beginning() -> str:
 
     watched = f"{DECISIONS:,} loan decisions of a model, watched in order of arrival."
     planted = (
-        f"Planted: on {UPDATED_ON} the model is trained anew and now sees the district, too. The past"
-        " decisions that it learns from were unfair to people born abroad. Most of them live in"
-        " two districts: the model is never told who was born where, and learns it all the same."
+        f"Planted: on {UPDATED_ON} the model is trained anew and now sees the district, too. The"
+        " past decisions that it learns from were unfair to people born abroad. Most of them live"
+        " in two districts: the model is never told who was born where, and learns it all the same."
         " The monitor sees applicants and answers only."
     )
     return f"{_paragraph(watched)}\n\n{_paragraph(planted)}\n"

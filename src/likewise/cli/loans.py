@@ -22,7 +22,7 @@ from likewise.types import Floats
 DECISIONS = 8_000
 TRAINING = 12_000
 UPDATED = 4_550  # the row from which the second model answers
-SEED = 3
+SEED = 15
 FIRST_DAY = datetime.date(2026, 1, 5)
 A_DAY = 50  # applications
 UPDATED_ON = FIRST_DAY + datetime.timedelta(days=UPDATED // A_DAY)  # a Monday, as FIRST_DAY is
@@ -102,7 +102,7 @@ class Applicants:
 
     def seen(self, *, district: bool) -> Floats:
         """What a model sees of them."""
-        numbers = [self.income, self.debt, self.age, self.employed]
+        numbers: list[npt.NDArray[Any]] = [self.income, self.debt, self.age, self.employed]
         if district:
             numbers += [(self.district == i).astype(np.float64) for i in range(len(DISTRICTS))]
         return np.column_stack(numbers)

@@ -297,7 +297,13 @@ def _computed(findings: Findings) -> str:
         "<h3>The rule, to compute it again</h3>\n"
         "<p>Save it as <code>likewise.toml</code>, and audit the same decisions in the same"
         " order:</p>\n<pre>likewise audit DATA --rule likewise.toml --report page.html</pre>\n"
-        f'<pre class="rules" tabindex="0">{safe_lines(findings.rule.to_toml())}</pre>'
+        f'<pre class="rules" tabindex="0">{_toml(findings)}</pre>'
     )
     lead = "Everything that another person needs to arrive at the same numbers."
     return _section("computed", "How this was computed", lead, inside)
+
+
+def _toml(findings: Findings) -> str:
+    """The rule's text, each part of it kept together."""
+    parts = findings.rule.to_toml().strip().split("\n\n")
+    return "".join(f"<span>{safe_lines(part)}\n\n</span>" for part in parts)
