@@ -63,8 +63,8 @@ def _distance(pair: Pair, rule: Rule) -> str:
     apart = pair.witness.input_distance
     if apart == 0:
         return "The same in everything that counts."
-    share = figure(float(f"{apart / rule.epsilon:.3g}"))
-    return f"{figure(float(f'{apart:.4g}'))} apart: {share} of what still counts as alike."
+    distance = figure(float(f"{apart:.3g}"))
+    return f"At distance {distance}, where up to {figure(rule.epsilon)} counts as alike."
 
 
 def _line(pair: Pair, name: str, feature: Feature | None) -> str:
@@ -75,8 +75,8 @@ def _line(pair: Pair, name: str, feature: Feature | None) -> str:
     if feature is not None and feature.kind == "protected":
         note = '<span class="gap">protected</span>'
     elif differs and 0 < pair.gaps.get(name, 0.0) < float("inf") and feature is not None:
-        part = figure(float(f"{pair.gaps[name]:.2g}"))
-        note = f'<span class="gap">{part} of the tolerance</span>'
+        part = figure(float(f"{100 * pair.gaps[name]:.2g}"))
+        note = f'<span class="gap">{part}% of the tolerance</span>'
     mark = '<span aria-hidden="true">≠ </span>' if differs and kind != "output" else ""
     cells = "".join(f"<td><bdi>{safe(one)}</bdi></td>" for one in (other, mine))
     return (

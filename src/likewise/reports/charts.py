@@ -113,8 +113,7 @@ def _row_ticks(frame: Frame) -> str:
 def _time_ticks(
     frame: Frame, stretches: Sequence[Stretch], places: Sequence[tuple[float, float]]
 ) -> str:
-    many = 5 if frame.width == WIDE else 2
-    chosen = sorted({round(i * (len(stretches) - 1) / many) for i in range(many + 1)})
+    apart = -(-len(stretches) // (5 if frame.width == WIDE else 2))
     return "".join(
         text(
             frame.x(places[i][0]),
@@ -123,8 +122,8 @@ def _time_ticks(
             "tick",
             _anchor(frame, places[i][0]),
         )
-        for i in chosen
-        if i == 0 or frame.x(places[i][0]) - frame.left > 90
+        for i in range(0, len(stretches), apart)
+        if i == 0 or frame.x(places[i][0]) - frame.left > 100
     )
 
 
@@ -270,6 +269,7 @@ def curve_plot(curve: Curve) -> str:
             points += [(frame.x(one), points[-1][1]), (frame.x(one), frame.y(rate))]
         x, y = frame.x(curve.chosen), frame.y(curve.rate_at_chosen)
         after = x < width * 0.6
+        low = curve.rate_at_chosen < 0.6 * marks[-1]  # then there is room at the top
         said = f"ε = {figure(curve.chosen)}: {percent(curve.rate_at_chosen)}"
         return picture(
             width,
@@ -282,7 +282,7 @@ def curve_plot(curve: Curve) -> str:
             dot(x, y),
             text(
                 x + (10 if after else -10),
-                max(y + 22, frame.top + 12) if y + 22 < frame.base else y - 12,
+                frame.top + 14 if low else min(y + 30, frame.base - 6),
                 said,
                 "note",
                 "start" if after else "end",

@@ -135,18 +135,20 @@ def _over_time(findings: Findings) -> str:
         "The share of decisions that contradict an earlier one. It rises at first in any stream:"
         " the longer the past, the more there is to contradict. A sudden change is worth a look."
     )
-    inside = ""
-    if findings.by_time:
-        inside += f"<figure>{rate_plot(findings.by_time, findings.rate)}"
-        inside += "<figcaption>By time. Dotted: the share overall.</figcaption></figure>\n"
-    if findings.untimed:
-        inside += f'<p class="small">{findings.untimed:,} decisions had no usable time.</p>\n'
     many = max(one.decisions for one in findings.by_row)
-    inside += (
+    inside = (
         f"<figure>{rate_plot(findings.by_row, findings.rate)}<figcaption>In order of arrival,"
         f" {many:,} decision{'s' * (many != 1)} to a point. Dotted: the share overall."
         "</figcaption></figure>"
     )
+    if findings.untimed and (findings.by_time or findings.untimed < findings.rows):
+        inside += f'\n<p class="small">{findings.untimed:,} decisions had no usable time.</p>'
+    if findings.by_time:
+        inside = (
+            f"<figure>{rate_plot(findings.by_time, findings.rate)}<figcaption>By time. Dotted: the"
+            " share overall.</figcaption></figure>\n"
+            f"<details><summary>In order of arrival</summary>{inside}</details>"
+        )
     return _section("time", "Over time", lead, inside)
 
 
@@ -295,7 +297,13 @@ def _computed(findings: Findings) -> str:
         "<h3>The rule, to compute it again</h3>\n"
         "<p>Save it as <code>likewise.toml</code>, and audit the same decisions in the same"
         " order:</p>\n<pre>likewise audit DATA --rule likewise.toml --report page.html</pre>\n"
-        f'<pre class="rules" tabindex="0">{safe_lines(findings.rule.to_toml())}</pre>'
+        f'<pre class="rules" tabindex="0">{_toml(findings)}</pre>'
     )
     lead = "Everything that another person needs to arrive at the same numbers."
     return _section("computed", "How this was computed", lead, inside)
+
+
+def _toml(findings: Findings) -> str:
+    """The rule's text, each part of it kept together."""
+    parts = findings.rule.to_toml().strip().split("\n\n")
+    return "".join(f"<span>{safe_lines(part)}\n\n</span>" for part in parts)

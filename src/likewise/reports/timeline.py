@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-SHOWN = 60  # stretches in a picture, at most
+SHOWN = 50  # stretches in a picture, at most
 _KEPT = 1_000  # stretches held while counting, at most
 _UNITS = ("s", "m", "h", "D", "M", "Y")
 _STEPS = {  # how many of a unit make a stretch

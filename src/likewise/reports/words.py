@@ -150,7 +150,7 @@ def _order(feature: Feature) -> str:
 
 
 def _different(rule: Rule) -> str:
-    name = "their outputs" if rule.output_column is None else listed(_columns(rule))
+    name = "their outputs" if rule.output_column is None else f"their {_columns(rule)[0]}"
     if rule.output == "label":
         verb = "are" if rule.output_column is None else "is"
         return f"Two alike decisions contradict each other if {name} {verb} not the same."
