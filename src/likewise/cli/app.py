@@ -1,5 +1,6 @@
 """The commands of `likewise`, put together."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,11 +38,15 @@ def likewise(
 
 
 @app.command()
-def demo() -> int:
-    """Watch a generated stream of loan decisions, and see what is found."""
+def demo(
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the page, the data and the rule go.")
+    ] = Path(),
+) -> int:
+    """Watch generated loan decisions of a real model, and see what is found. Start here."""
     from likewise.cli.demo import run
 
-    return run()
+    return run(folder)
 
 
 app.command()(init)

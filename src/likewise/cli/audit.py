@@ -99,17 +99,17 @@ def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) 
     check_place(wishes.out, "--out", SUFFIXES)
     with reading.open(data) as source:
         asked = ask(rule, quick, source.columns, source.name, wishes.time_column)
-        findings, bad = judge(source, asked, reading.skip, wishes)
+        audited = judge(source, asked, reading.skip, wishes)
     if wishes.report is not None:
         from likewise.reports.page import write_page
 
         try:
-            write_page(findings, wishes.report)
+            write_page(audited.findings, wishes.report)
         except BadFile as error:
             raise Stop(str(error)) from None
-    over = wishes.max_rate is not None and findings.rate > wishes.max_rate
+    over = wishes.max_rate is not None and audited.findings.rate > wishes.max_rate
     if wishes.json:
-        print_json(findings, bad, wishes, over)
+        print_json(audited, wishes, over)
     else:
-        print_summary(findings, bad, wishes, over)
+        print_summary(audited, wishes, over)
     return OVER if over else FINE

@@ -6,8 +6,10 @@ report the first CURVE_ROWS decisions once more.
 
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from likewise.cli.audit import Wishes
@@ -27,8 +29,20 @@ from likewise.types import Verdicts
 CURVE_ROWS = 200_000
 
 
-def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> tuple[Findings, Refusals]:
-    """Every decision of a file; what was found, and which rows were bad."""
+@dataclass(frozen=True)
+class Audited:
+    """What was found, which rows were bad, and where in the file each decision stood."""
+
+    findings: Findings
+    bad: Refusals
+    places: PlaceOf
+
+    def place(self, row: int) -> int:
+        return int(self.places(np.array([row]))[0])
+
+
+def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
+    """Every decision of a file, judged."""
     began = time.perf_counter()
     bad, places, kept = Refusals(source, skip), PlaceOf(), _First(CURVE_ROWS)
     with ExitStack() as stack:
@@ -54,7 +68,7 @@ def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> tuple[Fin
             calibration=curve,
             seconds=time.perf_counter() - began,
         )
-    return findings, bad
+    return Audited(findings, bad, places)
 
 
 def _monitor(asked: Asked, wishes: Wishes) -> Monitor:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from likewise.cli.audit import Wishes
+from likewise.cli.auditing import Audited
 from likewise.cli.replay import Refusals
 from likewise.cli.screen import console
 from likewise.reports.findings import Findings
@@ -18,18 +19,21 @@ _PAIRS = 2
 _COLUMNS = 12  # of a rule in words, and of a pair
 
 
-def print_json(findings: Findings, bad: Refusals, wishes: Wishes, over: bool) -> None:
+def print_json(audited: Audited, wishes: Wishes, over: bool) -> None:
     """One object: the findings, the bad rows, and whether the limit was passed."""
-    found = findings.to_dict()
+    bad, found = audited.bad, audited.findings.to_dict()
+    for pair in found["worst"]:
+        for name in ("row", "witness"):
+            pair[f"{name}_{bad.source.unit}"] = audited.place(pair[name])
     found["bad"] = [{bad.source.unit: one.place, "why": one.why} for one in bad.first]
     found["max_rate"] = wishes.max_rate
     found["over"] = over
     print(json.dumps(found, ensure_ascii=False, allow_nan=False))
 
 
-def print_summary(findings: Findings, bad: Refusals, wishes: Wishes, over: bool) -> None:
+def print_summary(audited: Audited, wishes: Wishes, over: bool) -> None:
     """What was found, by which rule, the clearest pairs, and what was written."""
-    screen = console()
+    screen, findings, bad = console(), audited.findings, audited.bad
     first, *more = found_in_words(findings)
     screen.print(Text(first, style="bold"))
     for line in more:
@@ -41,8 +45,10 @@ def print_summary(findings: Findings, bad: Refusals, wishes: Wishes, over: bool)
     for line in _shortened(in_words(findings.rule)):
         screen.print(visible(f"  {line}"))
     for one in findings.worst[:_PAIRS]:
+        later, earlier = audited.place(one.pair.row or 0), audited.place(one.pair.witness.row)
         screen.print()
         screen.print(visible(_clipped(str(one.pair))))
+        screen.print(f"({bad.source.unit}s {later:,} and {earlier:,} of the file)")
     if bad.count:
         screen.print()
         print_bad(screen, bad)
