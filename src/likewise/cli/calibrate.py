@@ -123,13 +123,12 @@ def _calibrated(source: Any, asked: Any, skip: bool) -> tuple[Any, Any]:
 
 def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
     from likewise.cli.endings import DATA, FINE, Stop
-    from likewise.cli.places import replacing
+    from likewise.cli.places import write_text
 
     if report is not None:
         from likewise.reports.curve_page import curve_page
 
-        with replacing(report) as beside:
-            beside.write_text(curve_page(told.found, told.targets(), told.source), encoding="utf-8")
+        write_text(report, curve_page(told.found, told.targets(), told.source))
     if as_json:
         _print_json(told)
     else:

@@ -42,6 +42,11 @@ def ended(command: Callable[[], Any]) -> int:
     except BrokenPipeError:
         _let_go()
         return UNREAD
+    except SystemExit as done:  # so the parser ends for a closed pipe, and with a code of ours
+        if not isinstance(done.__context__, BrokenPipeError):
+            raise
+        _let_go()
+        return UNREAD
     except TyperException as error:
         return _usage(error)
     except (KeyboardInterrupt, Abort):

@@ -4,6 +4,7 @@ Kinds and tolerances come from the values (proposal.py), the output, protected c
 that hold the truth from their names. Whatever is a guess says so beside itself.
 """
 
+import datetime
 import re
 import shlex
 from collections.abc import Sequence
@@ -43,6 +44,7 @@ _PROTECTED = re.compile(
     r"|citizen|birth_?place|country_of|marital|married|pregnan|orientation|caste|veteran",
     re.IGNORECASE,
 )
+_DAY = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
 _AGE = re.compile(r"(^|[_\W])age([_\W]|$)|^agep$|birth", re.IGNORECASE)
 
 
@@ -66,7 +68,7 @@ def init(
     likewise init decisions.csv --output-column approved
     """
     from likewise.cli.endings import DATA, FINE, Stop
-    from likewise.cli.places import check_place, replacing
+    from likewise.cli.places import check_place, write_text
     from likewise.cli.reading import Reading
     from likewise.sources.guessing import first_rows
 
@@ -92,8 +94,7 @@ def init(
     if printed:
         print(text, end="")
     else:
-        with replacing(out) as beside:
-            beside.write_text(text, encoding="utf-8")
+        write_text(out, text)
     if json:
         _print_json(rule, text, None if printed else out)
     elif not printed:
@@ -116,11 +117,28 @@ def propose(table: Any, outputs: Sequence[str], name: str) -> tuple[Any, str]:
     truths = {
         one: Feature("ignore") for one in inputs if one.lower() in _TRUTHS and one not in protected
     }
-    features: dict[str, Any] = {**(rule.features or {}), **truths}
+    times = {one: Feature("ignore") for one in inputs if _is_time(columns[one])}
+    features: dict[str, Any] = {**(rule.features or {}), **truths, **times}
     favourable = _favourable(columns[outputs[0]]) if rule.output == "label" else None
     rule = replace(rule, features=features, favourable=favourable)
     ages = [one for one in inputs if _AGE.search(one) and one not in protected]
-    return rule, commented(rule, columns, name=name, truths=list(truths), ages=ages)
+    notes = {
+        **dict.fromkeys(truths, "By its name the true answer, which is no input."),
+        **dict.fromkeys(times, "A time. `likewise audit --time-column` shows rates by it."),
+        **dict.fromkeys(ages, 'Protected in some places: then kind = "protected" alone.'),
+    }
+    return rule, commented(rule, columns, name=name, notes=notes)
+
+
+def _is_time(column: Any) -> bool:
+    """Whether all values are times, or text that begins like one."""
+    from likewise.tables import is_missing, values_of
+
+    there = [value for value in values_of(column) if not is_missing(value)]
+    return bool(there) and all(
+        isinstance(value, datetime.date) or (isinstance(value, str) and _DAY.match(value))
+        for value in there
+    )
 
 
 def _guess_output(columns: Sequence[str], name: str) -> str:
@@ -170,8 +188,7 @@ def _print_json(rule: Any, text: str, out: Path | None) -> None:
 
 
 def _print_next(rule: Any, data: str, out: Path) -> None:
-    from likewise.cli.screen import console
-    from likewise.cli.summary import visible
+    from likewise.cli.screen import console, visible
 
     def named(*kinds: str) -> str:
         names = [name for name, one in rule.features.items() if one.kind in kinds]

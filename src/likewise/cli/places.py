@@ -1,5 +1,6 @@
 """Places to write to: looked at before the work begins, written whole or not at all."""
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,15 +24,32 @@ def check_place(path: Path | None, option: str, suffixes: Sequence[str] = ()) ->
         raise Stop(f"{option} {path}: nothing may be written to the folder {folder}.")
 
 
+def write_text(path: Path, text: str) -> None:
+    """A file with this text, whole or not at all."""
+    with replacing(path) as beside, told(path):
+        beside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """What goes wrong while a file is written, with its name."""
+    try:
+        yield
+    except OSError as error:
+        why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        raise Stop(
+            f"{path} cannot be written: {why}. Nothing is there now: name a file in a folder that"
+            " may be written to and has room."
+        ) from None
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file beside the path to write to, which takes its place once all is written."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield beside
-        if path.exists() and not path.is_file():  # a device or a pipe is written to, not replaced
-            path.write_bytes(beside.read_bytes())
-        else:
+        with told(path):
             beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

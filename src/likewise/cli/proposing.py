@@ -5,7 +5,7 @@ Invariant: without its comments the text is the rule; nothing from the data leav
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,24 +40,17 @@ def commented(
     columns: Mapping[str, Column],
     *,
     name: str,
-    truths: Sequence[str],
-    ages: Sequence[str],
+    notes: Mapping[str, str],
 ) -> str:
-    """The rule as TOML with comments."""
+    """The rule as TOML with comments; notes are on columns."""
     rows = len(next(iter(columns.values())))
     parts = [_HEAD.format(name=_shown(name), rows=rows, metric=toml_value(rule.metric))]
     parts.append(_output(rule, columns))
     for column, feature in (rule.features or {}).items():
         assert isinstance(feature, Feature)
         lines = [f"[features.{_key(column)}]"]
-        if column in truths:
-            lines.append(
-                "# By its name the true answer, which is no input. If it is one, say its kind."
-            )
-        if column in ages:
-            lines.append(
-                '# Age is protected in some places: then kind = "protected", without the rest.'
-            )
+        if column in notes:
+            lines.append(f"# {notes[column]}")
         lines += _settings(feature, columns[column])
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)

@@ -24,6 +24,14 @@ def console() -> "Console":
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
+def visible(text: str) -> str:
+    """Text without what a terminal would obey: escapes are shown, lines stay lines."""
+    return "\n".join(
+        "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in line)
+        for line in text.split("\n")
+    )
+
+
 class Bar(Protocol):
     """How far something has come."""
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from likewise.cli.audit import Wishes
 from likewise.cli.auditing import Audited
 from likewise.cli.replay import Refusals
-from likewise.cli.screen import console
+from likewise.cli.screen import console, visible
 from likewise.reports.findings import Findings
 from likewise.reports.words import found_in_words, in_words, percent
 
@@ -85,14 +85,6 @@ def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[Text]:
         )
         told.append(Text(limit, style="bold red" if over else "green"))
     return told
-
-
-def visible(text: str) -> str:
-    """Text without what a terminal would obey: escapes are shown, lines stay lines."""
-    return "\n".join(
-        "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in line)
-        for line in text.split("\n")
-    )
 
 
 def _shortened(lines: list[str]) -> list[str]:

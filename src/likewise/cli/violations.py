@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
-from likewise.cli.places import replacing
+from likewise.cli.places import replacing, told
 from likewise.cli.replay import PlaceOf
 from likewise.types import Verdicts
 
@@ -52,7 +52,8 @@ class Violations:
     def __exit__(self, *failure: Any) -> bool | None:
         try:
             if failure[0] is None:
-                self._finish()
+                with told(self._path):
+                    self._finish()
         except BaseException as error:
             self._stack.__exit__(type(error), error, error.__traceback__)
             raise
@@ -60,6 +61,10 @@ class Violations:
 
     def add(self, verdicts: Verdicts, place_of: PlaceOf) -> None:
         """The pairs of a batch that the monitor has just judged."""
+        with told(self._path):
+            self._add(verdicts, place_of)
+
+    def _add(self, verdicts: Verdicts, place_of: PlaceOf) -> None:
         rows = np.repeat(verdicts.rows, verdicts.counts)
         frame = self._frame(rows, verdicts, place_of)
         if self._path.suffix == ".csv":

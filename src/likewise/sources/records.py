@@ -82,10 +82,10 @@ def _where(data: bytes, byte: int) -> Positions:
 
 def blocks(stream: Stream, *, quoted: bool) -> Iterator[Block]:
     """The records of a stream that are not blank."""
-    line, rest, wanted = 1, b"", BLOCK
+    line, rest = 1, b""
     while True:
-        more = stream.read(wanted)
-        last = len(more) < wanted
+        more = stream.read(BLOCK)
+        last = len(more) < BLOCK
         data = rest + more
         if line == 1:
             data = data.removeprefix(_MARK)
@@ -106,11 +106,13 @@ def blocks(stream: Stream, *, quoted: bool) -> Iterator[Block]:
         if stop:
             starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
             lines = line + np.searchsorted(feeds, starts)
+            long = np.flatnonzero(ends - starts > LONGEST)
+            if len(long):
+                raise _too_long(stream, int(lines[long[0]]), len(quotes) > 0)
             made = Block(data[:stop], starts, ends + 1, lines, quotes[quotes < stop])
             yield made.some(~_blank(made))
             line += int(np.searchsorted(feeds, stop))
         rest = data[stop:]
-        wanted = max(BLOCK, len(rest))  # so that a long record is not looked at too often
         if last:
             return
 

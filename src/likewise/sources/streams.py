@@ -38,6 +38,13 @@ class Stream:
         self.size: int | None = None
         self._raw = self._open()
         self._bytes: BinaryIO = self._raw
+        try:
+            self._unpack()
+        except BaseException:
+            self.close()
+            raise
+
+    def _unpack(self) -> None:
         for _ in range(2):  # packed, or packed twice by mistake
             packed = _unpacked(self._bytes, self.peek(len(_ZSTANDARD)))
             if packed is None:
@@ -46,7 +53,6 @@ class Stream:
         self.packed = self._bytes is not self._raw
         for magic, what in _FOREIGN.items():
             if self.peek(len(magic)) == magic:
-                self.close()
                 raise BadFile(f"{self.name} is {what}.")
 
     def _open(self) -> BinaryIO:
