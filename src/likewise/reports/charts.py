@@ -1,8 +1,9 @@
 """The page's four pictures: rate over time, who lost, margins, and the epsilon curve."""
 
-import datetime
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from likewise.monitors.groups import Groups
 from likewise.reports.findings import Curve, Margins
@@ -87,12 +88,8 @@ def rate_plot(stretches: Sequence[Stretch], overall: float) -> str:
 
 
 def _place(where: int | str) -> float:
-    if isinstance(where, int):
-        return float(where)
-    full = where + "-01-01"[len(where) - 4 :] if len(where) < 10 else where
-    full = f"{full}:00" if len(full) == 13 else full
-    moment = datetime.datetime.fromisoformat(full)
-    return moment.replace(tzinfo=datetime.UTC).timestamp()
+    """A row, or the seconds of a time, as a number."""
+    return float(where if isinstance(where, int) else np.datetime64(where, "s").astype(np.int64))
 
 
 def _name(stretch: Stretch) -> str:

@@ -60,10 +60,12 @@ def figure(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share, with as many digits as it needs; never 0% for something."""
+    """A share, with as many digits as it needs; never 0% for something, nor 100% for less."""
     hundred = 100 * share
-    if share == 0 or hundred >= 99.95:
-        return f"{hundred:.0f}%" if share in (0, 1) else f"{hundred:.2f}%"
+    if share in (0, 1):
+        return f"{hundred:.0f}%"
+    if hundred >= 99.95:
+        return f"{hundred:.2f}%" if hundred < 99.995 else "almost 100%"
     return f"{hundred:.1f}%" if hundred >= 1 else f"{hundred:.2g}%"
 
 
