@@ -20,7 +20,7 @@ from likewise.reports.plots import (
     ticks,
     twice,
 )
-from likewise.reports.safe import shortened
+from likewise.reports.safe import shortened, shown
 from likewise.reports.timeline import Stretch
 from likewise.reports.words import between, figure, percent
 
@@ -168,12 +168,12 @@ def group_plot(groups: Groups) -> str:
 
 
 def _side(group: Any, longest: int) -> str:
-    return shortened(str(group), longest)
+    return shortened(shown(group), longest)
 
 
 def _lost(loser: Any, winner: Any, count: int) -> str:
     times = "once" if count == 1 else f"{count:,} times"
-    return f"{shortened(str(loser), 60)} got less than a like {shortened(str(winner), 60)} {times}"
+    return f"{_side(loser, 60)} got less than a like {_side(winner, 60)} {times}"
 
 
 def _bar(middle: float, y: float, length: float, kind: str, tip: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from likewise.feature import Feature
 from likewise.monitors.groups import Groups
 from likewise.reports.findings import Findings
+from likewise.reports.safe import shortened, shown
 from likewise.rule import Rule
 
 _FEW = 8  # names in a list before it says how many more; pairs too few to speak of
@@ -245,5 +246,6 @@ def lopsided(groups: Groups) -> str | None:
     for loser, winner, lost, won in between(groups)[:1]:
         if lost >= _LOPSIDED * won and lost - won >= _FEW:
             often = f"{lost:,} times, the other way round {won:,}"
-            return f"By {groups.column}: {loser} got less than a like {winner} {often}."
+            names = [shortened(shown(one), 60) for one in (groups.column, loser, winner)]
+            return "By {}: {} got less than a like {} {}.".format(*names, often)
     return None
