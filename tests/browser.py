@@ -11,6 +11,7 @@ import os
 import selectors
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +19,15 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PATIENCE = 60.0  # seconds for an answer
+
+# The browser reads from descriptor 3 and writes to 4. Both ends move out of the way first.
+_PUT_PIPES = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for place, end in zip((3, 4), ends):
+    os.dup2(end, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find() -> str | None:
@@ -32,9 +42,8 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
-        # The browser reads from descriptor 3 and writes to 4; a shell puts them there.
         command = [
-            *("sh", "-c", f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}', program),
+            *(sys.executable, "-c", _PUT_PIPES, str(to_browser), str(from_browser), program),
             *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
             *("--no-first-run", "--disable-background-networking", "--disable-sync"),
             *("--disable-component-update", "--disable-extensions", "--hide-scrollbars"),

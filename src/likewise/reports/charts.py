@@ -1,8 +1,9 @@
 """The page's four pictures: rate over time, who lost, margins, and the epsilon curve."""
 
-import datetime
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from likewise.monitors.groups import Groups
 from likewise.reports.findings import Curve, Margins
@@ -19,7 +20,7 @@ from likewise.reports.plots import (
     ticks,
     twice,
 )
-from likewise.reports.safe import shortened
+from likewise.reports.safe import shortened, shown
 from likewise.reports.timeline import Stretch
 from likewise.reports.words import between, figure, percent
 
@@ -87,12 +88,8 @@ def rate_plot(stretches: Sequence[Stretch], overall: float) -> str:
 
 
 def _place(where: int | str) -> float:
-    if isinstance(where, int):
-        return float(where)
-    full = where + "-01-01"[len(where) - 4 :] if len(where) < 10 else where
-    full = f"{full}:00" if len(full) == 13 else full
-    moment = datetime.datetime.fromisoformat(full)
-    return moment.replace(tzinfo=datetime.UTC).timestamp()
+    """A row, or the seconds of a time, as a number."""
+    return float(where if isinstance(where, int) else np.datetime64(where, "s").astype(np.int64))
 
 
 def _name(stretch: Stretch) -> str:
@@ -171,12 +168,12 @@ def group_plot(groups: Groups) -> str:
 
 
 def _side(group: Any, longest: int) -> str:
-    return shortened(str(group), longest)
+    return shortened(shown(group), longest)
 
 
 def _lost(loser: Any, winner: Any, count: int) -> str:
     times = "once" if count == 1 else f"{count:,} times"
-    return f"{shortened(str(loser), 60)} got less than a like {shortened(str(winner), 60)} {times}"
+    return f"{_side(loser, 60)} got less than a like {_side(winner, 60)} {times}"
 
 
 def _bar(middle: float, y: float, length: float, kind: str, tip: str) -> str:

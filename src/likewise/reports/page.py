@@ -17,7 +17,7 @@ from likewise.monitors.groups import Groups
 from likewise.reports.cards import pair_cards
 from likewise.reports.charts import COMPARED, curve_plot, group_plot, margin_plot, rate_plot
 from likewise.reports.findings import Findings
-from likewise.reports.safe import safe, safe_lines, shortened
+from likewise.reports.safe import safe, safe_lines, shortened, shown
 from likewise.reports.words import between, figure, found_in_words, percent, wording
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
@@ -216,7 +216,7 @@ def _base_rates(groups: Groups) -> str:
             f'<td class="number" data-label="{head}">{cell}</td>'
             for head, cell in zip(heads, cells, strict=True)
         )
-        lines.append(f'<tr><th scope="row"><bdi>{safe(group, 60)}</bdi></th>{numbers}</tr>')
+        lines.append(f'<tr><th scope="row"><bdi>{safe(shown(group), 60)}</bdi></th>{numbers}</tr>')
     top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
     more = len(largest) - _TABLE_GROUPS
     note = f'<p class="small">And {more:,} smaller groups.</p>\n' if more > 0 else ""

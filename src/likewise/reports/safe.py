@@ -40,7 +40,8 @@ def shown(value: Any) -> str:
         return "missing"
     if isinstance(value, list | tuple):
         return ", ".join(map(shown, value))
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+    text = f"{value:.7g}" if isinstance(value, float) else str(value)
+    return text if text.strip() else "(blank)"
 
 
 def both_shown(one: Any, other: Any) -> tuple[str, str]:

@@ -25,11 +25,11 @@ _STEPS = {  # how many of a unit make a stretch
     "h": (1, 2, 6, 12),
     "D": (1, 7, 14),
     "M": (1, 3, 6),
-    "Y": (1, 2, 5, 10, 20, 50, 100, 1_000),
+    "Y": (1, 2, 5, 10),
 }
 _MONDAY = 3  # days before 1970-01-01, a Thursday, to a Monday
 _EPOCH = (1e8, 1e11)  # seconds, from 1973 on; a smaller number is no time that we know
-_EARLIEST, _LATEST = np.datetime64("0001-01-01", "s"), np.datetime64("9999-12-31T23:59:59", "s")
+_EARLIEST, _LATEST = np.datetime64("1800-01-01", "s"), np.datetime64("2199-12-31T23:59:59", "s")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -186,7 +186,7 @@ def _of_numbers(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.datetime64]:
 
 
 def _sensible(seconds: npt.NDArray[np.datetime64]) -> npt.NDArray[np.datetime64]:
-    """Years that a calendar has; the rest is no time."""
+    """Years that a decision may have; 0001 and 9999 stand for no time, or for never."""
     usual = (seconds >= _EARLIEST) & (seconds <= _LATEST)
     return np.where(usual, seconds, np.datetime64("NaT", "s"))
 

@@ -11,6 +11,7 @@ from typing import Any
 from likewise.feature import Feature
 from likewise.monitors.groups import Groups
 from likewise.reports.findings import Findings
+from likewise.reports.safe import shortened, shown
 from likewise.rule import Rule
 
 _FEW = 8  # names in a list before it says how many more; pairs too few to speak of
@@ -60,10 +61,12 @@ def figure(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share, with as many digits as it needs; never 0% for something."""
+    """A share, with as many digits as it needs; never 0% for something, nor 100% for less."""
     hundred = 100 * share
-    if share == 0 or hundred >= 99.95:
-        return f"{hundred:.0f}%" if share in (0, 1) else f"{hundred:.2f}%"
+    if share in (0, 1):
+        return f"{hundred:.0f}%"
+    if hundred >= 99.95:
+        return f"{hundred:.2f}%" if hundred < 99.995 else "almost 100%"
     return f"{hundred:.1f}%" if hundred >= 1 else f"{hundred:.2g}%"
 
 
@@ -243,5 +246,6 @@ def lopsided(groups: Groups) -> str | None:
     for loser, winner, lost, won in between(groups)[:1]:
         if lost >= _LOPSIDED * won and lost - won >= _FEW:
             often = f"{lost:,} times, the other way round {won:,}"
-            return f"By {groups.column}: {loser} got less than a like {winner} {often}."
+            names = [shortened(shown(one), 60) for one in (groups.column, loser, winner)]
+            return "By {}: {} got less than a like {} {}.".format(*names, often)
     return None
