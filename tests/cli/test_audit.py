@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from backports import zstd
 
 import likewise as lw
 from commands import COMMAND, likewise
 from likewise.cli import main
+from packing import zstd
 
 QUICK = ("--epsilon", "0.05", "--output-column", "z")
 RULE = """

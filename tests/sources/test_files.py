@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from backports import zstd
 
 from likewise.errors import BadFile
 from likewise.sources.files import open_source
 from likewise.sources.lines import Lines
+from packing import zstd
 
 TYPES = {"a": "number", "c": "listed"}
 
@@ -204,13 +204,13 @@ def test_memory_does_not_grow_with_the_file(name, times, tmp_path):
 def test_memory_of_an_audit_is_the_history_not_the_file(tmp_path):
     """Most of the file is a column that is not looked at."""
     peaks = []
-    for count in (10_000, 60_000):
+    for count in (25_000, 75_000):
         random = np.random.default_rng(1)
         table = pl.DataFrame({"a": random.random(count), "z": random.integers(0, 2, count)})
         table = table.with_columns(note=pl.lit("n" * 2_000))
         table.write_csv(tmp_path / "t.csv")
         peaks.append(megabytes(AUDIT, tmp_path / "t.csv"))
-    assert (tmp_path / "t.csv").stat().st_size > 110e6
+    assert (tmp_path / "t.csv").stat().st_size > 140e6
     assert peaks[1] - peaks[0] < 40, peaks
 
 
