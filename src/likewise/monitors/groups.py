@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadRule
-from likewise.types import Floats, Verdicts
+from likewise.types import Floats, Rows, Verdicts
 
 if TYPE_CHECKING:
     from likewise.monitors.tables import TableMonitor
@@ -72,7 +72,8 @@ def count_groups(verdicts: Verdicts, monitor: "TableMonitor", column: str) -> Gr
     """The pairs of some verdicts, beside the base rates of the whole history."""
     counter = GroupCounter(monitor, [column])
     counter.add_pairs(verdicts)
-    counter.add_decisions(0, monitor._kept.count)
+    first, outputs = monitor._outputs_from_first()
+    counter.add_decisions(first, first + len(outputs))
     return counter.groups()[0]
 
 
@@ -93,6 +94,7 @@ class GroupCounter:
         self._monitor = monitor
         self._most = most
         self._columns = {column: _Counts() for column in columns}
+        self._good: list[float] = []  # by the code of a label: whether it is the favourable one
 
     def add_pairs(self, verdicts: Verdicts) -> None:
         """Count the violating pairs of a batch that the monitor has just judged."""
@@ -100,31 +102,36 @@ class GroupCounter:
             return
         rows = np.repeat(verdicts.rows, verdicts.counts)
         others = verdicts.witnesses.rows
-        named, place = np.unique(np.concatenate([rows, others]), return_inverse=True)
-        kept = self._monitor._outputs_kept
-        scores = self._scores([kept[row] for row in named.tolist()])
-        mine, theirs = scores[place[: len(rows)]], scores[place[len(rows) :]]
+        mine, theirs = self._scores(rows), self._scores(others)
         for column, counts in self._columns.items():
             codes = self._codes(column)
             counts.add_pairs(mine, theirs, codes[rows], codes[others], self._most)
 
     def add_decisions(self, start: int, stop: int) -> None:
         """Count these rows for the base rates."""
-        scores = self._scores(self._monitor._outputs_kept[start:stop])
+        scores = self._scores(slice(start, stop))
         for column, counts in self._columns.items():
             counts.add_decisions(scores, self._codes(column)[start:stop], self._most)
 
     def _codes(self, column: str) -> npt.NDArray[np.int32]:
         return self._monitor._kept.column(column)
 
-    def _scores(self, outputs: Sequence[Any]) -> Floats:
-        """How good each output is: 1 or 0 for labels, a number as it is, or its opposite."""
-        rule = self._monitor.rule
+    def _scores(self, rows: Rows | slice) -> Floats:
+        """How good the outputs of rows are: 1 or 0 for labels, a number as it is, or its opposite.
+
+        NaN for rows that are forgotten.
+        """
+        rule, outputs = self._monitor.rule, self._monitor._output_numbers(rows)[:, 0]
         if rule.output == "number":
-            sign = -1.0 if rule.favourable == "low" else 1.0
-            return np.array([np.nan if one is None else sign * one for one in outputs])
-        wanted = rule.favourable
-        return np.array([np.nan if one is None else float(one == wanted) for one in outputs])
+            return -outputs if rule.favourable == "low" else outputs
+        known = np.isfinite(outputs)
+        codes = outputs[known].astype(np.int64)
+        for code in range(len(self._good), int(codes.max(initial=-1)) + 1):
+            label = self._monitor._shown_output(np.array([code]))
+            self._good.append(float(label == rule.favourable))
+        scores = np.full(len(outputs), np.nan)
+        scores[known] = np.array(self._good, dtype=np.float64)[codes]
+        return scores
 
     def groups(self) -> list[Groups]:
         """What has been counted, column by column."""
@@ -155,7 +162,8 @@ class _Counts:
         their_codes: npt.NDArray[np.int32],
         most: int | None,
     ) -> None:
-        known = (mine != theirs) & (my_codes >= 0) & (their_codes >= 0)
+        known = (mine < theirs) | (mine > theirs)  # neither where a row is forgotten
+        known &= (my_codes >= 0) & (their_codes >= 0)
         self.undecided += int((~known).sum())
         lost = mine < theirs
         losers = _capped(np.where(lost, my_codes, their_codes)[known], most)
