@@ -172,7 +172,7 @@ def _group(groups: Groups) -> str:
     if pairs:
         more = len(pairs) - COMPARED
         caption = f"The {COMPARED} largest comparisons of {len(pairs)}. " if more > 0 else ""
-        caption += "Pairs of decisions, one from each group."
+        caption += "Pairs of decisions, one from each group; a decision can be in many pairs."
         drawn += f"<figure>{group_plot(groups)}<figcaption>{caption}</figcaption></figure>\n"
     else:
         drawn += "<p>No contradicting pair joins two different groups.</p>\n"
@@ -219,7 +219,8 @@ def _base_rates(groups: Groups) -> str:
         lines.append(f'<tr><th scope="row"><bdi>{safe(shown(group), 60)}</bdi></th>{numbers}</tr>')
     top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
     more = len(largest) - _TABLE_GROUPS
-    note = f'<p class="small">And {more:,} smaller groups.</p>\n' if more > 0 else ""
+    smaller = f"And {more:,} smaller group{'s' * (more != 1)}."
+    note = f'<p class="small">{smaller}</p>\n' if more > 0 else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="Base rates by'
         f' {safe(groups.column, 80)}"><table><thead><tr><th scope="col">group</th>{top}</tr>'
