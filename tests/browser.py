@@ -185,3 +185,13 @@ class Page:
 
     def close(self) -> None:
         self._browser.call("Target.closeTarget", targetId=self._target)
+
+
+if __name__ == "__main__":  # python tests/browser.py PAGE.html PICTURE.png [WIDTH [HEIGHT]]
+    where, to, *size = sys.argv[1:]
+    chromium = Browser(find() or "chromium")
+    try:
+        width, height = [*map(int, size), *(1200, 900)[len(size) :]]
+        chromium.open(Path(where), width=width, height=height).picture(Path(to), whole=False)
+    finally:
+        chromium.close()

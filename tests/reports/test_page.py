@@ -19,53 +19,16 @@ from likewise.reports.page import page, write_page
 from likewise.reports.safe import both_shown, safe
 from reported import RULE, SCORES, found, people
 
-NO_END = {"meta", "link", "br", "img"}
+NO_END = {"meta", "link", "wbr"}
 TAGS = set(
-    [
-        "html",
-        "head",
-        "meta",
-        "title",
-        "link",
-        "style",
-        "body",
-        "header",
-        "main",
-        "section",
-        "article",
-        "footer",
-        "figure",
-        "figcaption",
-        "div",
-        "p",
-        "b",
-        "h1",
-        "h2",
-        "h3",
-        "ul",
-        "li",
-        "dl",
-        "dt",
-        "dd",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "pre",
-        "code",
-        "span",
-        "bdi",
-        "details",
-        "summary",
-        "svg",
-        "text",
-        "line",
-        "rect",
-        "path",
-        "circle",
-    ]
+    re.findall(
+        r"\w+",
+        """
+        html head meta title link style body header main section article footer figure figcaption
+        div p b h1 h2 h3 ul li dl dt dd table thead tbody tr th td pre code span bdi wbr details
+        summary svg text line rect path circle
+        """,
+    )
 )
 
 

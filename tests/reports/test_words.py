@@ -137,9 +137,10 @@ def test_one_side_that_lost_clearly_more_often_is_told():
         return lopsided(Groups("sex", pairs, {"a": 1, "b": 1}, {"a": 0.0, "b": 1.0}, 0))
 
     assert (
-        said(1_200, 10) == "By sex: a got less than a like b 1,200 times, the other way round 10."
+        said(1_200, 10)
+        == "By sex: a got less than a like b in 1,200 pairs, the other way round in 10."
     )
-    assert said(10, 1_200).startswith("By sex: b got less than a like a 1,200 times")
+    assert said(10, 1_200).startswith("By sex: b got less than a like a in 1,200 pairs")
     assert said(105, 100) is None
     assert said(3, 0) is None
 

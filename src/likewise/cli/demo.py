@@ -38,10 +38,10 @@ def run(folder: Path | None = None) -> int:
         return 2
     where = folder or Path()
     print(_beginning(), flush=True)
-    with _patience():
-        from likewise.cli.loans import stream
+    from likewise.cli.loans import stream
 
-        rows = stream()
+    rows = stream()
+    with _patience():
         findings = watch(rows)
     try:
         _write(where, rows, findings)
@@ -96,8 +96,8 @@ def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> None:
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Say so on stderr if the work takes long: then kernels are being compiled."""
-    said = "compiling, once per machine: this takes a minute or so ...\n"
+    """Say so on stderr if the work takes long: then kernels are most likely being compiled."""
+    said = "On first use the kernels are compiled, once per machine: a minute or so ...\n"
     timer = Timer(_PATIENCE, print, [said], {"file": sys.stderr, "flush": True})
     timer.daemon = True
     timer.start()

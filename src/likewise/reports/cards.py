@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from likewise.feature import Feature
 from likewise.monitors.side_by_side import Pair
-from likewise.reports.safe import both_shown, safe
+from likewise.reports.safe import both_shown, safe, safe_name
 from likewise.reports.words import figure, listed
 from likewise.reports.worst import WorstPair
 from likewise.rule import Rule
@@ -54,9 +54,8 @@ def _card(worst: WorstPair, rule: Rule) -> str:
 
 
 def _head(when: str, row: int | None, keys: list[object]) -> str:
-    name = f"row {row:,}"
     key = "".join(f'<span class="gap"><bdi>{safe(one, 60)}</bdi></span>' for one in keys)
-    return f'<th scope="col">{when}, {name}{key}</th>'
+    return f'<th scope="col">{when}<span class="gap">row {row:,}</span>{key}</th>'
 
 
 def _distance(pair: Pair, rule: Rule) -> str:
@@ -77,9 +76,9 @@ def _line(pair: Pair, name: str, feature: Feature | None) -> str:
     elif differs and 0 < pair.gaps.get(name, 0.0) < float("inf") and feature is not None:
         part = figure(float(f"{100 * pair.gaps[name]:.2g}"))
         note = f'<span class="gap">{part}% of the tolerance</span>'
-    mark = '<span aria-hidden="true">≠ </span>' if differs and kind != "output" else ""
+    mark = '<span aria-hidden="true">≠&nbsp;</span>' if differs and kind != "output" else ""
     cells = "".join(f"<td><bdi>{safe(one)}</bdi></td>" for one in (other, mine))
     return (
         f'<tr class="{kind}{" differs" * (kind == "output")}"><th scope="row">{mark}'
-        f"<bdi>{safe(name, 80)}</bdi>{note}</th>{cells}</tr>"
+        f"{safe_name(name)}{note}</th>{cells}</tr>"
     )

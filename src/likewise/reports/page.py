@@ -17,7 +17,7 @@ from likewise.monitors.groups import Groups
 from likewise.reports.cards import pair_cards
 from likewise.reports.charts import COMPARED, curve_plot, group_plot, margin_plot, rate_plot
 from likewise.reports.findings import Findings
-from likewise.reports.safe import safe, safe_lines, shortened, shown
+from likewise.reports.safe import safe, safe_lines, safe_name, shortened, shown
 from likewise.reports.words import between, figure, found_in_words, percent, wording
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
@@ -119,8 +119,7 @@ def _top(findings: Findings) -> str:
 def _rule(findings: Findings) -> str:
     said = wording(findings.rule)
     items = "".join(
-        f"<li><b><bdi>{safe(name, 80)}</bdi></b>: {safe(what, 400)}</li>"
-        for name, what in said.conditions
+        f"<li><b>{safe_name(name)}</b>: {safe(what, 400)}</li>" for name, what in said.conditions
     )
     inside = f'<ul class="rule">{items}</ul>\n' if items else ""
     inside += f"<p>{safe(said.different, 600)}</p>\n"
@@ -168,11 +167,11 @@ def _groups(findings: Findings) -> str:
 
 def _group(groups: Groups) -> str:
     pairs = between(groups)
-    drawn = f"<h3>By {safe(groups.column, 80)}</h3>\n"
+    drawn = f"<h3>By {safe_name(groups.column)}</h3>\n"
     if pairs:
         more = len(pairs) - COMPARED
         caption = f"The {COMPARED} largest comparisons of {len(pairs)}. " if more > 0 else ""
-        caption += "Pairs of decisions, one from each group."
+        caption += "Pairs of decisions, one from each group; a decision can be in many pairs."
         drawn += f"<figure>{group_plot(groups)}<figcaption>{caption}</figcaption></figure>\n"
     else:
         drawn += "<p>No contradicting pair joins two different groups.</p>\n"
@@ -219,7 +218,8 @@ def _base_rates(groups: Groups) -> str:
         lines.append(f'<tr><th scope="row"><bdi>{safe(shown(group), 60)}</bdi></th>{numbers}</tr>')
     top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
     more = len(largest) - _TABLE_GROUPS
-    note = f'<p class="small">And {more:,} smaller groups.</p>\n' if more > 0 else ""
+    smaller = f"And {more:,} smaller group{'s' * (more != 1)}."
+    note = f'<p class="small">{smaller}</p>\n' if more > 0 else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="Base rates by'
         f' {safe(groups.column, 80)}"><table><thead><tr><th scope="col">group</th>{top}</tr>'

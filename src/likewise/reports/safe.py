@@ -29,6 +29,11 @@ def safe(value: Any, longest: int | None = LONGEST) -> str:
     return html.escape(_UNSEEN.sub(_written_out, text), quote=True)
 
 
+def safe_name(name: Any) -> str:
+    """The name of a column as HTML, which may break after an underscore."""
+    return f"<bdi>{safe(name, 80).replace('_', '_<wbr>')}</bdi>"
+
+
 def safe_lines(text: str) -> str:
     """A text of several lines, whole."""
     return "\n".join(safe(line, None) for line in text.split("\n"))

@@ -245,7 +245,7 @@ def lopsided(groups: Groups) -> str | None:
     """The two groups with the most pairs between them, where one lost clearly more often."""
     for loser, winner, lost, won in between(groups)[:1]:
         if lost >= _LOPSIDED * won and lost - won >= _FEW:
-            often = f"{lost:,} times, the other way round {won:,}"
+            often = f"in {lost:,} pairs, the other way round in {won:,}"
             names = [shortened(shown(one), 60) for one in (groups.column, loser, winner)]
             return "By {}: {} got less than a like {} {}.".format(*names, often)
     return None
