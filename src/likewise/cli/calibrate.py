@@ -144,8 +144,6 @@ def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
 
 
 def _print_json(told: _Told) -> None:
-    import json
-
     from likewise.reports.findings import curve_of
 
     found = told.found
@@ -164,7 +162,7 @@ def _print_json(told: _Told) -> None:
         "bad_rows": told.bad.count,
         "bad": [{told.bad.source.unit: one.place, "why": one.why} for one in told.bad.first],
     }
-    print(json.dumps(answer, allow_nan=False, ensure_ascii=False))
+    o.print_json(answer)
 
 
 def _finite(value: float | None) -> float | None:

@@ -180,11 +180,9 @@ def _again(data: str, format: str | None, delimiter: str | None, missing: Sequen
 
 
 def _print_json(rule: Any, text: str, out: Path | None) -> None:
-    import json
-
     kinds = {name: one.kind for name, one in rule.features.items()}
     told = {"out": None if out is None else str(out), "output_column": rule.output_column}
-    print(json.dumps({**told, "kinds": kinds, "rule": text}, ensure_ascii=False))
+    o.print_json({**told, "kinds": kinds, "rule": text})
 
 
 def _print_next(rule: Any, data: str, out: Path) -> None:

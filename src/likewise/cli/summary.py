@@ -3,13 +3,13 @@
 Values from the data may hold anything: they are printed as text that no terminal obeys.
 """
 
-import json
 from typing import Any
 
 from rich.text import Text
 
 from likewise.cli.audit import Wishes
 from likewise.cli.auditing import Audited
+from likewise.cli.options import print_json as print_json_object
 from likewise.cli.replay import Refusals
 from likewise.cli.screen import console, visible
 from likewise.reports.findings import Findings
@@ -28,7 +28,7 @@ def print_json(audited: Audited, wishes: Wishes, over: bool) -> None:
     found["bad"] = [{bad.source.unit: one.place, "why": one.why} for one in bad.first]
     found["max_rate"] = wishes.max_rate
     found["over"] = over
-    print(json.dumps(found, ensure_ascii=False, allow_nan=False))
+    print_json_object(found)
 
 
 def print_summary(audited: Audited, wishes: Wishes, over: bool) -> None:
@@ -75,6 +75,8 @@ def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[Text]:
         lines.append(f"{findings.rows:,} decisions of {source} in {seconds:.1f} s")
     if wishes.report is not None:
         lines.append(f"The report: {wishes.report}")
+    if wishes.ledger is not None:
+        lines.append(f"The ledger: {wishes.ledger}, {findings.computed.head}")
     if wishes.out is not None:
         lines.append(f"The violating pairs: {wishes.out}")
     told = [Text(line) for line in lines]
