@@ -22,6 +22,7 @@ from benchmarks.questions import (
     imagenet_embeddings,
     imagenet_size,
     labels,
+    ledger,
     load,
     memory,
     paper,
@@ -53,5 +54,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "people": people.ask,
     "calibrate": calibrate.ask,
     "slope": slope.ask,
+    "ledger": ledger.ask,
     "huge": huge.ask,
 }

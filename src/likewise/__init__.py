@@ -22,26 +22,37 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
     from likewise.feature import Feature
+    from likewise.history.ledger.look import Ledger
+    from likewise.history.ledger.verify import Head, Verification
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
     from likewise.monitors.calibration import Calibration, calibrate
+    from likewise.monitors.erasure import Erasure
     from likewise.monitors.explanation import Explanation
+    from likewise.monitors.ledgered import LedgerMonitor, open
+    from likewise.monitors.replay import Replay, replay
     from likewise.monitors.robustness import Monitor
     from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
     from likewise.rule import Rule
-    from likewise.types import Verdict, Verdicts, Witness, Witnesses
+    from likewise.types import Compared, Verdict, Verdicts, Witness, Witnesses
 
 _HOMES = {
     "BadDecision": "errors",
     "BadFile": "errors",
     "BadRow": "errors",
     "BadRule": "errors",
-    "LikewiseError": "errors",
-    "Feature": "feature",
     "Calibration": "monitors.calibration",
+    "Compared": "types",
+    "Erasure": "monitors.erasure",
     "Explanation": "monitors.explanation",
+    "Feature": "feature",
+    "Head": "history.ledger.verify",
+    "Ledger": "history.ledger.look",
+    "LedgerMonitor": "monitors.ledgered",
+    "LikewiseError": "errors",
     "Monitor": "monitors.robustness",
     "Periodic": "indexes.periodic",
+    "Replay": "monitors.replay",
     "Rule": "rule",
     "SlopeMonitor": "monitors.slope",
     "SlopeVerdict": "monitors.slope",
@@ -49,9 +60,12 @@ _HOMES = {
     "Split": "indexes.split",
     "Verdict": "types",
     "Verdicts": "types",
+    "Verification": "history.ledger.verify",
     "Witness": "types",
     "Witnesses": "types",
     "calibrate": "monitors.calibration",
+    "open": "monitors.ledgered",
+    "replay": "monitors.replay",
 }
 
 __all__ = [
@@ -60,11 +74,17 @@ __all__ = [
     "BadRow",
     "BadRule",
     "Calibration",
+    "Compared",
+    "Erasure",
     "Explanation",
     "Feature",
+    "Head",
+    "Ledger",
+    "LedgerMonitor",
     "LikewiseError",
     "Monitor",
     "Periodic",
+    "Replay",
     "Rule",
     "SlopeMonitor",
     "SlopeVerdict",
@@ -72,10 +92,13 @@ __all__ = [
     "Split",
     "Verdict",
     "Verdicts",
+    "Verification",
     "Witness",
     "Witnesses",
     "__version__",
     "calibrate",
+    "open",
+    "replay",
 ]
 
 

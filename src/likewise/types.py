@@ -5,8 +5,8 @@ A `Verdict` is what one decision revealed, its `Witnesses` are the past decision
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,12 @@ class Witnesses:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def some(self, chosen: npt.NDArray[np.bool_]) -> "Witnesses":
+        """Those that are chosen."""
+        return Witnesses(
+            self.rows[chosen], self.input_distances[chosen], self.output_distances[chosen]
+        )
+
     def nearest(self, count: int = 5) -> "list[Witness]":
         """The nearest few, nearest first; the earlier row first where equally near."""
         order = np.argsort(self.input_distances, kind="stable")[:count]
@@ -68,28 +74,54 @@ class Witnesses:
 NO_WITNESSES = Witnesses(np.empty(0, np.int64), np.empty(0), np.empty(0))
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The rows that a verdict ranges over: from `first` up to `stop`, less those `absent`."""
+
+    first: int
+    stop: int
+    absent: int
+    """Rows between that were erased, and could not be compared with."""
+
+    @property
+    def reduced(self) -> bool:
+        """Whether a part of the past was not there."""
+        return self.first > 0 or self.absent > 0
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Verdict:
     """What one decision revealed. No witnesses: nothing contradicts it yet.
 
-    `row` is the decision's place in the history, or None if it was only checked.
+    `row` is the decision's place in the history, or None if it was only checked. `over` says what
+    it was compared with, where a ledger keeps that; None: with all that was remembered then.
     """
 
     row: int | None
     witnesses: Witnesses
+    over: Compared | None = field(repr=False, compare=False)
 
     def __init__(self, row: int | None, witnesses: Witnesses) -> None:
         _set_row(self, row)  # half the time of a frozen dataclass's own __init__, once a decision
         _set_witnesses(self, witnesses)
+        _set_over(self, None)
 
     @property
     def violation(self) -> bool:
         """Whether a near past input got a different output."""
         return len(self.witnesses.rows) > 0
 
+    def within(self, over: Compared) -> Self:
+        """This verdict, made by a monitor that keeps a window: witnesses from before are none."""
+        if over.first > 0 and self.violation and self.witnesses.rows[0] < over.first:
+            _set_witnesses(self, self.witnesses.some(self.witnesses.rows >= over.first))
+        _set_over(self, over)
+        return self
+
 
 _set_row = vars(Verdict)["row"].__set__
 _set_witnesses = vars(Verdict)["witnesses"].__set__
+_set_over = vars(Verdict)["over"].__set__
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,9 +134,26 @@ class Verdicts:
     first_row: int
     offsets: Rows
     witnesses: Witnesses
+    firsts: Rows | None = None
+    """The first row that each was compared with, where a ledger keeps that."""
+    absent: Rows | None = None
+    """How many rows since then were erased, and could not be compared with."""
 
     def __post_init__(self) -> None:
         self.offsets.flags.writeable = False
+
+    def within(self, firsts: Rows, absent: Rows) -> Self:
+        """These verdicts, made by a monitor that keeps a window: witnesses from before are none."""
+        put = object.__setattr__
+        if len(firsts) and firsts[-1] > 0:
+            owners = np.repeat(np.arange(len(self)), self.counts)
+            chosen = self.witnesses.rows >= firsts[owners]
+            counts = np.bincount(owners[chosen], minlength=len(self))
+            put(self, "offsets", np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+            put(self, "witnesses", self.witnesses.some(chosen))
+        put(self, "firsts", firsts)
+        put(self, "absent", absent)
+        return self
 
     @property
     def rows(self) -> Rows:
@@ -136,10 +185,17 @@ class Verdicts:
         i %= n
         part = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
         found = self.witnesses
-        return Verdict(
+        verdict = Verdict(
             self.first_row + i,
             Witnesses(found.rows[part], found.input_distances[part], found.output_distances[part]),
         )
+        _set_over(verdict, self._over(i))
+        return verdict
+
+    def _over(self, i: int) -> Compared | None:
+        if self.firsts is None or self.absent is None:
+            return None
+        return Compared(int(self.firsts[i]), self.first_row + i, int(self.absent[i]))
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))

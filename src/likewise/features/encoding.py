@@ -46,6 +46,7 @@ class Vocabulary:
         self.values: list[Any] = list(values or ())
         self._codes = {value: code for code, value in enumerate(self.values)}
         self._fresh: dict[Any, int] = {}
+        self.keepable: Callable[[Any, str], Any] | None = None  # asked about every new value
 
     def read(self, column: Column) -> Codes:
         values = values_of(column)
@@ -78,7 +79,9 @@ class Vocabulary:
                 f"row {i}: {self.name!r} is {value!r}; expected one of"
                 f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
             )
-        return fresh.setdefault(value, len(self._codes) + len(fresh))
+        if self.keepable is not None:
+            self.keepable(value, repr(self.name))
+        return fresh.setdefault(value, len(self.values) + len(fresh))
 
     def fresh_value(self, code: int) -> Any:
         """What a code that is not committed stands for."""
@@ -86,6 +89,12 @@ class Vocabulary:
 
     def discard(self) -> None:
         self._fresh = {}
+
+    def know(self, values: Sequence[Any], gone: Any = None) -> None:
+        """Take over values by code, of an earlier history; those that are `gone` have no code."""
+        self.values[:] = values
+        self._codes.clear()
+        self._codes.update((value, code) for code, value in enumerate(values) if value is not gone)
 
     def commit(self) -> None:
         for value, code in self._fresh.items():
@@ -166,28 +175,32 @@ class Encoder:
 
     def read(self, columns: Mapping[str, Column], count: int) -> Read:
         """Rows as vectors; raise BadDecision, and change nothing, at the first that has none."""
-        must: list[npt.NDArray[Any]] = []
-        parts: list[Floats] = []
-        loose: list[npt.NDArray[np.bool_]] = []
         kept: dict[str, npt.NDArray[Any]] = {}
         for name, feature in self.features.items():
             if feature.kind in ("key", "ignore"):
                 continue
-            column = columns[name]
             if feature.kind == "number":
-                kept[name] = numbers_of(name, column)
-                missing = np.isnan(kept[name])
+                kept[name] = numbers_of(name, columns[name])
             else:
-                kept[name] = self.vocabularies[name].read(column)
-                missing = kept[name] == MISSING
+                kept[name] = self.vocabularies[name].read(columns[name])
+            missing = _missing(kept[name])
             if feature.missing == "reject" and missing.any():
                 raise BadDecision(
                     f"row {int(np.flatnonzero(missing)[0])}: {name!r} is missing. Nothing was"
                     ' stored: say in the rule what that means, missing = "mismatch" or "match".'
                 )
+        return self.encode(kept, count)
+
+    def encode(self, kept: dict[str, npt.NDArray[Any]], count: int) -> Read:
+        """Rows as vectors, from what is kept of them."""
+        must: list[npt.NDArray[Any]] = []
+        parts: list[Floats] = []
+        loose: list[npt.NDArray[np.bool_]] = []
+        for name, column in kept.items():
+            feature, missing = self.features[name], _missing(column)
             if not feature.measured:
                 continue
-            coordinates = self._coordinates(feature, kept[name], missing, must)
+            coordinates = self._coordinates(feature, column, missing, must)
             parts.append(coordinates)
             if self.can_be_loose:
                 open_to_all = missing & (feature.missing == "match")
@@ -274,6 +287,11 @@ class Encoder:
         self._fresh = {}
         for vocabulary in self.vocabularies.values():
             vocabulary.commit()
+
+
+def _missing(kept: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    missing: npt.NDArray[np.bool_] = np.isnan(kept) if kept.dtype.kind == "f" else kept == MISSING
+    return missing
 
 
 def _shuffled(number: int) -> int:

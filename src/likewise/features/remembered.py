@@ -3,10 +3,11 @@
 Numbers are kept as numbers, everything else as codes of its vocabulary; keys by value.
 
 Invariant: as many rows as the history has; a forgotten one has lost its values and its key.
-Cost: 8 bytes for a number, 4 for anything else, a key as it is.
+Cost: 8 bytes for a number, 4 for anything else, a key as it is; what is forgotten from the front on
+is given back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,9 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision
 from likewise.features.encoding import MISSING, Encoder
+from likewise.history.memory import Growing
 from likewise.tables import Column, is_missing, values_of
 from likewise.types import Rows
-
-_LEAST = 64
 
 
 class Remembered:
@@ -27,14 +27,15 @@ class Remembered:
         self._encoder = encoder
         features = encoder.features
         self.names = [name for name, one in features.items() if one.kind not in ("key", "ignore")]
-        self._columns: dict[str, npt.NDArray[Any]] = {
-            name: np.empty(_LEAST, np.float64 if features[name].kind == "number" else np.int32)
+        self._columns = {
+            name: Growing(np.float64 if features[name].kind == "number" else np.int32)
             for name in self.names
         }
         keys = [name for name, one in features.items() if one.kind == "key"]
         self.key = keys[0] if keys else None
+        self.keepable: Callable[[Any], Any] | None = None  # asked about every key
         self._row_of: dict[Any, int] = {}
-        self._keys: list[Any] = []
+        self._key_of: dict[int, Any] = {}
         self.count = 0
 
     # Keys
@@ -58,6 +59,8 @@ class Remembered:
                     f"row {i}: the key {self.key!r} is {key!r}, which cannot be hashed; expected a"
                     " string or a number. Nothing was stored."
                 ) from None
+            if self.keepable is not None:
+                self.keepable(key)
             if before != MISSING:
                 raise BadDecision(
                     f"row {i}: the key {key!r} was given to row {before} already. Nothing was"
@@ -72,35 +75,42 @@ class Remembered:
 
     # Rows
 
+    def begin_at(self, row: int) -> None:
+        """Of no rows yet: those before `row` count as forgotten."""
+        self.count = row
+        self.release(row)
+
     def add(self, kept: Mapping[str, npt.NDArray[Any]], keys: list[Any], many: int) -> None:
-        stop = self.count + many
         for name, column in self._columns.items():
-            longer = column
-            if stop > len(column):
-                longer = np.empty(max(stop, 2 * len(column)), column.dtype)
-                longer[: self.count] = column[: self.count]
-                self._columns[name] = longer
-            longer[self.count : stop] = kept[name]
-        for i, key in enumerate(keys, self.count):
-            self._row_of[key] = i
-        self._keys += keys
-        self.count = stop
+            column.put(self.count, kept[name], many)
+        for row, key in enumerate(keys, self.count):
+            self._row_of[key] = row
+            self._key_of[row] = key
+        self.count += many
 
     def erase(self, rows: Rows) -> None:
-        for column in self._columns.values():
+        for name in self.names:
+            column = self.column(name)
             column[rows] = np.nan if column.dtype.kind == "f" else MISSING
         for row in rows.tolist() if self.key is not None else ():
-            self._row_of.pop(self._keys[row], None)
-            self._keys[row] = None
+            self._row_of.pop(self._key_of.pop(row, None), None)
+
+    def release(self, row: int) -> None:
+        """Rows before that one are forgotten: give their memory back."""
+        for column in self._columns.values():
+            column.release(row)
+
+    def key_of(self, row: int) -> Any:
+        return self._key_of.get(row)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Numbers, or codes, of all rows."""
-        return self._columns[name][: self.count]
+        return self._columns[name].first(self.count)
 
     def values(self, row: int) -> dict[str, Any]:
         """A row as it came; None where something was missing."""
-        values = {name: self.shown(name, self._columns[name][row]) for name in self.names}
-        return values if self.key is None else {self.key: self._keys[row], **values}
+        values = {name: self.shown(name, self.column(name)[row]) for name in self.names}
+        return values if self.key is None else {self.key: self.key_of(row), **values}
 
     def shown(self, name: str, kept: Any) -> Any:
         """What a kept number or code stands for."""

@@ -78,7 +78,8 @@ class History:
             self.table[slot] = value
         self.file = None if path is None else RowFile(path, self.row_bytes)
         self._regions: dict[int, Region] = {}
-        self._gone: dict[int, int] = {}  # forgotten rows by page of rows
+        self._gone: dict[int, int] = {}  # forgotten rows by page of rows, while some are left
+        self.first = 0  # every row before is forgotten
         self.reserved = 0
         self.rows: npt.NDArray[Any] = np.empty((0, *shape), dtype=self.dtype)
         self._reserve(capacity or self._affordable())
@@ -153,7 +154,7 @@ class History:
     def prepare(self, more: int) -> None:
         """Have memory ready for that many more rows."""
         for slot, size in self.sizes().items():
-            self._regions[slot].prepare(size * (self.total + more))
+            self._regions[slot].prepare(size * self.total, size * (self.total + more))
 
     def copy_to(self, table: Table) -> None:
         """Let an index's table know this history."""
@@ -182,22 +183,22 @@ class History:
         """Whether values of that type can be written as they are: every one fits the storage."""
         return self.storage not in ("int64", "uint64") and np.can_cast(dtype, self.dtype, "safe")
 
+    def outputs(self) -> npt.NDArray[np.float64]:
+        """What each row was given, as numbers."""
+        numbers = self._regions[t.OUTPUTS].view(np.float64, self.total * self.out_width)
+        return numbers.reshape(self.total, self.out_width)
+
     def alive(self) -> npt.NDArray[np.uint8]:
         """One for each row that is remembered, 0 for forgotten ones."""
         return self._regions[t.ALIVE].view(np.uint8, self.total)
 
-    def outputs(self) -> npt.NDArray[np.float64]:
-        """What the rows' outputs were read into, one line for each."""
-        kept = self._regions[t.OUTPUTS].view(np.float64, self.total * self.out_width)
-        return kept.reshape(self.total, self.out_width)
-
     def sample(self, most: int) -> npt.NDArray[np.int64]:
         """Remembered rows, evenly spread over the history, at most so many."""
-        alive = self.alive()
-        rows = np.linspace(0, self.total - 1, min(most, self.total)).astype(np.int64)
+        alive, first = self.alive(), self.first
+        rows = np.linspace(first, self.total - 1, min(most, self.total - first)).astype(np.int64)
         rows = rows[alive[rows] != 0]
         if len(rows) < most // 2:  # many are forgotten: look at all
-            kept = np.flatnonzero(alive)
+            kept = first + np.flatnonzero(alive[first:])
             rows = kept[np.linspace(0, len(kept) - 1, min(most, len(kept))).astype(np.int64)]
         return rows
 
@@ -213,10 +214,22 @@ class History:
             self._gone[page] = self._gone.get(page, 0) + gone
         whole = [page for page in pages.tolist() if self._gone[page] == PAGE]
         for page in whole:  # after so many rows, every array of rows ends on a page
+            del self._gone[page]
             for slot, size in self.sizes().items():
-                if slot != t.ALIVE:
-                    self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
+                self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
+        alive = self.alive()[self.first :].view(np.bool_)
+        next_alive = int(alive.argmax()) if len(alive) else 0
+        self.first += next_alive if alive[next_alive : next_alive + 1].any() else len(alive)
         return whole
+
+    def begin_at(self, row: int) -> None:
+        """Of an empty history: the rows before `row` count as forgotten."""
+        page = row // PAGE
+        for slot, size in self.sizes().items():
+            self._regions[slot].release(0, page * PAGE * size)
+        if row % PAGE:
+            self._gone[page] = row % PAGE
+        self.table[t.TOTAL] = self.first = row
 
     def close(self) -> None:
         if self.file is not None:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
 _SMALLEST = 1 << 16
+_RESERVE = 1 << 32  # bytes of address space for one value of each row
 _POPULATE = 23 if sys.platform == "linux" else None  # MADV_POPULATE_WRITE, which mmap does not name
 
 
@@ -38,23 +39,26 @@ class Region:
         self.memory: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
         self.address: int = self.memory.ctypes.data
         self._prepared = 0
+        self.begins = 0  # nothing lies before
 
     def grown(self, size: int, used: int) -> "Region":
         """A longer region that begins with the first `used` bytes of this one."""
         longer = Region(size)
-        used = min(used, self.size)
-        longer.memory[:used] = self.memory[:used]
+        longer.begins = self.begins
+        part = slice(self.begins, min(used, self.size))
+        longer.memory[part] = self.memory[part]
         return longer
 
-    def prepare(self, size: int) -> None:
-        """Have the first `size` bytes ready: in one go they cost a fraction of page by page.
+    def prepare(self, start: int, stop: int) -> None:
+        """Have bytes ready to be written: in one go they cost a fraction of page by page.
 
         A hint: where the system does not know it, pages become ready when they are written.
         """
-        stop = min(-(-size // PAGE) * PAGE, self.size)
-        if stop > self._prepared and _POPULATE is not None:
+        start = max(start // PAGE * PAGE, self._prepared)
+        stop = min(-(-stop // PAGE) * PAGE, self.size)
+        if stop > start and _POPULATE is not None:
             with contextlib.suppress(OSError):
-                self._map.madvise(_POPULATE, self._prepared, stop - self._prepared)
+                self._map.madvise(_POPULATE, start, stop - start)
             self._prepared = stop
 
     def view(self, dtype: Any, count: int) -> npt.NDArray[Any]:
@@ -63,6 +67,10 @@ class Region:
 
     def release(self, start: int, stop: int) -> None:
         """Give whole pages back; they read as zero afterwards. start and stop lie on pages."""
+        if stop <= start:
+            return
+        if start <= self.begins:
+            self.begins = max(self.begins, stop)
         if hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)
         else:
@@ -78,3 +86,30 @@ def fits(sizes: list[int]) -> bool:
     except (OSError, ValueError, OverflowError):
         return False
     return True
+
+
+class Growing:
+    """One value for each row of a history, in memory that grows without moving."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+        size = _RESERVE
+        while size > _SMALLEST and not fits([size]):
+            size //= 2
+        self._region = Region(size)
+
+    def put(self, first: int, values: Any, count: int) -> None:
+        """Write the values of rows from `first` on."""
+        used, size = first * self.dtype.itemsize, (first + count) * self.dtype.itemsize
+        if size > self._region.size:
+            self._region = self._region.grown(max(size, 2 * self._region.size), used)
+        self.first(first + count)[first:] = values
+
+    def first(self, count: int) -> npt.NDArray[Any]:
+        """Of the first `count` rows."""
+        return self._region.view(self.dtype, count)
+
+    def release(self, row: int) -> None:
+        """Give back the memory of rows before that one."""
+        size = row * self.dtype.itemsize // PAGE * PAGE
+        self._region.release(self._region.begins, size)

@@ -226,7 +226,7 @@ class Chooser:
     def _challenge(self, challenger: Index, reason: str) -> Job:
         """Let a new index catch up and race the one in use; keep the better, drop the other."""
         history = self.history
-        self._challenger, self._fed = challenger, 0
+        self._challenger, self._fed = challenger, history.first
         racing, caught_up = 0, False
         while True:
             rows = min(self._slice_rows, history.total - self._fed)

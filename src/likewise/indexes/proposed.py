@@ -92,7 +92,7 @@ class Proposed:
     def _whole(self) -> Index:
         """The index, over the whole history."""
         if self.index is None:
-            self.index, self._added = self._make(self.space), 0
+            self.index, self._added = self._make(self.space), self.state.history.first
         if self._added < self.state.history.total:
             self._add(self._added, self.state.history.total)
         return self.index
@@ -125,7 +125,7 @@ class Proposed:
     def remove(self, rows: Rows) -> None:
         """An index may keep copies of what is to be forgotten: another one takes its place."""
         if self.index is not None:
-            self.index, self._added = self._make(self.space), 0
+            self.index, self._added = self._make(self.space), self.state.history.first
 
     # One decision
 

@@ -137,7 +137,7 @@ class State:
         ):
             for slot, size in sizes.items():
                 if slot not in self.layout.idle:
-                    self._regions[slot].prepare(size * (used + more))
+                    self._regions[slot].prepare(size * used, size * (used + more))
 
     def follow(self) -> None:
         """Take over what the history has become: its numbers, its addresses, its capacity."""

@@ -6,8 +6,8 @@ Cost: one dictionary entry per distinct label; labels are never dropped.
 """
 
 import reprlib
-from collections.abc import Hashable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from likewise.rule import Rule
 from likewise.types import Floats
 
 _SMALL_RANGE = 1 << 16
+Keepable: TypeAlias = Callable[[Any, str], Any]
+"""Raises BadDecision for a value, under that name, that cannot be kept."""
 
 
 class Outputs(Protocol):
@@ -27,6 +29,8 @@ class Outputs(Protocol):
     width: int
     pending: bool
     """Whether what was read last waits for `commit` or `discard`."""
+    keepable: Keepable | None
+    """Asked about every new label."""
 
     def read(self, z: Any, into: Floats) -> None:
         """Write one output as numbers; raise BadDecision and write nothing if it is none."""
@@ -34,14 +38,14 @@ class Outputs(Protocol):
     def read_many(self, z: Any, count: int) -> Floats:
         """`count` outputs as a (count, width) array."""
 
-    def values(self, numbers: Floats) -> list[Any]:
-        """The outputs that were read into these rows of numbers."""
-
     def commit(self) -> None:
         """The outputs read last were accepted."""
 
     def discard(self) -> None:
         """The outputs read last were not."""
+
+    def shown(self, numbers: Floats) -> Any:
+        """The output that was written as these numbers."""
 
 
 def outputs_of(rule: Rule, first: Any) -> Outputs:
@@ -61,8 +65,18 @@ class Labels:
 
     def __init__(self) -> None:
         self._codes: dict[Hashable, int] = {}
+        self.labels: list[Hashable] = []  # by code
+        self.keepable: Keepable | None = None
         self._new: list[Hashable] = []
         self.pending = False
+
+    def know(self, labels: Sequence[Hashable], gone: Hashable = None) -> None:
+        """Take over labels by code, of an earlier history; those that are `gone` have no code."""
+        self.labels = list(labels)
+        self._codes = {label: code for code, label in enumerate(labels) if label is not gone}
+
+    def shown(self, numbers: Floats) -> Any:
+        return self.labels[int(numbers[0])]
 
     def read(self, z: Any, into: Floats) -> None:
         try:
@@ -79,9 +93,11 @@ class Labels:
                 f"the output is {z!r}, which equals nothing, not even itself; expected a label."
                 " Nothing was stored: say what a missing output means, for example 'none'."
             )
+        if self.keepable is not None:
+            self.keepable(z, "the output")
         self._new = [z]
         self.pending = True
-        return len(self._codes)
+        return len(self.labels)
 
     def read_many(self, z: Any, count: int) -> Floats:
         self._new = []
@@ -107,7 +123,9 @@ class Labels:
                             f"output {i} of the batch is {label!r}, which equals nothing, not even"
                             " itself; expected a label. Nothing was stored."
                         )
-                    code = fresh.setdefault(label, len(known) + len(fresh))
+                    if self.keepable is not None and label not in fresh:
+                        self.keepable(label, f"output {i} of the batch")
+                    code = fresh.setdefault(label, len(self.labels) + len(fresh))
             except TypeError:
                 raise _unhashable(label, f" {i} of the batch") from None
             codes[i] = code
@@ -115,13 +133,10 @@ class Labels:
         self.pending = True
         return codes
 
-    def values(self, numbers: Floats) -> list[Any]:
-        labels = list(self._codes)
-        return [labels[int(code)] for code in numbers[:, 0]]
-
     def commit(self) -> None:
         for label in self._new:
-            self._codes[label] = len(self._codes)
+            self._codes[label] = len(self.labels)
+            self.labels.append(label)
         self.discard()
 
     def discard(self) -> None:
@@ -152,6 +167,7 @@ class Numbers:
     kind = t.NUMBER
     width = 1
     pending = False
+    keepable: Keepable | None = None
 
     def read(self, z: Any, into: Floats) -> None:
         if isinstance(z, str | bytes):
@@ -172,13 +188,14 @@ class Numbers:
             )
         return numbers.reshape(-1, 1)
 
-    def values(self, numbers: Floats) -> list[Any]:
-        return numbers[:, 0].tolist()  # type: ignore[no-any-return]
-
     def commit(self) -> None:
         """Numbers leave nothing to remember."""
 
     discard = commit
+
+    def shown(self, numbers: Floats) -> Any:
+        number = float(numbers[0])
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
 def _no_number(z: Any) -> BadDecision:
@@ -192,6 +209,7 @@ class Probabilities:
     """A vector of class probabilities each, all of one length."""
 
     pending = False
+    keepable: Keepable | None = None
 
     def __init__(self, metric: str, width: int) -> None:
         self.kind = {"linf": t.OUT_LINF, "l1": t.OUT_L1, "l2": t.OUT_L2, "tv": t.OUT_TV}[metric]
@@ -220,13 +238,13 @@ class Probabilities:
             " first decision. Nothing was stored: send one for each class."
         )
 
-    def values(self, numbers: Floats) -> list[Any]:
-        return numbers.tolist()  # type: ignore[no-any-return]
-
     def commit(self) -> None:
         """Probabilities leave nothing to remember."""
 
     discard = commit
+
+    def shown(self, numbers: Floats) -> Any:
+        return numbers.tolist()
 
 
 def _vector(z: Any) -> Floats:

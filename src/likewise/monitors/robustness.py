@@ -27,11 +27,11 @@ from likewise.indexes.chooser import EVERY, Chooser, Index
 from likewise.indexes.names import check
 from likewise.indexes.proposed import Proposed
 from likewise.kernels import table as t
-from likewise.metrics.outputs import Outputs, outputs_of
+from likewise.metrics.outputs import Keepable, Outputs, outputs_of
 from likewise.monitors.explanation import Explanation, explanation_of
 from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
 from likewise.rule import Rule
-from likewise.types import NO_WITNESSES, Verdict, Verdicts, Witnesses
+from likewise.types import NO_WITNESSES, Floats, Verdict, Verdicts, Witnesses
 
 _BUILD = 4 * t.BLOCK  # rows from which a load builds the index anew, if it is most of them
 _LOAD = 1 << 16  # rows of a smaller one inserted together
@@ -79,6 +79,7 @@ class Monitor:
         self.rule = self._rule = rule  # with features, the second is the rule for vectors
         self._wanted = index
         self._path = rows
+        self._keepable: Keepable | None = None
         self._lock = Lock()
         self._closed = False
         self._reset()
@@ -240,7 +241,11 @@ class Monitor:
                 f"the input has {width} features, but the rule has {len(weights)} weights."
                 " Nothing was stored: send as many features as there are weights."
             )
-        outputs = outputs_of(self._rule, z)
+        self._begin_with(shape, storage, outputs_of(self._rule, z))
+
+    def _begin_with(self, shape: tuple[int, ...], storage: str, outputs: Outputs) -> None:
+        """A history of nothing, and an index over it."""
+        outputs.keepable = self._keepable
         self._history = History(self._rule, shape, storage, outputs, path=self._path)
         self._chooser = self._chooser_over(self._history)
         self._index = self._chooser.index
@@ -417,17 +422,26 @@ class Monitor:
             self._history.touched(len(wanted))
             return self._history.rows[wanted].astype(self._storage_type())
 
-    def outputs(self, rows: Any) -> list[Any]:
-        """The outputs that these rows got: labels, numbers, or vectors of probabilities."""
-        with self._lock:
-            wanted = rows_of(rows, self._next_row, "Ask for rows that it has.")
-            if len(wanted) == 0:
-                return []
-            assert self._history is not None and self._outputs is not None
-            gone = wanted[self._history.alive()[wanted] == 0]
-            if len(gone):
-                raise BadRow(f"row {gone[0]} was forgotten. Ask for rows that are remembered.")
-            return self._outputs.values(self._history.outputs()[wanted])
+    def _outputs_from_first(self) -> tuple[int, Floats]:
+        """The first row remembered, and the outputs from there on; NaN for those forgotten."""
+        history = self._history
+        if history is None:
+            return 0, np.empty((0, 1))
+        first = history.first
+        outputs = history.outputs()[first:].copy()
+        outputs[history.alive()[first:] == 0] = np.nan
+        return first, outputs
+
+    def _shown_output(self, numbers: npt.NDArray[Any]) -> Any:
+        assert self._outputs is not None
+        return self._outputs.shown(numbers)
+
+    def _output_at(self, row: int) -> Any:
+        """The output of a row; None if it was forgotten."""
+        history = self._history
+        if history is None or not history.alive()[row]:
+            return None
+        return self._shown_output(history.outputs()[row])
 
     def _storage_type(self) -> np.dtype[Any]:
         return np.dtype("float64" if self._storage == "auto" else self._storage)

@@ -66,7 +66,6 @@ class TableMonitor(Monitor):
         self._order = RLock()  # reading, judging and keeping are one step
         self._kept = Remembered(self._encoder)
         self._loose = Loose()
-        self._outputs_kept: list[Any] = []
         given = rule.output_column or ()
         self._output_columns: tuple[str, ...] = (given,) if isinstance(given, str) else tuple(given)
         self._known = (*self._encoder.features, *self._output_columns)
@@ -115,12 +114,11 @@ class TableMonitor(Monitor):
             read, outputs, _ = self._read(table, z)
             return self._rule, read, outputs
 
-    def _keep(self, read: Read, z: Any, keys: list[Any]) -> None:
+    def _keep(self, read: Read, keys: list[Any]) -> None:
         first, count = self._kept.count, len(read.vectors)
         if read.news:
             self._encoder.commit()
         self._kept.add(read.kept, keys, count)
-        self._outputs_kept += z.tolist() if isinstance(z, np.ndarray) else list(z)
         for i in range(count) if self._encoder.can_be_loose else ():
             self._loose.add(first + i, read.loose[i])
 
@@ -136,7 +134,7 @@ class TableMonitor(Monitor):
             verdict = super().observe(read.vectors[0], _one(outputs))
             assert verdict.row is not None
             witnesses = self._whole(read, 0, verdict.row, verdict.witnesses)
-            self._keep(read, outputs, keys)
+            self._keep(read, keys)
             return TableVerdict(verdict.row, self._counted(verdict.row, witnesses), self, None)
 
     def check(self, x: Any, z: Any = GIVEN_APART) -> "TableVerdict":
@@ -157,7 +155,7 @@ class TableMonitor(Monitor):
             read, outputs, keys = self._read(x, z)
             first = self._kept.count
             found = super().observe_many(read.vectors, outputs, threads=threads)
-            self._keep(read, outputs, keys)
+            self._keep(read, keys)
             offsets, witnesses = found.offsets, found.witnesses
             if self._encoder.can_be_loose and len(self._loose):
                 each = [
@@ -169,7 +167,7 @@ class TableMonitor(Monitor):
                 differ = self._differ(owners, witnesses.rows)
                 counts = np.bincount(owners[differ] - first, minlength=len(found))
                 offsets = np.concatenate([[0], np.cumsum(counts)])
-                witnesses = _some(witnesses, differ)
+                witnesses = witnesses.some(differ)
             return TableVerdicts(first, offsets, witnesses, self)
 
     def load(self, x: Any, z: Any = GIVEN_APART) -> range:
@@ -177,7 +175,7 @@ class TableMonitor(Monitor):
         with self._order:
             read, outputs, keys = self._read(x, z)
             rows = super().load(read.vectors, outputs)
-            self._keep(read, outputs, keys)
+            self._keep(read, keys)
             return rows
 
     def forget(self, rows: Any) -> int:
@@ -186,8 +184,6 @@ class TableMonitor(Monitor):
             gone = np.unique(np.asarray(rows, dtype=np.int64).reshape(-1))
             self._kept.erase(gone)
             self._loose.erase(gone)
-            for row in gone.tolist():
-                self._outputs_kept[row] = None
             return count
 
     def row_of(self, key: Any) -> int | None:
@@ -196,7 +192,7 @@ class TableMonitor(Monitor):
 
     def values(self, row: int) -> dict[str, Any]:
         """A row as it came, its output included; None where something was missing."""
-        return {**self._kept.values(row), **self._output_of(self._outputs_kept[row])}
+        return {**self._kept.values(row), **self._output_of(self._output_at(row))}
 
     def _read_one(self, x: Any, z: Any) -> tuple[Read, Any, list[Any]]:
         given = row_of(x)
@@ -260,7 +256,7 @@ class TableMonitor(Monitor):
             codes = self._kept.column(name)
             mine = codes[row] if kept is None else kept[name]
             differ |= codes[witnesses.rows] != mine
-        return _some(witnesses, differ)
+        return witnesses.some(differ)
 
     # Telling
 
@@ -327,7 +323,8 @@ class TableVerdicts(Verdicts):
 
     def __getitem__(self, i: int) -> TableVerdict:
         one = super().__getitem__(i)
-        return TableVerdict(one.row, one.witnesses, self._monitor, None)
+        verdict = TableVerdict(one.row, one.witnesses, self._monitor, None)
+        return verdict if one.over is None else verdict.within(one.over)
 
     def by_group(self, column: str) -> Groups:
         """How often a violating pair put which protected group at a disadvantage."""
@@ -336,14 +333,6 @@ class TableVerdicts(Verdicts):
 
 def _one(outputs: Any) -> Any:
     return outputs[0]
-
-
-def _some(witnesses: Witnesses, chosen: npt.NDArray[np.bool_]) -> Witnesses:
-    return Witnesses(
-        witnesses.rows[chosen],
-        witnesses.input_distances[chosen],
-        witnesses.output_distances[chosen],
-    )
 
 
 def _joined(each: list[Witnesses]) -> tuple[Rows, Witnesses]:

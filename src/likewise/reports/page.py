@@ -285,8 +285,10 @@ def _computed(findings: Findings) -> str:
         ),
         (
             "Exactness",
-            "exact: each decision was compared with every earlier one that could be near, and each"
-            " contradiction was decided on the values themselves; nothing is sampled or estimated",
+            "exact: each decision was compared with every earlier one"
+            f"{' that was still remembered and' * bool(done.forgotten)} that could be near, and"
+            " each contradiction was decided on the values themselves; nothing is sampled or"
+            " estimated",
         ),
         (
             "Near",

@@ -1,0 +1,73 @@
+"""What a record's input holds: a vector, or the kept columns of a table."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadFile
+from likewise.history.ledger.records import SEGMENT_BYTES, segment_rows_for
+
+_BESIDE_INPUT = 80
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many numbers an output has, and how an input is laid out."""
+
+    outputs: int
+    segment_rows: int
+    shape: tuple[int, ...] | None = None
+    """Of a vector, or None for columns."""
+    storage: str | None = None
+    """The type in which a monitor compares vectors."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """Name and type of each kept column; codes stand for words."""
+
+    @classmethod
+    def of_vectors(cls, shape: tuple[int, ...], storage: str, outputs: int) -> "Layout":
+        rows = segment_rows_for(_BESIDE_INPUT + _kept_type(storage).itemsize * int(np.prod(shape)))
+        return cls(outputs, rows, shape=shape, storage=storage)
+
+    @classmethod
+    def of_columns(cls, columns: tuple[tuple[str, str], ...], outputs: int) -> "Layout":
+        width = sum(np.dtype(kind).itemsize for _, kind in columns)
+        return cls(outputs, segment_rows_for(_BESIDE_INPUT + width), columns=columns)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of one input."""
+        if self.shape is not None:
+            assert self.storage is not None
+            return np.dtype((_kept_type(self.storage), self.shape))
+        return np.dtype([(name, kind) for name, kind in self.columns])
+
+    def to_dict(self) -> dict[str, Any]:
+        about: dict[str, Any] = {"outputs": self.outputs, "segment_rows": self.segment_rows}
+        if self.shape is None:
+            return about | {"columns": [list(column) for column in self.columns]}
+        kind = _kept_type(self.storage or "").str
+        return about | {"shape": list(self.shape), "type": kind, "storage": self.storage}
+
+    @classmethod
+    def of(cls, about: dict[str, Any]) -> "Layout":
+        try:
+            layout = cls(
+                int(about["outputs"]),
+                int(about["segment_rows"]),
+                shape=tuple(map(int, about["shape"])) if "shape" in about else None,
+                storage=about.get("storage"),
+                columns=tuple((name, kind) for name, kind in about.get("columns", ())),
+            )
+            small = 0 < layout.dtype.itemsize <= 1 << 40 and 0 < layout.outputs <= 1 << 32
+        except (TypeError, ValueError, KeyError, AssertionError):
+            small = False
+        if not small or not 0 < layout.segment_rows <= SEGMENT_BYTES:
+            raise BadFile(f"the ledger's layout makes no sense: {about!r}. It was altered.")
+        return layout
+
+
+def _kept_type(storage: str) -> np.dtype[Any]:
+    """The type of the numbers in a file: large integers are compared as float64."""
+    kind = np.dtype("float64" if storage in ("int64", "uint64") else storage)
+    return kind.newbyteorder("<")

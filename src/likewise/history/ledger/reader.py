@@ -1,0 +1,311 @@
+"""What a ledger's database and records say, read and put into arrays.
+
+Used by the writer, by verification and by those who only look. Nothing here writes.
+
+Invariant: a row is read as it was committed; what cannot be read is a BadFile that names it.
+Not here: whether it was altered (verify.py).
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadFile, BadRule
+from likewise.history.ledger import chain, folder
+from likewise.history.ledger.chain import Key
+from likewise.history.ledger.layout import Layout
+from likewise.history.ledger.records import Records
+from likewise.rule import Rule
+from likewise.types import Floats, Rows
+
+CHUNK = 1 << 15
+"""Rows that are read together."""
+KEPT = ("rule", "layout", "window")
+"""Kinds of events that stay when the rows before them are dropped."""
+
+
+_SPAN = "FROM decision WHERE row >= ? AND row < ? ORDER BY row"
+_NUMBERS = f"""SELECT count(*),
+    total(typeof(time) = 'integer' AND typeof(first) = 'integer'
+        AND typeof(count) IN ('integer', 'null')),
+    group_concat(time), group_concat(first), group_concat(ifnull(count, -1)),
+    total(typeof(output) = 'integer'), group_concat(iif(typeof(output) = 'integer', output, NULL))
+FROM (SELECT time, first, count, output {_SPAN})"""
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a ledger stands."""
+
+    first: int
+    """The first row that is still there."""
+    rows: int
+    events: int
+    words: int
+    words_link: bytes
+    link: bytes
+    """The head of the chain."""
+    last_time: int
+
+
+@dataclass(frozen=True)
+class Event:
+    number: int
+    at_row: int
+    """Rows that there were when it happened."""
+    time: int
+    kind: str
+    body: dict[str, Any]
+    text: str
+    link: bytes
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """A run of rows as they are kept."""
+
+    first: int
+    times: Rows
+    keys: Sequence[Key] | None
+    outputs: Floats
+    """NaN where erased."""
+    firsts: Rows
+    counts: npt.NDArray[np.uint64]
+    witnesses: dict[int, npt.NDArray[Any]]
+    records: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+class Reader:
+    """Reads one database and its records."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self.path = path
+        self.database = database
+        self._layout: Layout | None = None
+
+    def all(self, query: str, *values: Any) -> list[Any]:
+        try:
+            return self.database.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise folder.unreadable(self.path, error) from None
+
+    # Events
+
+    def events(self, kind: str = "") -> list[Event]:
+        rows = self.all("SELECT * FROM event WHERE kind = ?1 OR ?1 = '' ORDER BY number", kind)
+        return [
+            Event(number, at_row, time, kind, _body(number, text), text, link)
+            for number, at_row, time, kind, text, link in rows
+        ]
+
+    def _last(self, kind: str) -> Event | None:
+        found = self.events(kind)
+        return found[-1] if found else None
+
+    @property
+    def rule(self) -> Rule:
+        event = self._last("rule")
+        try:
+            assert event is not None
+            return Rule.from_toml(event.body["rule"])
+        except (AssertionError, KeyError, BadRule):
+            raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.") from None
+
+    @property
+    def layout(self) -> Layout | None:
+        """None before the first decision."""
+        if self._layout is None:
+            event = self._last("layout")
+            self._layout = None if event is None else Layout.of(event.body)
+        return self._layout
+
+    def forget_layout(self) -> None:
+        self._layout = None
+
+    @property
+    def records(self) -> Records | None:
+        layout = self.layout
+        if layout is None:
+            return None
+        return Records(self.path, layout.dtype.itemsize, layout.segment_rows)
+
+    @property
+    def window(self) -> str:
+        event = self._last("window")
+        return "all" if event is None else str(event.body.get("keep", "all"))
+
+    def erased(self) -> Rows:
+        """Rows that were erased, in order; some may have left the window since."""
+        rows = [row for event in self.events("erased") for row in event.body.get("rows", ())]
+        return np.unique(np.array(rows, np.int64))
+
+    # The whole
+
+    def state(self) -> State:
+        dropped = self._last("dropped")
+        first = 0 if dropped is None else int(dropped.body["first"])
+        decisions = self.all("SELECT row, time FROM decision ORDER BY row DESC LIMIT 1")
+        events = self.all("SELECT number, at_row, link FROM event ORDER BY number DESC LIMIT 1")
+        words = self.all("SELECT number, link FROM word ORDER BY number DESC LIMIT 1")
+        if not events:
+            raise BadFile(f"the ledger {str(self.path)!r} has no events: it was altered.")
+        last_row, last_time = decisions[0] if decisions else (first - 1, 0)
+        ((number, at_row, link),) = events
+        records = self.records
+        if at_row <= last_row:
+            if records is None:
+                raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
+            link = records.read(last_row, last_row + 1)["link"].tobytes()
+        return State(
+            first=first,
+            rows=last_row + 1,
+            events=number + 1,
+            words=words[0][0] + 1 if words else 0,
+            words_link=words[0][1] if words else chain.GENESIS,
+            link=link,
+            last_time=last_time,
+        )
+
+    def anchor(self, first: int) -> dict[str, Any]:
+        """What an event must say so that the chain can be walked from row `first` on."""
+        records, state = self.records, self.state()
+        assert records is not None
+        ((event,),) = self.all(
+            "SELECT coalesce(min(number), ?2) FROM event WHERE at_row >= ?1", first, state.events
+        )
+        return {
+            "first": first,
+            "link": records.read(first - 1, first)["link"].tobytes().hex(),
+            "event": event,
+            "words": state.words,
+            "words_link": state.words_link.hex(),
+            "erased_words": [word[0] for word in self.words() if word[3] is None],
+            "kept": {
+                str(one.number): digest(one)
+                for one in self.events()
+                if one.number < event and one.kind in KEPT
+            },
+        }
+
+    def words(self) -> list[tuple[int, str, int, str | None, bytes | None, bytes, bytes]]:
+        """Number, column, code, value as text, salt, commitment and link of every word."""
+        return self.all("SELECT * FROM word ORDER BY number")
+
+    # Decisions
+
+    def has_keys(self) -> bool:
+        return bool(self.all("SELECT EXISTS (SELECT 1 FROM decision WHERE key IS NOT NULL)")[0][0])
+
+    def decisions(self, first: int, stop: int, *, keys: bool, witnesses: bool = True) -> Decisions:
+        """Rows from `first` up to `stop`."""
+        layout, records = self.layout, self.records
+        if layout is None or records is None:
+            raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
+        span = (first, stop)
+        ((there, whole, times, firsts, counts, plain, labels),) = self.all(_NUMBERS, *span)
+        if there != stop - first:
+            rows = {row for (row,) in self.all(f"SELECT row {_SPAN}", *span)}
+            gone = next(row for row in range(first, stop) if row not in rows)
+            raise BadFile(f"row {gone:,} of the ledger {str(self.path)!r} is missing.")
+        try:
+            found = Decisions(
+                first=first,
+                times=_integers(times, there, whole),
+                keys=[key for (key,) in self.all(f"SELECT key {_SPAN}", *span)] if keys else None,
+                outputs=(
+                    _integers(labels, there, plain).astype(np.float64).reshape(-1, 1)
+                    if plain == there and layout.outputs == 1
+                    else _outputs(self.all(f"SELECT output {_SPAN}", *span), layout.outputs)
+                ),
+                firsts=_integers(firsts, there, whole),
+                counts=_integers(counts, there, whole).astype(np.uint64),
+                witnesses=self._witnesses(first, stop) if witnesses else {},
+                records=records.read(first, stop),
+            )
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, BadFile):
+                raise
+            raise BadFile(
+                f"something between rows {first:,} and {stop:,} of the ledger {str(self.path)!r}"
+                f" cannot be read: {error}. It was altered."
+            ) from None
+        return found
+
+    def all_decisions(
+        self, first: int, stop: int, *, witnesses: bool = False
+    ) -> Iterator[Decisions]:
+        """Rows in chunks; the next is read, by SQLite mostly, while one is worked on."""
+        keys = self.has_keys()
+
+        def read(start: int) -> Decisions:
+            end = min(start + CHUNK, stop)
+            return self.decisions(start, end, keys=keys, witnesses=witnesses)
+
+        with ThreadPoolExecutor(1) as pool:
+            starts = range(first, stop, CHUNK)
+            reading = [pool.submit(read, start) for start in starts[:1]]
+            for start in starts[1:]:
+                chunk = reading.pop().result()
+                reading.append(pool.submit(read, start))
+                yield chunk
+            for last in reading:
+                yield last.result()
+
+    def _witnesses(self, first: int, stop: int) -> dict[int, npt.NDArray[Any]]:
+        """By place from `first`: the kept witnesses of each row that has some."""
+        rows = self.all(
+            "SELECT row, witness, input_distance, output_distance FROM witness"
+            " WHERE row >= ? AND row < ? ORDER BY row, place",
+            first,
+            stop,
+        )
+        if not rows:
+            return {}
+        columns = list(zip(*rows, strict=True))
+        owners = np.array(columns[0], np.int64) - first
+        kept = np.zeros(len(rows), chain.WITNESS)
+        for name, column in zip(chain.WITNESS.names or (), columns[1:], strict=True):
+            kept[name] = column
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        return dict(zip(owners[starts].tolist(), np.split(kept, starts[1:]), strict=True))
+
+
+def digest(event: Event) -> str:
+    """Of an event that stays when the chain through it is dropped."""
+    return hashlib.sha256(f"{event.kind}\0{event.text}".encode()).hexdigest()
+
+
+def _body(number: int, text: str) -> dict[str, Any]:
+    try:
+        body = json.loads(text)
+    except (TypeError, ValueError):
+        body = None
+    if not isinstance(body, dict):
+        raise BadFile(f"event {number} of the ledger is no JSON object: it was altered.")
+    return body
+
+
+def _integers(listed: str | None, count: int, whole: int) -> Rows:
+    """A column that SQLite wrote as one text: a fifth of the time of a value at a time."""
+    if whole != count:
+        raise ValueError("a time or a count is no whole number")
+    return np.fromstring(listed or "", np.int64, count, sep=",")
+
+
+def _outputs(cells: Sequence[tuple[Any]], width: int) -> Floats:
+    if width == 1:
+        return np.array(cells, np.float64).reshape(-1, 1)
+    missing = np.full(width, np.nan).astype("<f8").tobytes()
+    joined = b"".join(missing if cell is None else cell for (cell,) in cells)
+    return np.frombuffer(joined, "<f8").astype(np.float64).reshape(-1, width)

@@ -1,0 +1,154 @@
+"""Records: salt, commitment, link and input of every decision, in files of equal length.
+
+Each file holds `segment_rows` records and is named after its first row, so old ones can be deleted
+whole. Files are written at their end only, but for erasure, and mapped into memory to be read.
+
+Invariant: what lies behind the rows that the database counts means nothing, and is overwritten.
+Cost: 80 bytes for each decision beside its input.
+Not here: which rows there are (store.py), what an input's bytes mean.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadFile
+from likewise.history.ledger.chain import DIGEST, SALT, Bytes
+
+SEGMENT_BYTES = 64 << 20
+_SUFFIX = ".rows"
+
+
+def segment_rows_for(record_bytes: int) -> int:
+    """How many records a file holds: a power of two, so that it has some 64 MB at most."""
+    return max(64, min(1 << 16, 1 << (SEGMENT_BYTES // record_bytes).bit_length() - 1))
+
+
+class Records:
+    """The files in a folder, for records with inputs of `input_bytes`."""
+
+    def __init__(self, folder: Path, input_bytes: int, segment_rows: int) -> None:
+        self.folder = folder
+        self.segment_rows = segment_rows
+        self.dtype = np.dtype(
+            [
+                ("salt", "u1", SALT),
+                ("commitment", "u1", DIGEST),
+                ("link", "u1", DIGEST),
+                ("input", "u1", input_bytes),
+                ("padding", "u1", -input_bytes % 8),
+            ]
+        )
+        self._open: tuple[int, int] | None = None  # segment, descriptor
+
+    def path(self, segment: int) -> Path:
+        return self.folder / f"{segment * self.segment_rows:012}{_SUFFIX}"
+
+    # Writing
+
+    def write(self, first: int, records: npt.NDArray[Any], *, sync: bool) -> None:
+        """Put records where rows `first`, … belong; OSError if that fails."""
+        for segment, start, stop in self._spans(first, first + len(records)):
+            part = records[start - first : stop - first]
+            file = self._descriptor(segment)
+            _write_all(file, part.view(np.uint8).data, self._offset(start))
+            if sync:
+                os.fdatasync(file)
+
+    def erase(self, rows: list[int], *, sync: bool) -> None:
+        """Overwrite salts and inputs."""
+        inputs = self.dtype.fields["input"]  # type: ignore[index]
+        for row in rows:
+            file = self._descriptor(row // self.segment_rows)
+            at = self._offset(row)
+            _write_all(file, memoryview(bytes(SALT)), at)
+            _write_all(file, memoryview(bytes(inputs[0].itemsize)), at + inputs[1])
+            if sync:
+                os.fdatasync(file)
+
+    def drop(self, first: int) -> None:
+        """Delete files all of whose rows come before `first`."""
+        for path in self.folder.glob(f"*{_SUFFIX}"):
+            if path.stem.isdigit() and int(path.stem) + self.segment_rows <= first:
+                path.unlink()
+
+    def _offset(self, row: int) -> int:
+        return row % self.segment_rows * self.dtype.itemsize
+
+    def _descriptor(self, segment: int) -> int:
+        if self._open is None or self._open[0] != segment:
+            self.close()
+            path = self.path(segment)
+            fresh = not path.exists()
+            self._open = segment, os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            if fresh:
+                sync_folder(self.folder)
+        return self._open[1]
+
+    def close(self) -> None:
+        if self._open is not None:
+            os.close(self._open[1])
+            self._open = None
+
+    # Reading
+
+    def _spans(self, first: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        while first < stop:
+            segment = first // self.segment_rows
+            end = min(stop, (segment + 1) * self.segment_rows)
+            yield segment, first, end
+            first = end
+
+    def read(self, first: int, stop: int) -> npt.NDArray[Any]:
+        """The records of rows; BadFile if they are not all there."""
+        parts = [self._mapped(*span) for span in self._spans(first, stop)]
+        return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, self.dtype)])
+
+    def _mapped(self, segment: int, first: int, stop: int) -> npt.NDArray[Any]:
+        path = self.path(segment)
+        rows = stop - segment * self.segment_rows
+        try:
+            there = path.stat().st_size // self.dtype.itemsize
+            if there < rows:
+                raise BadFile(
+                    f"{str(path)!r} ends after row {segment * self.segment_rows + there - 1:,}, but"
+                    f" row {stop - 1:,} should be there: it was cut. Nothing was changed: bring the"
+                    " file back from a copy."
+                )
+            mapped = np.memmap(path, self.dtype, "r", shape=(rows,))
+        except OSError as error:
+            raise BadFile(
+                f"{str(path)!r} cannot be read: {error.strerror}. It should hold rows {first:,} to"
+                f" {stop - 1:,}. Nothing was changed: bring the file back from a copy."
+            ) from None
+        return np.asarray(mapped)[first - segment * self.segment_rows :]
+
+    def fill(self, salts: Bytes, inputs: Bytes) -> npt.NDArray[Any]:
+        """Records without commitments and links."""
+        records = np.zeros(len(salts), self.dtype)
+        records["salt"], records["input"] = salts, inputs
+        return records
+
+
+def _write_all(file: int, data: memoryview, offset: int) -> None:
+    data = data.cast("B")
+    while len(data):
+        done = os.pwrite(file, data, offset)
+        data, offset = data[done:], offset + done
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on disk; systems without such a thing do it by themselves."""
+    opened: Callable[..., int] = os.open
+    try:
+        file = opened(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,363 @@
+"""The writer of a ledger: decisions, words and events become one transaction at a time.
+
+Records are written and forced to disk first, then the database commits and thereby says how many of
+them count. Everything else (rows, head of the chain, words) follows from what was committed.
+
+Invariant: after any failure, memory says what the disk says; nothing is half there.
+Cost: for each transaction one wait for the disk for the records, one for the database.
+Not here: what inputs mean, verdicts (monitors/ledgered.py); reading back (reader.py).
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise import __version__
+from likewise.errors import BadFile
+from likewise.history.ledger import chain, folder
+from likewise.history.ledger.chain import Bytes, Key
+from likewise.history.ledger.layout import Layout
+from likewise.history.ledger.reader import KEPT, Reader
+from likewise.history.ledger.records import Records
+from likewise.history.ledger.words import written
+from likewise.rule import Rule
+from likewise.types import Floats, Rows
+
+_CHECKPOINT_PAGES = 4096
+Word = tuple[str, int, Any]
+"""Column ("" for outputs), code, value."""
+
+
+@dataclass
+class Entries:
+    """Decisions to be written, all arrays of one length."""
+
+    times: Rows
+    inputs: Bytes
+    outputs: Floats
+    keys: list[Key] | None
+    firsts: Rows
+    counts: Rows | None
+    """Witnesses of each; None if they were not judged."""
+    witnesses: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
+    """By place: the nearest, as chain.WITNESS."""
+    words: list[Word] = field(default_factory=list)
+    """That occur here for the first time."""
+
+
+class Store:
+    """Appends to a ledger; holds its lock."""
+
+    def __init__(self, path: Path, rule: Rule | None, *, sync: bool) -> None:
+        self.path = path
+        self.sync = sync
+        fresh = not folder.exists(path)
+        if fresh:
+            if rule is None:
+                raise BadFile(f"{str(path)!r} holds no ledger yet: give the rule of a new one.")
+            folder.prepare(path)
+        self._lock = folder.WriterLock(path)
+        self._database: sqlite3.Connection | None = None
+        try:
+            if fresh:
+                self._create(rule)
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self, rule: Rule | None) -> None:
+        assert rule is not None
+        try:
+            database = folder.create(self.path)
+            with contextlib.closing(database):
+                body = _json(
+                    {
+                        "format": folder.FORMAT,
+                        "rule": rule.to_toml(),
+                        "fingerprint": rule.fingerprint,
+                        "likewise": __version__,
+                    }
+                )
+                now = _now()
+                link = chain.event_link(chain.GENESIS, 0, 0, now, "rule", body)
+                database.execute(
+                    "INSERT INTO event VALUES (0, 0, ?, 'rule', ?, ?)", (now, body, link)
+                )
+                database.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            raise BadFile(f"{str(self.path)!r} cannot become a ledger: {error}.") from None
+
+    def _connect(self) -> None:
+        """Take over what is committed."""
+        if self._database is not None:
+            self._database.close()
+        self._database = None
+        try:
+            database = folder.connect(self.path, write=True)
+            level = "FULL" if self.sync else "OFF"
+            database.execute(f"PRAGMA synchronous = {level}")
+            database.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        except sqlite3.Error as error:
+            raise folder.unreadable(self.path, error) from None
+        self._database = database
+        self.reader = Reader(self.path, database)
+        state = self.reader.state()
+        self.first, self.rows, self.events = state.first, state.rows, state.events
+        self.words, self.words_link, self.link = state.words, state.words_link, state.link
+        self.last_time = state.last_time
+        self.records: Records | None = self.reader.records
+        if self.records is not None:
+            self._redo_erasures()
+
+    @property
+    def database(self) -> sqlite3.Connection:
+        if self._database is None:  # a failure went before
+            self._connect()
+        assert self._database is not None
+        return self._database
+
+    def close(self) -> None:
+        if self._database is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.close()
+            self._database = None
+        self._lock.release()
+
+    # Transactions
+
+    @contextlib.contextmanager
+    def _transaction(self, what: str) -> Iterator[sqlite3.Connection]:
+        """All of it, or, with BadFile, nothing of it; memory follows the disk either way."""
+        database = self.database
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+            database.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            raise self._failed(what, error) from None
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                database.execute("ROLLBACK")
+            raise
+
+    def _failed(self, what: str, error: Exception) -> BadFile:
+        """After a failure to write: a commit may have come through all the same, so look."""
+        if self.records is not None:
+            self.records.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        try:
+            self._connect()
+        except BadFile as again:
+            reason = f"{reason}; then {again}"
+        return BadFile(
+            f"the ledger {str(self.path)!r} could not take {what}: {reason}. Make room or mend the"
+            " disk, then send it again."
+        )
+
+    def append(self, entries: Entries) -> None:
+        """Decisions behind those that are there; BadFile, and none of them, if that fails."""
+        count, first = len(entries.times), self.rows
+        if count == 0:
+            return
+        assert self.records is not None
+        what = f"decision {first}" if count == 1 else f"decisions {first} to {first + count - 1}"
+        salts = np.frombuffer(os.urandom(chain.SALT * count), np.uint8).reshape(count, -1)
+        outputs = entries.outputs + 0.0  # SQLite knows no negative zero
+        committed = chain.commitments(salts, outputs, entries.inputs, entries.keys)
+        counts = np.full(count, chain.NOT_JUDGED, np.uint64)
+        if entries.counts is not None:
+            counts = entries.counts.astype(np.uint64)
+        try:
+            link = self._append(what, entries, salts, outputs, committed, counts)
+        except BadFile:
+            if self.rows != first + count:
+                raise
+            return  # the disk complained, but all of it is there
+        self.rows, self.link = first + count, link
+        if entries.words:
+            self._count_events()
+        self.last_time = max(self.last_time, int(entries.times.max()))
+
+    def _append(
+        self,
+        what: str,
+        entries: Entries,
+        salts: Bytes,
+        outputs: Floats,
+        committed: bytes,
+        counts: npt.NDArray[np.uint64],
+    ) -> bytes:
+        """One transaction; the head of the chain after it."""
+        count, first, link = len(entries.times), self.rows, self.link
+        kept = {i: one.tobytes() for i, one in entries.witnesses.items()}
+        assert self.records is not None
+        with self._transaction(what) as database:
+            if entries.words:
+                link = self._add_words(database, entries.words, link)
+            links = chain.links(link, first, entries.times, committed, entries.firsts, counts, kept)
+            records = self.records.fill(salts, entries.inputs)
+            records["commitment"] = chain.digests(committed)
+            records["link"] = chain.digests(links)
+            self.records.write(first, records, sync=self.sync)
+            database.executemany(
+                "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?)",
+                zip(
+                    range(first, first + count),
+                    entries.times.tolist(),
+                    repeat(None) if entries.keys is None else entries.keys,
+                    _output_cells(outputs),
+                    entries.firsts.tolist(),
+                    repeat(None) if entries.counts is None else entries.counts.tolist(),
+                    strict=False,
+                ),
+            )
+            database.executemany(
+                "INSERT INTO witness VALUES (?, ?, ?, ?, ?)",
+                (
+                    (first + i, place, *witness)
+                    for i, some in entries.witnesses.items()
+                    for place, witness in enumerate(some.tolist())
+                ),
+            )
+        return links[-chain.DIGEST :]
+
+    def event(self, kind: str, body: dict[str, Any]) -> None:
+        """Something else that happened, chained as decisions are."""
+        with self._transaction(f"the event {kind!r}") as database:
+            link = self._add_event(database, kind, body, self.link)
+        self.link = link
+        self._count_events()
+
+    def set_layout(self, layout: Layout) -> None:
+        """What a record's input holds; settled by the first decision."""
+        self.event("layout", layout.to_dict())
+        self.reader.forget_layout()
+        self.records = self.reader.records
+
+    def _add_event(
+        self, database: sqlite3.Connection, kind: str, body: dict[str, Any], link: bytes
+    ) -> bytes:
+        (number,) = database.execute("SELECT max(number) + 1 FROM event").fetchone()
+        text, now = _json(body), max(_now(), self.last_time)
+        link = chain.event_link(link, number, self.rows, now, kind, text)
+        database.execute(
+            "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)",
+            (number, self.rows, now, kind, text, link),
+        )
+        return link
+
+    def _count_events(self) -> None:
+        state = self.reader.state()
+        self.events, self.words, self.words_link = state.events, state.words, state.words_link
+
+    def _add_words(self, database: sqlite3.Connection, words: list[Word], link: bytes) -> bytes:
+        number, words_link = self.words, self.words_link
+        for column, code, value in words:
+            text = written(value, f"a value of {column!r}" if column else "the output")
+            salt = os.urandom(chain.SALT)
+            committed = chain.word_commitment(salt, text)
+            words_link = chain.word_link(words_link, number, column, code, committed)
+            database.execute(
+                "INSERT INTO word VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (number, column, code, text, salt, committed, words_link),
+            )
+            number += 1
+        body = {"words": number, "link": words_link.hex()}
+        return self._add_event(database, "words", body, link)
+
+    # Taking away
+
+    def erase(self, rows: list[int], words: list[int]) -> bool:
+        """Destroy values and salts of rows, and words that no other row has.
+
+        Whether all of it is gone; what a reader still looks at stays in the log until it is done.
+        """
+        with self._transaction("an erasure") as database:
+            link = self._add_event(database, "erased", {"rows": rows, "words": words}, self.link)
+            database.executemany(
+                "UPDATE decision SET key = NULL, output = NULL WHERE row = ?",
+                ((row,) for row in rows),
+            )
+            database.executemany(
+                "UPDATE word SET value = NULL, salt = NULL WHERE number = ?",
+                ((word,) for word in words),
+            )
+        self.link = link
+        self._count_events()
+        return self._overwrite(rows)
+
+    def _overwrite(self, rows: list[int]) -> bool:
+        assert self.records is not None
+        try:
+            self.records.erase([row for row in rows if row >= self.first], sync=True)
+            busy = self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except (sqlite3.Error, OSError) as error:
+            raise self._failed("the end of an erasure", error) from None
+        return not busy
+
+    def _redo_erasures(self) -> None:
+        """What a crash may have left undone."""
+        assert self.records is not None
+        erased = [row for row in self.reader.erased().tolist() if row >= self.first]
+        left = [row for row in erased if self.records.read(row, row + 1)["salt"].any()]
+        if left:
+            self._overwrite(left)
+
+    def vacuum(self) -> None:
+        """Write the database anew, without anything that was deleted."""
+        try:
+            self.database.execute("VACUUM")
+            self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise self._failed("the end of an erasure", error) from None
+
+    def drop(self, first: int) -> None:
+        """Rows before `first` leave, in whole files of records."""
+        assert self.records is not None
+        first -= first % self.records.segment_rows
+        if first <= self.first:
+            return
+        anchor = self.reader.anchor(first)
+        with self._transaction("the end of a window") as database:
+            link = self._add_event(database, "dropped", anchor, self.link)
+            database.execute("DELETE FROM decision WHERE row < ?", (first,))
+            database.execute("DELETE FROM witness WHERE row < ?", (first,))
+            database.execute(
+                f"DELETE FROM event WHERE number < ? AND kind NOT IN {KEPT}", (anchor["event"],)
+            )
+        self.link, self.first = link, first
+        self._count_events()
+        try:
+            self.records.drop(first)
+        except OSError as error:
+            raise self._failed("the end of a window", error) from None
+
+
+def _output_cells(outputs: Floats) -> list[Any]:
+    """One cell each: a number, whole where it is whole, or several as bytes."""
+    if outputs.shape[1] > 1:
+        return [row.tobytes() for row in outputs.astype("<f8")]
+    column = outputs[:, 0]
+    whole = column.astype(np.int64) if np.abs(column).max() < 2**53 else column
+    cells: list[Any] = (whole if np.array_equal(whole, column) else column).tolist()
+    return cells
+
+
+def _json(body: dict[str, Any]) -> str:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def _now() -> int:
+    import time
+
+    return time.time_ns() // 1000

@@ -1,0 +1,241 @@
+"""What of a monitor's memory goes into a ledger, and comes back.
+
+A ledger follows a monitor: rows that memory has taken are copied out by their numbers, as bytes
+whose layout the ledger keeps. On opening, the bytes come back and the index is built at once.
+
+Invariant: a monitor that was restored gives the verdicts of the one that was copied out.
+Not here: files (history/ledger), and when to write what (ledgered.py).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadFile
+from likewise.history.ledger.chain import Bytes, Key
+from likewise.history.ledger.layout import Layout
+from likewise.history.ledger.words import written
+from likewise.indexes.proposed import Proposed
+from likewise.metrics.outputs import Keepable, Labels, outputs_of
+from likewise.monitors.robustness import Monitor
+from likewise.monitors.tables import TableMonitor
+from likewise.types import Floats, Rows
+
+_BUILD = 512  # rows from which an index is built at once
+
+
+class Erased:
+    """Stands for a label or category that was erased."""
+
+    def __repr__(self) -> str:
+        return "(erased)"
+
+
+ERASED = Erased()
+
+
+class Cargo:
+    """Of a monitor whose inputs are vectors."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._restored: list[tuple[int, int]] = []
+
+    # Out
+
+    def layout(self) -> Layout:
+        """Settled by the first decision."""
+        history = self._monitor._history
+        assert history is not None
+        return Layout.of_vectors(history.shape, history.storage, history.out_width)
+
+    def inputs(self, layout: Layout, first: int, stop: int) -> Bytes:
+        history = self._monitor._history
+        assert history is not None
+        base, _ = layout.dtype.subdtype or (layout.dtype, ())
+        rows = np.ascontiguousarray(history.rows[first:stop], base)
+        return rows.view(np.uint8).reshape(stop - first, -1)
+
+    def outputs(self, first: int, stop: int) -> Floats:
+        history = self._monitor._history
+        assert history is not None
+        return history.outputs()[first:stop]
+
+    def keys(self, first: int, stop: int) -> list[Key] | None:
+        """Those that are among the columns."""
+        return None
+
+    def words(self) -> dict[str, list[Any]]:
+        """Labels, under "", and categories that the rule does not list, by column and code."""
+        outputs = self._monitor._outputs
+        return {"": outputs.labels} if isinstance(outputs, Labels) else {}
+
+    def orphans(self, rows: Rows) -> dict[str, list[int]]:
+        """Codes that these rows have and no other remembered row has."""
+        if not self.words():
+            return {}
+        first, outputs = self._monitor._outputs_from_first()
+        return {"": _orphans(outputs[:, 0], rows - first)}
+
+    def drop_words(self, codes: dict[str, list[int]]) -> None:
+        """Orphans leave memory too."""
+        for column, gone in codes.items():
+            values = [*self.words()[column]]
+            for code in gone:
+                values[code] = ERASED
+            self._know(column, values)
+
+    def _know(self, column: str, values: Sequence[Any]) -> None:
+        outputs = self._monitor._outputs
+        assert isinstance(outputs, Labels)
+        outputs.know(values, ERASED)
+
+    def guard(self, check: Keepable = written) -> None:
+        """Have new labels and categories checked before a decision is taken."""
+        self._monitor._keepable = check
+
+    # Back
+
+    def begin(self, layout: Layout, first: int, words: dict[str, list[Any]]) -> None:
+        """An empty history that goes on at row `first`."""
+        assert layout.shape is not None and layout.storage is not None
+        self._begin(layout.shape, layout.storage, layout.outputs, first, words)
+
+    def _begin(
+        self, shape: tuple[int, ...], storage: str, width: int, first: int, words: dict[str, Any]
+    ) -> None:
+        monitor = self._monitor
+        outputs = outputs_of(monitor._rule, np.zeros(width))
+        monitor._begin_with(shape, storage, outputs)
+        assert monitor._history is not None and monitor._index is not None
+        monitor._index.state.ensure(first + 1, 0)
+        monitor._history.begin_at(first)
+        monitor._next_row = monitor._room = first
+        for column, values in words.items():
+            self._know(column, values)
+
+    def add(
+        self, layout: Layout, inputs: Bytes, outputs: Floats, keys: Sequence[Key] | None
+    ) -> None:
+        """Further rows; erased ones, whose outputs are NaN, are to be forgotten afterwards."""
+        base, shape = layout.dtype.subdtype or (layout.dtype, ())
+        vectors = np.ascontiguousarray(inputs).view(base).reshape(len(inputs), *shape)
+        self._write(vectors, outputs)
+
+    def _write(self, vectors: npt.NDArray[Any], outputs: Floats) -> None:
+        erased = np.isnan(outputs[:, 0])
+        monitor = self._monitor
+        if erased.any():  # anything that is admitted will do
+            vectors, outputs = vectors.copy(), outputs.copy()
+            vectors[erased], outputs[erased] = 1, 0
+            outputs[erased, 0] = monitor._rule.output == "probabilities"
+        assert monitor._index is not None and monitor._history is not None
+        first = monitor._next_row
+        bad, at = monitor._index.crew.write(vectors, outputs)
+        if bad != 0:
+            raise BadFile(
+                f"row {first + at:,} of the ledger holds an input or output that no monitor would"
+                " have taken. Nothing was changed."
+            )
+        monitor._rows = monitor._history.rows
+        monitor._join(len(vectors))
+        self._restored.append((first, len(vectors)))
+
+    def finish(self, erased: Rows) -> None:
+        """All rows are there: build the index, and forget what was erased."""
+        monitor = self._monitor
+        chooser, index = monitor._chooser, monitor._index
+        assert chooser is not None and index is not None
+        if not isinstance(index, Proposed):
+            if sum(count for _, count in self._restored) >= _BUILD:
+                chooser.build()
+            else:
+                for first, count in self._restored:
+                    index.insert(first, count, 1, None)
+            monitor._mind(1)
+        if len(erased):
+            monitor.forget(erased)
+
+
+class TableCargo(Cargo):
+    """Of a monitor whose inputs are rows of a table: their kept columns, numbers and codes."""
+
+    _monitor: TableMonitor
+
+    def layout(self) -> Layout:
+        features = self._monitor._encoder.features
+        columns = tuple(
+            (name, "<f8" if features[name].kind == "number" else "<i4")
+            for name in self._monitor._kept.names
+        )
+        history = self._monitor._history
+        assert history is not None
+        return Layout.of_columns(columns, history.out_width)
+
+    def inputs(self, layout: Layout, first: int, stop: int) -> Bytes:
+        packed = np.zeros(stop - first, layout.dtype)
+        for name, _ in layout.columns:
+            packed[name] = self._monitor._kept.column(name)[first:stop]
+        return packed.view(np.uint8).reshape(stop - first, -1)
+
+    def guard(self, check: Keepable = written) -> None:
+        super().guard(check)
+        for vocabulary in self._monitor._encoder.vocabularies.values():
+            vocabulary.keepable = check
+
+    def keys(self, first: int, stop: int) -> list[Key] | None:
+        kept = self._monitor._kept
+        return None if kept.key is None else [kept.key_of(row) for row in range(first, stop)]
+
+    def words(self) -> dict[str, list[Any]]:
+        vocabularies = self._monitor._encoder.vocabularies
+        own = {name: one.values for name, one in vocabularies.items() if not one.closed}
+        return super().words() | own
+
+    def orphans(self, rows: Rows) -> dict[str, list[int]]:
+        kept, history = self._monitor._kept, self._monitor._history
+        assert history is not None
+        first = history.first
+        own = {
+            name: _orphans(kept.column(name)[first:], rows - first) for name in self.words() if name
+        }
+        return super().orphans(rows) | own
+
+    def _know(self, column: str, values: Sequence[Any]) -> None:
+        if column == "":
+            super()._know(column, values)
+        else:
+            self._monitor._encoder.vocabularies[column].know(values, ERASED)
+
+    def begin(self, layout: Layout, first: int, words: dict[str, list[Any]]) -> None:
+        width = len(self._monitor._encoder.weights)
+        self._begin((width,), "float64", layout.outputs, first, words)
+        self._monitor._kept.begin_at(first)
+
+    def add(
+        self, layout: Layout, inputs: Bytes, outputs: Floats, keys: Sequence[Key] | None
+    ) -> None:
+        packed = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
+        kept: dict[str, npt.NDArray[Any]] = {}
+        for name, kind in layout.columns:
+            kept[name] = packed[name].astype(np.float64 if kind == "<f8" else np.int32)
+            vocabulary = self._monitor._encoder.vocabularies.get(name)
+            if vocabulary is not None and kept[name].max(initial=-1) >= len(vocabulary.values):
+                raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
+        read = self._monitor._encoder.encode(kept, len(packed))
+        self._write(read.vectors, outputs)
+        own = [] if self._monitor._kept.key is None else list(keys or [None] * len(packed))
+        self._monitor._keep(read, own)
+
+
+def cargo_of(monitor: Monitor) -> Cargo:
+    return TableCargo(monitor) if isinstance(monitor, TableMonitor) else Cargo(monitor)
+
+
+def _orphans(codes: npt.NDArray[Any], rows: Rows) -> list[int]:
+    """Codes that occur in these places and in no other."""
+    mine = np.unique(codes[rows])
+    others = np.delete(codes, rows)
+    return [int(code) for code in mine[~np.isin(mine, others)] if code >= 0]

@@ -1,0 +1,481 @@
+"""A monitor whose history is a folder: what it answers is on disk, and survives.
+
+Around a `Monitor` in memory stands a ledger that follows it: a decision is judged in memory, then
+written with its verdict (history/ledger), then answered. Memory is a copy of the disk: if writing
+fails, the decision is refused and memory is made anew from what was written.
+
+Invariant: with durability "commit", whatever was answered is on disk; with "batch", all but the
+last few; what is on disk is a prefix of what was answered, each decision once and in order.
+Cost: two waits for the disk for each transaction; memory as any monitor's.
+Not here: what a monitor's memory looks like as bytes (cargo.py).
+"""
+
+import atexit
+import math
+import os
+import time as clock
+import weakref
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Event, RLock
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadDecision, BadFile, BadRule
+from likewise.history.ledger import words
+from likewise.history.ledger.chain import Key
+from likewise.history.ledger.reader import Decisions
+from likewise.history.ledger.store import Entries, Store
+from likewise.history.ledger.times import all_microseconds
+from likewise.history.ledger.verify import Head, Verification, Walk, verify
+from likewise.history.ledger.window import Window
+from likewise.monitors.cargo import ERASED, cargo_of
+from likewise.monitors.difference import difference
+from likewise.monitors.erasure import Erasure, erase
+from likewise.monitors.explanation import Explanation
+from likewise.monitors.flusher import start_flusher
+from likewise.monitors.keys import plain_key
+from likewise.monitors.past import Past
+from likewise.monitors.pending import Pending, joined, kept_of_many, kept_of_one
+from likewise.monitors.robustness import Monitor
+from likewise.monitors.tables import GIVEN_APART, TableMonitor
+from likewise.rule import Rule
+from likewise.types import Rows, Verdict, Verdicts
+
+DURABILITIES = {"commit": (1, 0.0), "batch": (1024, 0.1), "off": (8192, 1.0)}
+"""Decisions, and seconds, after which what was answered is on disk at the latest."""
+
+_CHUNK = 1 << 15  # decisions written as one transaction
+_LAG = 256  # rows that may stay in memory after they left the window
+
+
+class LedgerMonitor:
+    """A monitor whose history is a ledger: a folder, begun or gone on with.
+
+    >>> import likewise as lw, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with lw.open(folder, lw.Rule("linf", 0.1)) as monitor:
+    ...     monitor.observe([0.50, 0.20], "yes", key="case 17").violation
+    False
+    >>> with lw.open(folder) as monitor:  # in another process, another year
+    ...     verdict = monitor.observe([0.45, 0.25], "no", key="case 18")
+    ...     verdict.witnesses.rows, monitor.verify().ok
+    (array([0]), True)
+
+    path        the folder, new or empty or with a ledger
+    rule        of a new ledger; for one that is there it may be left out, and must be the same
+    durability  "commit": a verdict is answered when its decision is on disk; "batch": decisions are
+                on disk after `batch_rows` of them or `batch_seconds`, whichever comes first; "off":
+                the same, but the system is not asked to have them on disk, so a crash of the
+                machine, not of the process, may lose some or damage the ledger
+    window      "all", or how much to keep: "100000 rows", "24 hours"; as it was unless given
+    witnesses   how many of the nearest are written for each decision; all are counted
+    index       as for Monitor
+    check       whether the whole chain is verified first
+
+    All else is as with a `Monitor`. Methods may be called from several threads.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        rule: Rule | None = None,
+        *,
+        durability: str = "commit",
+        batch_rows: int | None = None,
+        batch_seconds: float | None = None,
+        window: str | None = None,
+        witnesses: int = 3,
+        index: Any = "auto",
+        check: bool = True,
+    ) -> None:
+        if durability not in DURABILITIES:
+            raise BadRule(
+                f"durability is {durability!r}; expected one of {', '.join(DURABILITIES)}"
+            )
+        most, wait = DURABILITIES[durability]
+        self._most = most if batch_rows is None or durability == "commit" else batch_rows
+        self._wait = wait if batch_seconds is None or durability == "commit" else batch_seconds
+        if self._most < 1 or not 0 <= self._wait < math.inf or witnesses < 0:
+            raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
+        if rule is not None and not isinstance(rule, Rule):
+            raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+        wanted = None if window is None else Window.of(window)
+        self.path = Path(path)
+        self.durability = durability
+        self._witnesses = witnesses
+        self._wanted_index = index
+        self._lock = RLock()
+        self.closed = False
+        self._store = Store(self.path, rule, sync=durability != "off")
+        try:
+            self.rule = self._store.reader.rule
+            if rule is not None and rule.fingerprint != self.rule.fingerprint:
+                raise BadRule(
+                    f"the ledger {str(self.path)!r} was begun under another rule:\n"
+                    f"{difference(self.rule, rule)}\nOpen it without a rule, or begin another"
+                    " ledger. Nothing was changed."
+                )
+            self._settle_window(wanted)
+            self._restore(check=check)
+        except BaseException:
+            self._store.close()
+            raise
+        self._wake = Event()
+        if durability != "commit":
+            start_flusher(self, self._wake, self._wait)
+        self._finish = partial(_close, weakref.ref(self))
+        atexit.register(self._finish)
+
+    def _settle_window(self, wanted: Window | None) -> None:
+        stored = self._store.reader.window
+        if wanted is not None and wanted.text != stored:
+            self._store.event("window", {"keep": wanted.text})
+        self.window = Window.of(stored) if wanted is None else wanted
+
+    # Memory follows the disk
+
+    def _restore(self, *, check: bool) -> None:
+        """Make memory from what is on disk."""
+        store, reader = self._store, self._store.reader
+        self._pending: list[Pending] = []
+        self._waiting = 0
+        self._monitor = Monitor(self.rule, index=self._wanted_index)
+        self._cargo = cargo_of(self._monitor)
+        self._past = Past(self.window, store.first, store.last_time, reader.erased())
+        self._words: dict[str, int] = {}
+        walk = Walk(reader)
+        if store.rows > store.first:
+            self._load(walk.chunks() if check else reader.all_decisions(store.first, store.rows))
+        elif check:
+            list(walk.chunks())
+        self._cargo.guard()
+        if isinstance(self._monitor, TableMonitor):
+            self._monitor._kept.keepable = plain_key
+        self._forget_before(self._past.compared(store.rows).first, lag=0)
+
+    def _load(self, chunks: Iterable[Decisions]) -> None:
+        store, reader = self._store, self._store.reader
+        layout = reader.layout
+        assert layout is not None
+        known: dict[str, list[Any]] = {}
+        for _, column, code, value, *_ in reader.words():
+            values = known.setdefault(column, [])
+            if code != len(values):
+                raise BadFile(f"the words of {column!r} are not in order: the ledger was altered.")
+            values.append(ERASED if value is None else words.read(value))
+        self._words = {column: len(values) for column, values in known.items()}
+        self._cargo.begin(layout, store.first, known)
+        for chunk in chunks:
+            self._cargo.add(layout, chunk.records["input"], chunk.outputs, chunk.keys)
+            self._past.took(chunk.first, chunk.times, chunk.keys)
+        self._cargo.finish(self._past.erased)
+
+    def _agrees(self) -> bool:
+        """Whether memory has what is on disk and waiting, no more and no less."""
+        return self._monitor._next_row == self._store.rows + self._waiting
+
+    def _ready(self) -> None:
+        """Have memory and disk agree before something changes."""
+        if self.closed:
+            raise BadFile(f"the ledger {str(self.path)!r} is closed. Open it again.")
+        if not self._agrees():  # writing failed, or something broke in between
+            self.flush()
+            self._store.event("fault", {"rows": self._store.rows})
+            self._restore(check=False)
+        if self._waiting >= self._most or self._overdue():
+            self.flush()
+
+    def _overdue(self) -> bool:
+        return bool(self._pending) and clock.monotonic() - self._pending[0].since >= self._wait
+
+    # One decision
+
+    def observe(
+        self, x: Any, z: Any = GIVEN_APART, *, key: Any = None, time: Any = None
+    ) -> Verdict:
+        """Compare with the past, make it part of the past, and keep both on disk."""
+        with self._lock:
+            self._ready()
+            row = self._monitor._next_row
+            keys = self._past.keys.check(None if key is None else [self._own(key)], 1, row)
+            now = self._now(time)
+            over = self._past.compared(row, now)
+            verdict = self._monitor.observe(x, *_output(z)).within(over)
+            numbers = np.array([now, over.first, len(verdict.witnesses)])
+            kept = kept_of_one(verdict, self._witnesses)
+            some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept)
+            self._took(row, some, write=self._most == 1)
+            return verdict
+
+    def check(self, x: Any, z: Any = GIVEN_APART, *, time: Any = None) -> Verdict:
+        """The verdict as if it came now; nothing is remembered or written."""
+        with self._lock:
+            if not self._agrees():
+                self.flush()
+                self._restore(check=False)
+            over = self._past.compared(self.rows, self._past.now(time))
+            return self._monitor.check(x, *_output(z)).within(over)
+
+    # Many
+
+    def observe_many(
+        self,
+        x: Any,
+        z: Any = GIVEN_APART,
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        threads: int | None = None,
+    ) -> Verdicts:
+        """The same verdicts as one by one. All are taken or none, but for a disk that fails.
+
+        They are written in chunks; if a chunk cannot be, the error says which decisions are stored.
+        """
+        with self._lock:
+            given, when = self._given(x, keys, times)
+            first_row = self.rows
+            verdicts = self._monitor.observe_many(x, *_output(z), threads=threads)
+            when = np.broadcast_to(when, len(verdicts))
+            firsts = self._past.firsts(first_row, when)
+            verdicts.within(firsts, self._past.absent(firsts))
+            kept = kept_of_many(verdicts, self._witnesses)
+            self._took(first_row, Pending(when, given, firsts, verdicts.counts, kept), write=True)
+            return verdicts
+
+    def load(
+        self,
+        x: Any,
+        z: Any = GIVEN_APART,
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+    ) -> range:
+        """Remember decisions without judging them; their rows."""
+        with self._lock:
+            given, when = self._given(x, keys, times)
+            rows = self._monitor.load(x, *_output(z))
+            when = np.broadcast_to(when, len(rows))
+            firsts = self._past.firsts(rows.start, when)
+            self._took(rows.start, Pending(when, given, firsts, None, {}), write=True)
+            return rows
+
+    def _given(self, x: Any, keys: Any, times: Any) -> tuple[list[Key] | None, Rows]:
+        """Keys and times of a batch, checked before anything changes."""
+        self._ready()
+        self.flush()
+        count = len(x) if keys is not None or times is not None else 0
+        if keys is not None:
+            keys = [None if key is None else self._own(key) for key in keys]
+        given = self._past.keys.check(keys, count, self.rows)
+        return given, np.array(self._now()) if times is None else all_microseconds(times, count)
+
+    def _own(self, key: Any) -> Any:
+        """A key that is given beside the decision, where the rule has no column for it."""
+        monitor = self._monitor
+        if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
+            raise BadDecision(
+                f"the key is {key!r}, but the rule takes keys from the column"
+                f" {monitor._kept.key!r}. Nothing was stored: leave it out."
+            )
+        return key
+
+    def _now(self, time: Any = None) -> int:
+        behind = self._past.clock_is_behind() if time is None else 0
+        if behind:
+            self.flush()
+            self._store.event("clock", {"behind_microseconds": behind})
+        return self._past.now(time)
+
+    # Writing
+
+    def _took(self, first_row: int, some: Pending, *, write: bool) -> None:
+        """Memory has taken decisions: so does the rest, and the disk, now or soon.
+
+        If it cannot be written now, it is refused: memory, too long by then, is made anew.
+        """
+        if len(some) == 0:
+            return
+        self._past.took(first_row, some.times, some.keys)
+        self._pending.append(some)
+        self._waiting += len(some)
+        if write:
+            try:
+                self.flush()
+            except BaseException:
+                self._pending, self._waiting = [], 0
+                raise
+        elif not self._wake.is_set():
+            self._wake.set()
+        self._forget_before(int(some.firsts[-1]))
+
+    def flush(self) -> None:
+        """Have everything that was answered on disk."""
+        with self._lock:
+            if not self._pending:
+                return
+            store, waiting = self._store, joined(self._pending)
+            if store.rows == 0 and store.reader.layout != self._cargo.layout():
+                store.set_layout(self._cargo.layout())
+            begin, done = store.rows, 0
+            try:
+                while done < len(waiting):
+                    stop = min(done + _CHUNK, len(waiting))
+                    store.append(self._entries(waiting.part(done, stop)))
+                    self._words = {name: len(known) for name, known in self._cargo.words().items()}
+                    done = stop
+            except BadFile as error:
+                self._pending = [waiting.part(done, len(waiting))]
+                self._waiting = len(waiting) - done
+                if done == 0:
+                    raise
+                raise BadFile(
+                    f"{error} Decisions {begin} to {begin + done - 1} are stored; send the rest"
+                    " again."
+                ) from None
+            self._pending, self._waiting = [], 0
+
+    def _entries(self, some: Pending) -> Entries:
+        """With what memory holds of those rows, the next ones on disk."""
+        layout, first = self._store.reader.layout, self._store.rows
+        assert layout is not None
+        stop = first + len(some)
+        own = self._cargo.keys(first, stop)
+        fresh = [
+            (column, code, values[code])
+            for column, values in self._cargo.words().items()
+            for code in range(self._words.get(column, 0), len(values))
+        ]
+        return Entries(
+            times=some.times,
+            inputs=self._cargo.inputs(layout, first, stop),
+            outputs=self._cargo.outputs(first, stop),
+            keys=some.keys if own is None else [plain_key(key) for key in own],
+            firsts=some.firsts,
+            counts=some.counts,
+            witnesses=some.kept,
+            words=fresh,
+        )
+
+    def _forget_before(self, first: int, lag: int = _LAG) -> None:
+        """Let go of what left the window: from memory with some delay, from disk in whole files."""
+        history = self._monitor._history
+        if history is None or first < history.first + max(1, lag):
+            return
+        try:
+            self.flush()
+            self._store.drop(first)
+        except BadFile:  # the disk will be asked again; what was just answered stands
+            return
+        gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
+        self._monitor.forget(gone)
+        if isinstance(self._monitor, TableMonitor):
+            self._monitor._kept.release(first)
+        self._past.forget_before(first, gone)
+        self._past.first = self._store.first
+
+    # Erasure and evidence
+
+    def erase(self, *, key: Any = None, rows: Any = None) -> Erasure:
+        """Destroy inputs, outputs and keys, in memory and in every file; tombstones stay.
+
+        key     one key, or a list of them
+        rows    rows, instead of keys
+        """
+        with self._lock:
+            self._ready()
+            self.flush()
+            return erase(self, key, rows)
+
+    def forget(self, rows: Any) -> int:
+        """Erase rows: never a witness again. How many of them were still remembered."""
+        return len(self.erase(rows=rows).rows)
+
+    def verify(self, head: Head | str | None = None) -> Verification:
+        """Walk the chain; name the first row that is not as it was written."""
+        with self._lock:
+            self.flush()
+            return verify(self._store.reader, Head.of(head) if isinstance(head, str) else head)
+
+    def head(self) -> Head:
+        """The end of the chain, to be kept elsewhere."""
+        with self._lock:
+            self.flush()
+            return Head(self._store.rows, self._store.events, self._store.link)
+
+    # Looking
+
+    def row_of(self, key: Any) -> int | None:
+        """The row of a key, if it is remembered."""
+        with self._lock:
+            monitor = self._monitor
+            if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
+                return monitor.row_of(key)
+            return self._past.keys.row_of(plain_key(key))
+
+    def _key_of(self, row: int) -> Any:
+        monitor = self._monitor
+        if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
+            return monitor._kept.key_of(row)
+        return self._past.keys.key_of(row)
+
+    def values(self, row: int) -> dict[str, Any]:
+        """A row of a table as it came, its output included."""
+        if not isinstance(self._monitor, TableMonitor):
+            raise BadRule("this rule has no columns; use `inputs` for vectors")
+        return self._monitor.values(row)
+
+    def inputs(self, rows: Any) -> npt.NDArray[Any]:
+        """What is remembered of these rows, as vectors."""
+        return self._monitor.inputs(rows)
+
+    def explain(self) -> Explanation:
+        """What index is in use, why, and what it costs."""
+        return self._monitor.explain()
+
+    @property
+    def rows(self) -> int:
+        """Decisions ever taken: the row of the next one."""
+        return self._monitor._next_row
+
+    def __len__(self) -> int:
+        """Decisions remembered now."""
+        return len(self._monitor)
+
+    def close(self) -> None:
+        """Write what is left, and let go of the folder."""
+        with self._lock:
+            if self.closed:
+                return
+            try:
+                self.flush()
+            finally:
+                self.closed = True
+                self._wake.set()
+                self._store.close()
+                self._monitor.close()
+                atexit.unregister(self._finish)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _output(z: Any) -> tuple[Any, ...]:
+    """An output that is given apart, if it is."""
+    return () if z is GIVEN_APART else (z,)
+
+
+def _close(known: "weakref.ref[LedgerMonitor]") -> None:
+    ledgered = known()
+    if ledgered is not None:
+        ledgered.close()
+
+
+open = LedgerMonitor
+"""`lw.open(path, rule)`."""

@@ -1,0 +1,145 @@
+"""Recompute every verdict of a ledger, and say where one differs.
+
+What was erased, or has left the window, cannot be compared with again. A verdict that may have
+rested on such rows is compared in what is left of it, and counted apart.
+
+Invariant: rows, counts and the nearest witnesses are compared to the last bit.
+Cost: that of monitoring the whole ledger again, in memory.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from likewise.history.ledger import chain
+from likewise.history.ledger.look import Columns, Ledger
+from likewise.monitors.pending import kept_of_many
+from likewise.monitors.robustness import Monitor
+from likewise.types import Rows, Verdicts
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay found."""
+
+    rows: int
+    """Decisions that were judged again."""
+    in_part: int
+    """Of them, those compared only in part: rows that they rested on are gone."""
+    skipped: int
+    """Decisions that were erased, or never judged."""
+    row: int | None = None
+    """The first whose verdict differs."""
+    difference: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.difference is None
+
+    def __str__(self) -> str:
+        if self.difference is not None:
+            return f"row {self.row:,} differs: {self.difference}"
+        part = f", {self.in_part:,} of them in part" if self.in_part else ""
+        return f"{self.rows:,} verdicts recomputed{part}, all as they were written"
+
+
+def replay(path: str | os.PathLike[str], *, index: Any = "auto") -> Replay:
+    """Judge everything in a ledger again."""
+    with Ledger(path) as ledger:
+        return _Replaying(ledger, index).run()
+
+
+class _Replaying:
+    def __init__(self, ledger: Ledger, index: Any) -> None:
+        self._ledger = ledger
+        self._monitor = Monitor(ledger.rule, index=index)
+        self._place_of = np.empty(0, np.int64)  # by row of the monitor: the ledger's
+        self._gone: dict[int, int] = {  # by erased row: from which row on it was missing
+            row: event.at_row
+            for event in ledger.events()
+            if event.kind == "erased"
+            for row in event.body["rows"]
+        }
+        features: Any = ledger.rule.features or {}
+        self._key = next((name for name, one in features.items() if one.kind == "key"), None)
+        self._judged = self._in_part = self._skipped = 0
+
+    def run(self) -> Replay:
+        for columns in self._ledger.columns():
+            found = self._judge(columns)
+            if found is not None:
+                return Replay(self._judged, self._in_part, self._skipped, *found)
+        return Replay(self._judged, self._in_part, self._skipped)
+
+    def _judge(self, columns: Columns) -> tuple[int, str] | None:
+        """Judge a chunk again; the first row that differs, and how."""
+        there = np.flatnonzero(~columns.erased)
+        self._skipped += int(columns.erased.sum())
+        if len(there) == 0:
+            return None
+        outputs = [columns.outputs[i] for i in there.tolist()]
+        inputs: Any
+        if self._ledger.rule.features is None:
+            inputs = columns.inputs["input"][there]
+            verdicts = self._monitor.observe_many(inputs, outputs)
+        else:
+            inputs = {name: column[there].tolist() for name, column in columns.inputs.items()}
+            if self._key is not None:  # which takes no part in a verdict
+                inputs[self._key] = (columns.first + there).tolist()
+            each = zip(*inputs.values(), strict=True)
+            rows = [dict(zip(inputs, one, strict=True)) for one in each]
+            verdicts = self._monitor.observe_many(rows, outputs)
+        self._place_of = np.concatenate([self._place_of, columns.first + there])
+        return self._compare(columns, there, verdicts)
+
+    def _compare(self, columns: Columns, there: Rows, verdicts: Verdicts) -> tuple[int, str] | None:
+        some = columns.decisions
+        firsts = some.firsts[there]
+        owners = np.repeat(np.arange(len(there)), verdicts.counts)
+        within = self._place_of[verdicts.witnesses.rows] >= firsts[owners]
+        again = Verdicts(
+            verdicts.first_row,
+            np.concatenate([[0], np.cumsum(np.bincount(owners[within], minlength=len(there)))]),
+            verdicts.witnesses.some(within),
+        )
+        kept = kept_of_many(again, max(1, len(again.witnesses)))
+        counts = again.counts.tolist()
+        nothing = np.empty(0, chain.WITNESS)
+        for k, i in enumerate(there.tolist()):
+            row, count = columns.first + i, int(some.counts[i])
+            if count == chain.NOT_JUDGED:
+                self._skipped += 1
+                continue
+            self._judged += 1
+            lost = self._lost(int(firsts[k]), row)
+            self._in_part += lost > 0
+            stored = some.witnesses.get(i, nothing)
+            mine = kept.get(k, nothing).copy()
+            mine["row"] = self._place_of[mine["row"]]
+            found = _difference(
+                count, stored, counts[k], mine, lost, self._ledger.first, self._gone
+            )
+            if found:
+                return row, found
+        return None
+
+    def _lost(self, first: int, row: int) -> int:
+        """Rows that a verdict ranged over and that are gone since."""
+        dropped = max(0, min(self._ledger.first, row) - first)
+        erased = sum(first <= one < row < since for one, since in self._gone.items())
+        return dropped + erased
+
+
+def _difference(
+    count: int, stored: Any, again: int, mine: Any, lost: int, dropped: int, gone: dict[int, int]
+) -> str | None:
+    """How a verdict differs from the one made again; None if it does not."""
+    if not again <= count <= again + lost:
+        return f"{count} witnesses were written, and there are {again}"
+    left = [one for one in stored.tolist() if one[0] >= dropped and one[0] not in gone]
+    nearest = mine.tolist()[: len(left)]
+    if left != nearest:
+        return f"its nearest witnesses were written as {left}, and are {nearest}"
+    return None

@@ -1,0 +1,72 @@
+"""Ledgers of every version of the format, opened forever."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.golden.make_ledger import ROWS, RULE
+
+import likewise as lw
+
+VERSIONS = sorted(Path(__file__).parent.glob("ledger-*"))
+HEADS = {
+    "ledger-1/table": "likewise-head 1 50 4"
+    " 53d32da2cb7a1d6e95d2cbfd8958b1c719a170f5d9a89879ddc91a8c4dd666e3",
+    "ledger-1/vectors": "likewise-head 1 20 2"
+    " 1f11308ba2799a55f99e3fbf36d2fe652c385a0bd7057748edf14f464a3319c8",
+}
+
+
+def test_there_is_a_ledger_of_every_version():
+    from likewise.history.ledger.folder import FORMAT
+
+    assert [path.name for path in VERSIONS] == [f"ledger-{n}" for n in range(1, FORMAT + 1)]
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+def test_table_of_any_version_is_read_verified_and_gone_on_with(version, tmp_path):
+    path = tmp_path / "ledger"
+    shutil.copytree(version / "table", path)
+    with lw.Ledger(path) as ledger:
+        assert str(ledger.head) == HEADS[f"{version.name}/table"]
+        assert ledger.verify().ok
+        assert ledger.values(3) == {"age": 41.0, "job": "nurse", "sex": "m"}
+        assert ledger.entry(3).key == "case 3"
+        assert [event.kind for event in ledger.events()] == ["rule", "layout", "words", "erased"]
+    assert lw.replay(path).ok
+    rule = lw.Rule.from_toml(RULE)
+    twin = lw.Monitor(rule)
+    twin.load(ROWS[:50])
+    twin.forget([7])
+    with lw.open(path, rule) as monitor:
+        mine, theirs = monitor.observe_many(ROWS[50:]), twin.observe_many(ROWS[50:])
+        assert mine.witnesses == theirs.witnesses
+        assert mine.pairs > 10
+        assert mine[0].over == lw.Compared(0, 50, 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+def test_vectors_of_any_version_are_read_verified_and_gone_on_with(version, tmp_path):
+    path = tmp_path / "ledger"
+    shutil.copytree(version / "vectors", path)
+    with lw.open(path) as monitor:
+        assert str(monitor.head()) == HEADS[f"{version.name}/vectors"]
+        np.testing.assert_array_equal(monitor.inputs([7]), [[0.2, 0.1]])
+        verdict = monitor.check([0.2, 0.1], 0.0)
+        assert verdict.witnesses.rows.tolist() == [
+            i for i in range(20) if i % 4 / 2 > 0.5 and abs(i % 5 / 10 - 0.2) <= 0.25
+        ]
+    assert lw.replay(path).ok
+
+
+def test_newer_version_is_refused_politely(tmp_path):
+    import sqlite3
+
+    path = tmp_path / "ledger"
+    shutil.copytree(VERSIONS[-1] / "table", path)
+    with sqlite3.connect(path / "ledger.sqlite") as database:
+        database.execute("PRAGMA user_version = 99")
+    for look in (lw.open, lw.Ledger, lw.replay):
+        with pytest.raises(lw.BadFile, match="has format 99, and this version of likewise knows"):
+            look(path)
