@@ -151,7 +151,7 @@ def _over_time(findings: Findings) -> str:
         f" {many:,} decision{'s' * (many != 1)} to a point. Dotted: the share overall."
         "</figcaption></figure>"
     )
-    if findings.untimed and (findings.by_time or findings.untimed < findings.rows):
+    if findings.untimed:
         inside += f'\n<p class="small">{findings.untimed:,} decisions had no usable time.</p>'
     if findings.by_time:
         inside = (

@@ -78,8 +78,8 @@ class WorstPairs:
         near = found.input_distances == np.repeat(nearest, counts)
         later = np.repeat(verdicts.rows, verdicts.counts)
         assert monitor._history is not None
-        alive = monitor._history.alive() != 0  # a window may have left rows behind by now
-        near &= alive[later] & alive[found.rows]
+        alive = monitor._history.alive()  # a window may have left rows behind by now
+        near &= (alive[later] != 0) & (alive[found.rows] != 0)
         later, earlier = later[near], found.rows[near]
         keys = (
             found.input_distances[near],
