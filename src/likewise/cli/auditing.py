@@ -53,7 +53,7 @@ def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
         stack.enter_context(judging)
         ledger = judging if isinstance(judging, LedgerMonitor) else None
         monitor = judging.memory if isinstance(judging, LedgerMonitor) else judging
-        tally = Tally(monitor, columns=asked.inputs or None)
+        tally = Tally(judging, columns=asked.inputs or None)
         pairs = None
         if wishes.out is not None:
             pairs = stack.enter_context(Violations(wishes.out, monitor, asked.key is not None))

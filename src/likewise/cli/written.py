@@ -114,7 +114,8 @@ class Written:
             return all(_alike(stored[name], row.get(name)) for name in stored)
         given = [row.get(name) for name in asked.inputs]
         output = row.get(asked.output_column or "")
-        return given == memory.inputs([place])[0].tolist() and [output] == memory.outputs([place])
+        stored = memory.inputs([place])[0].tolist()
+        return bool(given == stored and output == self._entry(place).output)
 
     def _entry(self, row: int) -> Any:
         """A stored decision with its verdict."""
