@@ -173,6 +173,14 @@ def test_report_is_written_whole(folder, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [page]
 
 
+def test_curve_of_a_long_file_says_from_how_many_it_is(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("likewise.cli.auditing.CURVE_ROWS", 1_000)
+    page = tmp_path / "page.html"
+    told = found(capsys, "audit", folder / "n.csv", *QUICK, "--report", page)
+    assert (told["rows"], told["curve"]["decisions"]) == (3_000, 1_000)
+    assert "Computed from the first 1,000 decisions." in page.read_text()
+
+
 def test_epsilon_beside_a_rule_takes_its_place(folder, capsys):
     wide, narrow = (
         found(capsys, "audit", folder / "people.csv", "--rule", folder / "rule.toml", *more)

@@ -17,6 +17,7 @@ from likewise.reports.words import found_in_words, in_words, percent
 
 _PAIRS = 2
 _COLUMNS = 12  # of a rule in words, and of a pair
+_LONG = 240  # letters of a line of it
 
 
 def print_json(audited: Audited, wishes: Wishes, over: bool) -> None:
@@ -91,12 +92,20 @@ def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[Text]:
 
 def _shortened(lines: list[str]) -> list[str]:
     """A rule of a hundred columns does not push the findings off the screen."""
+    lines = [line if len(line) <= _LONG else _cut(line) for line in lines]
     conditions = [line for line in lines if line.startswith("- ")]
     if len(conditions) <= _COLUMNS:
         return lines
     at = lines.index(conditions[_COLUMNS - 1])
     rest = f"- and {len(conditions) - _COLUMNS + 1:,} columns more"
     return [*lines[:at], rest, *lines[at + len(conditions) - _COLUMNS + 1 :]]
+
+
+def _cut(line: str) -> str:
+    """A list of a hundred names, as far as it is still read, and what is said of them."""
+    names, colon, what = line.rpartition(": ")
+    room = max(20, _LONG - len(what))
+    return f"{names[:room].rpartition(',')[0] or names[:room]}, …{colon}{what}"
 
 
 def _clipped(pair: str) -> str:

@@ -55,6 +55,8 @@ class Curve:
     rates: tuple[float, ...]
     chosen: float
     rate_at_chosen: float
+    decisions: int
+    """From which it was computed: all, or the first so many."""
 
 
 @dataclass(frozen=True)
@@ -315,4 +317,5 @@ def curve_of(calibration: Calibration, rule: Rule) -> Curve:
         tuple(calibration.rate(epsilon) for epsilon in epsilons),
         rule.epsilon,
         calibration.rate(rule.epsilon),
+        len(calibration),
     )

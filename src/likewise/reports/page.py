@@ -270,9 +270,10 @@ def _nearness(findings: Findings) -> str:
 
 
 def _scaled(findings: Findings) -> str:
-    if findings.rule.features is None:
-        return ""
-    return " All tolerances of the rule are multiplied by it."
+    scaled = " All tolerances of the rule are multiplied by it." * bool(findings.rule.features)
+    many = findings.rows if findings.curve is None else findings.curve.decisions
+    first = f" Computed from the first {many:,} decisions." if many < findings.rows else ""
+    return scaled + first
 
 
 def _computed(findings: Findings) -> str:
