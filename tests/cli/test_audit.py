@@ -238,7 +238,12 @@ def test_bad_rows_are_left_out_and_counted_with_their_lines(folder, tmp_path, ca
         clean["flagged"],
         clean["pairs"],
     )
-    assert main(["audit", str(tmp_path / "mixed.csv"), *QUICK, "--on-bad-row", "skip"]) == 0
+    out = tmp_path / "pairs.csv"
+    skip = ["--on-bad-row", "skip", "--out", str(out)]
+    assert main(["audit", str(tmp_path / "mixed.csv"), *QUICK, *skip]) == 0
+    for pair in pl.read_csv(out).to_dicts():
+        assert mixed[pair["line"] - 1] == lines[pair["row"] + 1]
+        assert mixed[pair["witness_line"] - 1] == lines[pair["witness_row"] + 1]
     summary = capsys.readouterr().out
     assert "4 bad rows were left out" in summary and "line 1,200: 'b' is missing" in summary
 

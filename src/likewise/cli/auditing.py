@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from likewise.cli.audit import Wishes
 from likewise.cli.endings import Stop
@@ -24,7 +23,7 @@ from likewise.monitors.calibration import Calibration, calibrate
 from likewise.monitors.ledgered import LedgerMonitor
 from likewise.monitors.robustness import Monitor
 from likewise.reports.findings import Findings, Tally
-from likewise.sources.chunk import Table
+from likewise.sources.chunk import Table, joined
 from likewise.sources.files import Source
 from likewise.types import Verdicts
 
@@ -138,11 +137,3 @@ class _First:
             return calibrate(asked.rule, *vectors(table, asked))
         except (BadRule, BadDecision):
             return None  # a rule by which nearness is more than a distance; see calibrate
-
-
-def joined(tables: list[Table]) -> Table:
-    """Tables of one file, one after the other."""
-    frames = [table for table in tables if isinstance(table, pl.DataFrame)]
-    if frames:
-        return pl.concat(frames, how="vertical_relaxed")
-    return [row for table in tables if isinstance(table, list) for row in table]

@@ -94,11 +94,11 @@ def _rounded_down(epsilon: float | None) -> float | None:
 
 
 def _calibrated(source: Any, asked: Any, skip: bool) -> tuple[Any, Any]:
-    from likewise.cli.auditing import joined
     from likewise.cli.replay import Refusals, known, replay, vectors
     from likewise.cli.screen import progress
     from likewise.monitors.calibration import calibrate as nearest
     from likewise.monitors.robustness import Monitor
+    from likewise.sources.chunk import joined
 
     bad = Refusals(source, skip)
     monitor: Any = Monitor(asked.rule)
