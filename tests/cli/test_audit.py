@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -317,6 +319,26 @@ def test_reader_that_leaves_is_no_error(folder):
         running.stdout.close()
         assert running.wait(timeout=120) == 141
         assert b"Traceback" not in running.stderr.read()
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ended_by_a_signal_it_leaves_nothing_half_written(number, code, folder, tmp_path):
+    with subprocess.Popen(
+        [*COMMAND, "audit", "-", "--epsilon", "1e-9", *QUICK[2:], "--out", tmp_path / "pairs.csv"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        header, rows = (folder / "n.csv").read_bytes().split(b"\n", 1)
+        running.stdin.write(header + b"\n" + rows * (1 + (9 << 20) // len(rows)))
+        running.stdin.flush()  # more than it takes at a time, and no end: it waits for more
+        until = time.monotonic() + 120
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.05)
+            assert running.poll() is None and time.monotonic() < until
+        running.send_signal(number)
+        assert running.wait(timeout=60) == code
+        assert b"Traceback" not in running.stderr.read()
+    assert not list(tmp_path.iterdir())
 
 
 def test_full_output_is_told(folder):

@@ -4,6 +4,7 @@ import json
 import signal
 import sqlite3
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -113,10 +114,9 @@ def test_show_sets_a_decision_beside_its_witnesses(ledger, capsys):
     assert f"row {row} contradicts row {nearest.row}" in capsys.readouterr().out
 
 
-def test_show_of_vectors(capsys):
+def test_show_of_vectors(capsys, watched):
     lines = lines_of([{"a": 1, "b": 2, "z": "x"}, {"a": 1.1, "b": 2, "z": "y"}])
-    quick = ("--metric", "cosine", "--epsilon", "0.1", "--output-column", "z")
-    likewise("watch", "--ledger", "led", *quick, given=lines)
+    watched(lines, "--metric", "cosine", "--epsilon", "0.1", "--output-column", "z")
     found = told(capsys, "show", "led", 1)
     assert [one["column"] for one in found["pairs"][0]["columns"]] == ["output", "x[0]", "x[1]"]
     assert told(capsys, "report", "led")["flagged"] == 1
@@ -181,27 +181,37 @@ def test_folder_without_a_ledger_is_told(command, here, capsys):
 # Watching
 
 
-def answers(text):
-    return [json.loads(line) for line in text.splitlines()]
+@pytest.fixture
+def watched(here, capsys, monkeypatch):
+    """The command in this process, fed from a file: its answers, and what it told."""
+
+    def watch(lines, *arguments, code=0):
+        (here / "lines").write_text(lines)
+        with (here / "lines").open() as given:
+            monkeypatch.setattr(sys, "stdin", given)
+            assert main(["watch", "--ledger", "led", *arguments]) == code
+        done = capsys.readouterr()
+        return [json.loads(line) for line in done.out.splitlines()], done.err
+
+    return watch
 
 
-def test_watch_goes_on_with_its_ledger_by_key(here):
-    watch = ("watch", "--rule", "rule.toml", "--ledger", "led")
-    first = answers(likewise(*watch, given=lines_of(people()[:300])).stdout)
-    second = answers(likewise(*watch, given=lines_of(people()[250:])).stdout)
+def test_watch_goes_on_with_its_ledger_by_key(watched):
+    first, _ = watched(lines_of(people()[:300]), "--rule", "rule.toml")
+    second, told = watched(lines_of(people()[250:]))  # the rule is in the ledger
     assert [one.get("known", False) for one in second] == [True] * 50 + [False] * 300
     for before, after in zip(first[250:], second[:50], strict=True):
         assert (before["row"], before["count"]) == (after["row"], after["count"])
         assert before["witnesses"][:3] == after["witnesses"]
     counts = [one["count"] for one in (*first, *second[50:])]
     assert counts == truth().counts.tolist()
+    assert "300 decisions" in told and "50 that the ledger had already" in told
 
 
-def test_key_that_comes_again_with_another_decision_is_refused(here):
-    watch = ("watch", "--rule", "rule.toml", "--ledger", "led")
-    likewise(*watch, given=lines_of(people()[:5]))
+def test_key_that_comes_again_with_another_decision_is_refused(watched):
+    watched(lines_of(people()[:5]), "--rule", "rule.toml")
     other = {**people()[2], "approved": "maybe"}
-    (told,) = answers(likewise(*watch, given=lines_of([other])).stdout)
+    (told,), _ = watched(lines_of([other]), "--rule", "rule.toml")
     assert "the key 'p2' was given to row 2 already" in told["error"]
 
 
@@ -255,19 +265,18 @@ def test_ended_by_sigterm_everything_answered_is_in_the_ledger(here):
         assert opened.rows == 100 and opened.verify().ok
 
 
-def test_numbers_of_lines_go_on_and_other_input_is_told(here):
+def test_numbers_of_lines_go_on_and_other_input_is_told(watched):
     rows = [{"a": i / 10, "z": str(i % 2)} for i in range(6)]
-    watch = ("watch", "--epsilon", "0.1", "--output-column", "z", "--ledger", "led")
-    first = answers(likewise(*watch, given=lines_of(rows[:2]) + "nonsense\n").stdout)
-    second = answers(likewise(*watch, given=lines_of(rows[2:])).stdout)
+    quick = ("--epsilon", "0.1", "--output-column", "z")
+    first, _ = watched(lines_of(rows[:2]) + "nonsense\n", *quick)
+    second, _ = watched(lines_of(rows[2:]), *quick)
     assert [one["line"] for one in first] == [1, 2, 3]
     assert [one["line"] for one in second] == [3, 4, 5, 6]
     assert [one["row"] for one in second] == [2, 3, 4, 5]
-    done = likewise(*watch, "--resume", given=lines_of(rows[::-1]), code=3)
-    assert "line 1 is not what the ledger led has for that line" in done.stderr
-    other = (*watch[:2], "0.2", *watch[3:])
-    done = likewise(*other, given=lines_of(rows), code=2)
-    assert "led was begun under another rule" in done.stderr
+    _, told = watched(lines_of(rows[::-1]), *quick, "--resume", code=3)
+    assert "line 1 is not what the ledger led has for that line" in told
+    _, told = watched(lines_of(rows), "--epsilon", "0.2", *quick[2:], code=2)
+    assert "led was begun under another rule" in told
 
 
 def test_two_that_would_write_are_told_apart(here):

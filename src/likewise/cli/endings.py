@@ -4,23 +4,27 @@
     1    more violations than --max-rate allows
     2    bad usage: the command, the rule, or a place to write to
     3    bad data: the file cannot be used, or a row of it
-    130  interrupted; 141 whoever read the output has gone; 70 a fault of likewise itself
+    130  interrupted; 143 told to end (SIGTERM); 141 whoever read the output has gone
+    70   a fault of likewise itself
 
 Invariant: whatever happens, something says what and what to do now.
 """
 
 import errno
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
+from threading import current_thread, main_thread
 from typing import Any
 
 from likewise.errors import BadRule, LikewiseError
 
 FINE, OVER, USAGE, DATA = 0, 1, 2, 3
-INTERRUPTED, UNREAD, FAULT = 130, 141, 70
+INTERRUPTED, ENDED, UNREAD, FAULT = 130, 143, 141, 70
 
 
 class Stop(Exception):
@@ -31,25 +35,46 @@ class Stop(Exception):
         self.code = code
 
 
+class _Ended(BaseException):
+    """SIGTERM: what was begun is tidied up, as after an interrupt."""
+
+
+@contextmanager
+def _tidily() -> Iterator[None]:
+    """A signal to end raises, so that half-written files are removed."""
+
+    def end(*_: object) -> None:
+        raise _Ended
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def ended(command: Callable[[], Any]) -> int:
     """The exit code of a command, its failure told."""
     from typer.exceptions import Abort, TyperException
 
     try:
-        code = command()
+        with _tidily():
+            code = command()
         sys.stdout.flush()
         return int(code or FINE)
-    except BrokenPipeError:
-        _let_go()
-        return UNREAD
-    except SystemExit as done:  # so the parser ends for a closed pipe, and with a code of ours
-        if not isinstance(done.__context__, BrokenPipeError):
+    except (BrokenPipeError, SystemExit) as done:  # the parser makes one of the other
+        if isinstance(done, SystemExit) and not isinstance(done.__context__, BrokenPipeError):
             raise
         _let_go()
         return UNREAD
     except TyperException as error:
         return _usage(error)
-    except (KeyboardInterrupt, Abort):
+    except (KeyboardInterrupt, Abort, _Ended) as asked:
+        if isinstance(asked, _Ended):
+            return _tell("told to end.", ENDED)
         return _tell("interrupted.", INTERRUPTED)
     except Exception as error:
         return _tell(*_told(error))

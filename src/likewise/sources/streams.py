@@ -9,6 +9,7 @@ Cost: a few buffers; nothing is read that is not asked for.
 
 import gzip
 import io
+import signal
 import sys
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -90,15 +91,10 @@ class Stream:
 
     def read(self, count: int) -> bytes:
         """As many bytes as asked for; fewer at the end."""
+        if self.path == "-":  # Polars leaves it such that an interrupt would wait for the pipe
+            signal.siginterrupt(signal.SIGINT, True)
         try:
             return self._bytes.read(count)
-        except Exception as error:
-            raise self._broken(error) from None
-
-    def read_some(self, count: int) -> bytes:
-        """What is there, at most so many bytes; waits only for the first. Empty at the end."""
-        try:
-            return cast(io.BufferedReader, self._bytes).read1(count)
         except Exception as error:
             raise self._broken(error) from None
 
