@@ -324,6 +324,8 @@ class Reader:
             return {}
         columns = list(zip(*rows, strict=True))
         owners = np.array(columns[0], np.int64) - first
+        if owners[0] < 0 or owners[-1] >= stop - first or (np.diff(owners) < 0).any():
+            raise ValueError("witnesses are not in order")
         kept = np.zeros(len(rows), chain.WITNESS)
         for name, column in zip(chain.WITNESS.names or (), columns[1:], strict=True):
             kept[name] = column
