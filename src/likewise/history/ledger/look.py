@@ -114,8 +114,8 @@ class Ledger:
 
     def row_of(self, key: Key) -> int | None:
         """The row of a key; no hash covers the database's index of keys, so the table decides."""
-        for by in ("key", "+key"):  # by the index; without it
-            for (row,) in self._reader.all(f"SELECT row FROM decision WHERE {by} = ?", key):
+        for source in ("decision", "decision NOT INDEXED"):
+            for (row,) in self._reader.all(f"SELECT row FROM {source} WHERE key = ?", key):
                 same = "SELECT 1 FROM decision NOT INDEXED WHERE row = ? AND key = ?"
                 if self._reader.all(same, row, key):
                     return int(row)
