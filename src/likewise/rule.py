@@ -205,10 +205,12 @@ class Rule:
         features = given.pop("features")
         if features is None:
             del given["protected_must_differ"]
-        lines = [f"{name} = {_toml(value)}" for name, value in given.items() if value is not None]
+        lines = [
+            f"{name} = {toml_value(value)}" for name, value in given.items() if value is not None
+        ]
         for name, feature in (features or {}).items():
-            lines.append(f"\n[features.{_toml(name)}]")
-            lines += [f"{key} = {_toml(value)}" for key, value in feature.to_dict().items()]
+            lines.append(f"\n[features.{toml_value(name)}]")
+            lines += [f"{key} = {toml_value(value)}" for key, value in feature.to_dict().items()]
         return "\n".join(lines) + "\n"
 
     @property
@@ -271,14 +273,14 @@ def _output_table(given: dict[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """A value, or a key with anything in it, as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return repr(value)

@@ -1,21 +1,25 @@
-"""The command `likewise`."""
+"""The command `likewise`: parse, call, print; one file for each subcommand.
 
-import argparse
+Nothing heavy is imported here or at the top of any command: `likewise --help` needs neither NumPy
+nor a reader of files.
+"""
+
+import sys
 from collections.abc import Sequence
-
-from likewise import __version__
+from importlib.util import find_spec
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse, call, print; the exit code."""
-    parser = argparse.ArgumentParser(prog="likewise", description="Like cases, treated alike.")
-    parser.add_argument("--version", action="version", version=f"likewise {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    commands.add_parser("demo", help="watch a generated stream of loan decisions")
-    chosen = parser.parse_args(arguments)
-    if chosen.command == "demo":
-        from likewise.cli.demo import run
+    """Run a command; its exit code (endings.py says what each means)."""
+    if find_spec("typer") is None:
+        print(
+            "The command line needs a few packages more than the library:"
+            " pip install 'likewise[cli]'",
+            file=sys.stderr,
+        )
+        return 2
+    from likewise.cli.app import app
+    from likewise.cli.endings import ended
 
-        return run()
-    parser.print_help()
-    return 2
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return ended(lambda: app(given, prog_name="likewise", standalone_mode=False))

@@ -3,10 +3,13 @@
 Of a pair's two decisions one got the favourable output, or the better one; the other's group lost.
 Beside the counts stand base rates, since a large group is in many pairs anyhow.
 
-Invariant: every violating pair with two known groups and a better output is counted once.
+Invariant: every violating pair with two known groups and a better output is counted once; batches
+counted one after the other give what one batch would.
+Cost: what a batch's pairs and rows cost, whatever the length of the history.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +17,22 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadRule
-from likewise.types import Verdicts
+from likewise.feature import Feature
+from likewise.rule import Rule
+from likewise.types import Floats, Rows, Verdicts
 
 if TYPE_CHECKING:
     from likewise.monitors.tables import TableMonitor
+
+
+class _Others:
+    """All groups beyond those that are counted apart."""
+
+    def __repr__(self) -> str:
+        return "all others"
+
+
+OTHERS = _Others()
 
 
 @dataclass(frozen=True)
@@ -56,60 +71,143 @@ class Groups:
 
 
 def count_groups(verdicts: Verdicts, monitor: "TableMonitor", column: str) -> Groups:
-    rule, features = monitor.rule, monitor._encoder.features
-    if column not in features or features[column].kind != "protected":
-        raise BadRule(f"{column!r} is not a protected column of this rule")
-    first, score = _scores(monitor)
-    codes = monitor._kept.column(column)[first:]
-    values = monitor._encoder.vocabularies[column].values
-    rows = np.repeat(verdicts.rows, verdicts.counts) - first
-    others = verdicts.witnesses.rows - first
-    there = (rows >= 0) & (others >= 0)
-    rows, others = rows[there], others[there]
-    mine, theirs = score[rows], score[others]
-    known = (mine != theirs) & (codes[rows] >= 0) & (codes[others] >= 0)
-    losers = np.where(mine < theirs, codes[rows], codes[others])[known]
-    winners = np.where(mine < theirs, codes[others], codes[rows])[known]
-    which, counts = np.unique(np.stack([losers, winners]), axis=1, return_counts=True)
-    present = [code for code in range(len(values)) if (codes == code).any()]
-    sign = -1.0 if rule.output == "number" and rule.favourable == "low" else 1.0
-    return Groups(
-        column,
-        {
-            (values[loser], values[winner]): int(count)
-            for loser, winner, count in zip(*which.tolist(), counts.tolist(), strict=True)
-        },
-        {values[code]: int((codes == code).sum()) for code in present},
-        {values[code]: float(sign * np.nanmean(score[codes == code])) for code in present},
-        int(len(there) - known.sum()),
-    )
+    """The pairs of some verdicts, beside the base rates of the whole history."""
+    counter = GroupCounter(monitor.rule, [column])
+    counter.add_pairs(verdicts, monitor)
+    counter.add_decisions(0, monitor._kept.count, monitor)
+    return counter.groups(monitor)[0]
 
 
-def _scores(monitor: "TableMonitor") -> tuple[int, npt.NDArray[np.float64]]:
-    """How good each output is: 1 or 0 for labels, a number as it is, or its opposite.
+class GroupCounter:
+    """Adds up batches: their pairs and, for base rates, their decisions.
 
-    From which row on, and NaN for those forgotten.
+    most: how many groups of a column are counted apart, the first to appear; None for all.
+
+    A pair or decision is counted as the monitor remembers it: in the base rates only what is not
+    forgotten, and a pair with a forgotten row as undecided.
     """
-    rule = monitor.rule
+
+    def __init__(self, rule: Rule, columns: Sequence[str], most: int | None = None) -> None:
+        features = rule.features or {}
+        for column in columns:
+            if column not in features or Feature.of(column, features[column]).kind != "protected":
+                raise BadRule(f"{column!r} is not a protected column of this rule")
+        check_favourable(rule)
+        self._rule = rule
+        self._most = most
+        self._columns = {column: _Counts() for column in columns}
+        self._good: list[float] = []  # by code of a label
+
+    def add_pairs(self, verdicts: Verdicts, monitor: "TableMonitor") -> None:
+        """Count the violating pairs of a batch that the monitor has just judged."""
+        if verdicts.pairs == 0:
+            return
+        rows = np.repeat(verdicts.rows, verdicts.counts)
+        others = verdicts.witnesses.rows
+        mine, theirs = self._scores(rows, monitor), self._scores(others, monitor)
+        for column, counts in self._columns.items():
+            codes = monitor._kept.column(column)
+            counts.add_pairs(mine, theirs, codes[rows], codes[others], self._most)
+
+    def add_decisions(self, start: int, stop: int, monitor: "TableMonitor") -> None:
+        """Count these rows for the base rates."""
+        if start == stop:
+            return
+        scores = self._scores(slice(start, stop), monitor)
+        for column, counts in self._columns.items():
+            counts.add_decisions(scores, monitor._kept.column(column)[start:stop], self._most)
+
+    def _scores(self, rows: Rows | slice, monitor: "TableMonitor") -> Floats:
+        """How good the outputs are: 1 or 0 for labels, a number as it is, or its opposite.
+
+        NaN for rows that are forgotten.
+        """
+        history = monitor._history
+        assert history is not None
+        numbers = history.outputs()[rows, 0]
+        there = history.alive()[rows] != 0
+        if self._rule.output == "number":
+            return np.where(there, self._sign * numbers, np.nan)
+        codes = np.where(there, numbers, 0).astype(np.int64)
+        for code in range(len(self._good), int(codes.max(initial=-1)) + 1):
+            label = monitor._shown_output(np.array([code]))
+            self._good.append(float(label == self._rule.favourable))
+        return np.where(there, np.array(self._good)[codes], np.nan)
+
+    @property
+    def _sign(self) -> float:
+        low = self._rule.output == "number" and self._rule.favourable == "low"
+        return -1.0 if low else 1.0
+
+    def groups(self, monitor: "TableMonitor") -> list[Groups]:
+        """What has been counted, column by column."""
+        words = monitor._encoder.vocabularies
+        return [
+            counts.groups(column, words[column].values, self._sign, self._most)
+            for column, counts in self._columns.items()
+        ]
+
+
+class _Counts:
+    """What is counted of one column, by the codes of its groups."""
+
+    def __init__(self) -> None:
+        self.pairs: Counter[tuple[int, int]] = Counter()
+        self.decisions: Counter[int] = Counter()
+        self.sums: dict[int, float] = {}
+        self.undecided = 0
+
+    def add_pairs(
+        self,
+        mine: Floats,
+        theirs: Floats,
+        my_codes: npt.NDArray[np.int32],
+        their_codes: npt.NDArray[np.int32],
+        most: int | None,
+    ) -> None:
+        known = (mine < theirs) | (mine > theirs)  # neither is NaN
+        known &= (my_codes >= 0) & (their_codes >= 0)
+        self.undecided += int((~known).sum())
+        lost = mine < theirs
+        losers = _capped(np.where(lost, my_codes, their_codes)[known], most)
+        winners = _capped(np.where(lost, their_codes, my_codes)[known], most)
+        both = losers.astype(np.int64) << 32 | winners  # one number sorts faster than two
+        which, counts = np.unique(both, return_counts=True)
+        for one, count in zip(which.tolist(), counts.tolist(), strict=True):
+            self.pairs[one >> 32, one & 0xFFFFFFFF] += count
+
+    def add_decisions(self, scores: Floats, codes: npt.NDArray[np.int32], most: int | None) -> None:
+        there = (codes >= 0) & ~np.isnan(scores)
+        codes, scores = _capped(codes[there], most), scores[there]
+        sums = np.bincount(codes, weights=scores)
+        for code, count in enumerate(np.bincount(codes).tolist()):
+            if count:
+                self.decisions[code] += count
+                self.sums[code] = self.sums.get(code, 0.0) + float(sums[code])
+
+    def groups(self, column: str, values: Sequence[Any], sign: float, most: int | None) -> Groups:
+        def name(code: int) -> Any:
+            return OTHERS if code == most else values[code]
+
+        present = sorted(self.decisions)
+        return Groups(
+            column,
+            {(name(a), name(b)): count for (a, b), count in sorted(self.pairs.items())},
+            {name(code): self.decisions[code] for code in present},
+            {name(code): sign * self.sums[code] / self.decisions[code] for code in present},
+            self.undecided,
+        )
+
+
+def _capped(codes: npt.NDArray[np.int32], most: int | None) -> npt.NDArray[np.int32]:
+    return codes if most is None else np.minimum(codes, np.int32(most))
+
+
+def check_favourable(rule: Rule) -> None:
+    """Raise BadRule if a rule does not say which of two outputs is the better one."""
     if rule.output == "probabilities":
         raise BadRule("groups are counted for labels and numbers, and the output is probabilities")
-    first, outputs = monitor._outputs_from_first()
-    if rule.output == "number":
-        sign = {"high": 1.0, "low": -1.0}.get(str(rule.favourable))
-        if sign is None:
-            raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
-        return first, sign * outputs[:, 0]
+    if rule.output == "number" and rule.favourable not in ("high", "low"):
+        raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
     if rule.favourable is None:
         raise BadRule("the rule has no favourable output; say which label everyone wants")
-    known = np.isfinite(outputs[:, 0])
-    codes = outputs[known, 0].astype(np.int64)
-    good = np.array(
-        [
-            monitor._shown_output(np.array([code])) == rule.favourable
-            for code in range(int(codes.max(initial=-1)) + 1)
-        ],
-        dtype=np.float64,
-    )
-    score = np.full(len(outputs), np.nan)
-    score[known] = good[codes]
-    return first, score

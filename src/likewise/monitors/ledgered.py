@@ -421,6 +421,11 @@ class LedgerMonitor:
 
     # Looking
 
+    @property
+    def memory(self) -> Monitor:
+        """The monitor that holds the past in memory; to look at, not to tell anything."""
+        return self._monitor
+
     def row_of(self, key: Any) -> int | None:
         """The row of a key, if it is remembered."""
         with self._lock:

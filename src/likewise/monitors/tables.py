@@ -190,6 +190,10 @@ class TableMonitor(Monitor):
         """The row of a key, if it is remembered."""
         return self._kept.row_of(key)
 
+    def keys(self, rows: Any) -> list[Any]:
+        """The keys of rows; None where the rule has no key, or the row is forgotten."""
+        return [self._kept.key_of(row) for row in np.asarray(rows).reshape(-1).tolist()]
+
     def values(self, row: int) -> dict[str, Any]:
         """A row as it came, its output included; None where something was missing."""
         return {**self._kept.values(row), **self._output_of(self._output_at(row))}

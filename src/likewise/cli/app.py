@@ -1,0 +1,63 @@
+"""The commands of `likewise`, put together."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise import __version__
+from likewise.cli.audit import audit
+from likewise.cli.bench import bench
+from likewise.cli.calibrate import calibrate
+from likewise.cli.erase import erase
+from likewise.cli.init import init
+from likewise.cli.recompute import replay
+from likewise.cli.report import report
+from likewise.cli.show import show
+from likewise.cli.verify import verify
+from likewise.cli.watch import watch
+
+app = typer.Typer(
+    name="likewise",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"likewise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def likewise(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Like cases, treated alike: which decisions contradict an earlier one about a like case?"""
+
+
+@app.command()
+def demo(
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the page, the data and the rule go.")
+    ] = Path(),
+) -> int:
+    """Watch generated loan decisions of a real model, and see what is found. Start here."""
+    from likewise.cli.demo import run
+
+    return run(folder)
+
+
+app.command()(init)
+app.command()(audit)
+app.command()(calibrate)
+app.command()(watch)
+for _command in (report, show, verify, replay, erase):
+    app.command(rich_help_panel="Ledgers")(_command)
+app.command()(bench)

@@ -1,0 +1,115 @@
+"""`likewise audit`: a file of decisions, judged from beginning to end.
+
+The file goes through a monitor chunk by chunk, in its order, and is judged as it would have been
+had every decision been watched when it was made.
+The work is in auditing.py, what is printed in summary.py.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+from likewise.errors import BadFile
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What an audit is to leave behind, and when it is to fail."""
+
+    report: Path | None = None
+    out: Path | None = None
+    ledger: Path | None = None
+    max_rate: float | None = None
+    time_column: str | None = None
+    json: bool = False
+
+
+def audit(
+    data: o.Data,
+    rule: o.RuleFile = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="PAGE.html", help="Write a page to show to others.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write every violating pair, as .parquet, .csv or .jsonl."
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep the decisions and verdicts in a new ledger."),
+    ] = None,
+    max_rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            min=0.0,
+            max=1.0,
+            help="End with exit code 1 if a larger share of decisions is flagged.",
+        ),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="When decisions were made: the report shows rates by it."
+        ),
+    ] = None,
+    json: o.Json = False,
+    metric: o.Metric = None,
+    epsilon: o.Epsilon = None,
+    output_column: o.OutputColumn = None,
+    output: o.Output = None,
+    delta: o.Delta = None,
+    ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    missing: o.Missing = [],  # noqa: B006
+    on_bad_row: o.OnBadRow = "fail",
+) -> int:
+    """Judge a file of decisions: which contradict an earlier one about a like case?
+
+    likewise audit decisions.csv --rule likewise.toml --report page.html
+
+    likewise audit scores.parquet --metric linf --epsilon 0.16 --output-column prediction
+
+    Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data.
+    """
+    from likewise.cli.reading import Reading
+    from likewise.cli.rules import Quick
+
+    wishes = Wishes(report, out, ledger, max_rate, time_column, json)
+    quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
+    return run(data, rule, quick, Reading(format, delimiter, missing, on_bad_row), wishes)
+
+
+def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) -> int:
+    """Judge, write what was asked for, tell."""
+    from likewise.cli.auditing import judge
+    from likewise.cli.endings import FINE, OVER, Stop
+    from likewise.cli.places import check_place
+    from likewise.cli.rules import ask
+    from likewise.cli.summary import print_json, print_summary
+    from likewise.cli.violations import SUFFIXES
+
+    check_place(wishes.report, "--report", (".html", ".htm"))
+    check_place(wishes.out, "--out", SUFFIXES)
+    with reading.open(data) as source:
+        asked = ask(rule, quick, source.columns, source.name, wishes.time_column)
+        audited = judge(source, asked, reading.skip, wishes)
+    if wishes.report is not None:
+        from likewise.reports.page import write_page
+
+        try:
+            write_page(audited.findings, wishes.report)
+        except BadFile as error:
+            raise Stop(str(error)) from None
+    over = wishes.max_rate is not None and audited.findings.rate > wishes.max_rate
+    if wishes.json:
+        print_json(audited, wishes, over)
+    else:
+        print_summary(audited, wishes, over)
+    return OVER if over else FINE

@@ -1,0 +1,96 @@
+"""`likewise bench`: how fast is this machine? Two minutes at most, beside a NumPy scan."""
+
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+
+
+def bench(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the decisions: some seconds.")
+    ] = False,
+    json: o.Json = False,
+) -> int:
+    """Measure decisions per second on this machine, beside a NumPy scan of the whole past.
+
+    Generated decisions; every figure is given only if both name the same witnesses.
+    """
+    from likewise.cli.endings import FINE
+    from likewise.cli.screen import progress
+    from likewise.cli.workloads import WORKLOADS, measure, warm
+
+    measured = []
+    with progress("measuring") as bar:
+        for workload in WORKLOADS:
+            warm(workload)
+        for i, workload in enumerate(WORKLOADS):
+            bar.update(i, len(WORKLOADS), workload.name)
+            measured.append(measure(workload, quick))
+    if json:
+        _print_json(measured)
+    else:
+        _print(measured)
+    return FINE
+
+
+def _machine() -> dict[str, Any]:
+    import os
+    import platform
+
+    import numba
+    import numpy as np
+
+    from likewise import __version__
+
+    available = getattr(os, "sched_getaffinity", None)
+    return {
+        "likewise": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "machine": platform.machine(),
+        "cores": len(available(0)) if available else os.cpu_count(),
+    }
+
+
+def _print_json(measured: list[Any]) -> None:
+    from dataclasses import asdict
+
+    o.print_json({**_machine(), "workloads": [asdict(one) for one in measured]})
+
+
+def _print(measured: list[Any]) -> None:
+    from rich.text import Text
+
+    from likewise.cli.screen import console
+
+    screen, machine = console(), _machine()
+    screen.print(Text("Decisions per second", style="bold"))
+    screen.print()
+    lines = [("", "past", "flagged", "observe_many", "observe", "NumPy scan", "faster")]
+    for one in measured:
+        lines.append(
+            (
+                one.name,
+                f"{one.rows:,}",
+                f"{one.flagged / one.rows:.1%}",
+                f"{one.observe_many:,.0f}",
+                f"{one.observe:,.0f}",
+                f"{one.scan:,.0f}",
+                f"{one.observe / one.scan:,.0f}x",
+            )
+        )
+    widths = [max(len(line[j]) for line in lines) for j in range(len(lines[0]))]
+    for line in lines:
+        cells = [line[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        screen.print("  ".join(cells))
+    screen.print()
+    screen.print(
+        "observe_many judges the whole past together, observe one decision after it; `faster` is"
+    )
+    screen.print("observe beside a scan of the same past. Both named the same witnesses.")
+    told = ", ".join(f"{name} {value}" for name, value in machine.items())
+    screen.print(told)

@@ -1,0 +1,104 @@
+"""How a command ends: an exit code for schedulers, and one message for people, no traceback.
+
+    0    fine
+    1    more violations than --max-rate allows
+    2    bad usage: the command, the rule, or a place to write to
+    3    bad data: the file cannot be used, or a row of it
+    130  interrupted; 141 whoever read the output has gone; 70 a fault of likewise itself
+
+Invariant: whatever happens, something says what and what to do now.
+"""
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any
+
+from likewise.errors import BadRule, LikewiseError
+
+FINE, OVER, USAGE, DATA = 0, 1, 2, 3
+INTERRUPTED, UNREAD, FAULT = 130, 141, 70
+
+
+class Stop(Exception):
+    """End the command with this message and code."""
+
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def ended(command: Callable[[], Any]) -> int:
+    """The exit code of a command, its failure told."""
+    from typer.exceptions import Abort, TyperException
+
+    try:
+        code = command()
+        sys.stdout.flush()
+        return int(code or FINE)
+    except BrokenPipeError:
+        _let_go()
+        return UNREAD
+    except SystemExit as done:  # so the parser ends for a closed pipe, and with a code of ours
+        if not isinstance(done.__context__, BrokenPipeError):
+            raise
+        _let_go()
+        return UNREAD
+    except TyperException as error:
+        return _usage(error)
+    except (KeyboardInterrupt, Abort):
+        return _tell("interrupted.", INTERRUPTED)
+    except Exception as error:
+        return _tell(*_told(error))
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What to say of a failure, and the exit code."""
+    if isinstance(error, Stop):
+        return str(error), error.code
+    if isinstance(error, LikewiseError):
+        return str(error), USAGE if isinstance(error, BadRule) else DATA
+    if isinstance(error, OSError):
+        where = f" {error.filename}" if error.filename else ""
+        why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        return f"cannot write{where}: {why}.", USAGE
+    if isinstance(error, MemoryError):
+        return (
+            "there is not enough memory for this many decisions. Audit fewer of them, with fewer"
+            " columns, or on a larger machine.",
+            DATA,
+        )
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{PurePath(last.filename).name}, line {last.lineno}"
+    named = f"{type(error).__name__}: {error}"
+    return f"a fault of likewise, please report it: {named} ({where}).", FAULT
+
+
+def _tell(message: str, code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _let_go()
+    print(f"likewise: {message}", file=sys.stderr)
+    return code
+
+
+def _usage(error: Any) -> int:
+    """What the parser did not understand, and how to ask it."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message()
+    if context is not None and message != context.get_help():
+        path = context.command_path
+        message = f"{message.rstrip('.')}. See: {path} --help"
+    if not message.strip() or type(error).__name__ == "NoArgsIsHelpError":
+        return USAGE
+    return _tell(message, USAGE)
+
+
+def _let_go() -> None:
+    """What is still to be written has nowhere to go; closing must not complain once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())

@@ -1,0 +1,97 @@
+"""Options that several commands share, said once; and how all of them print JSON."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DATA_HELP = "A file of decisions: CSV, TSV, JSON lines, Parquet or Arrow; - is standard input."
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
+RuleFile = Annotated[
+    Path | None,
+    typer.Option("--rule", "-r", metavar="FILE", help="The rule, as `likewise init` writes one."),
+]
+LedgerFolder = Annotated[
+    Path, typer.Argument(metavar="LEDGER", help="The folder of a ledger.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a summary.")]
+
+
+def print_json(told: Mapping[str, Any]) -> None:
+    """One object on one line; what JSON cannot hold is text."""
+    print(json.dumps(told, ensure_ascii=False, allow_nan=False, default=str))
+
+
+READING = "How the file is read"
+Format = Annotated[
+    str | None,
+    typer.Option(
+        help="csv, tsv, jsonl, parquet or arrow, where the file does not tell.",
+        rich_help_panel=READING,
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        help="What stands between the fields of a CSV file; `tab` is a tab.",
+        rich_help_panel=READING,
+    ),
+]
+Missing = Annotated[
+    list[str],
+    typer.Option(
+        metavar="TEXT",
+        help="Text in a CSV file that means nothing is known, such as ? or NA; may be repeated.",
+        rich_help_panel=READING,
+    ),
+]
+OnBadRow = Annotated[
+    str,
+    typer.Option(
+        metavar="fail|skip",
+        help="End at the first row that cannot be used, or leave such rows out and count them.",
+        rich_help_panel=READING,
+    ),
+]
+
+QUICK = "Without a rule: every column but the output is a number"
+Metric = Annotated[
+    str | None,
+    typer.Option(help="linf, l1, l2 or cosine.", show_default="linf", rich_help_panel=QUICK),
+]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="How near is near; with a rule, instead of the rule's own.", rich_help_panel=QUICK
+    ),
+]
+OutputColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column of the output.", rich_help_panel=QUICK),
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        help="What the output is: label or number.",
+        show_default="label",
+        rich_help_panel=QUICK,
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        help="How far apart outputs still count as the same.",
+        show_default="0",
+        rich_help_panel=QUICK,
+    ),
+]
+Ignore = Annotated[
+    list[str],
+    typer.Option(
+        metavar="COLUMN", help="A column to leave out; may be repeated.", rich_help_panel=QUICK
+    ),
+]

@@ -1,0 +1,122 @@
+"""`likewise watch`: decisions as JSON lines in, a verdict line for each out, as long as they come.
+
+What is there is judged together and its verdicts written before more is read: if nobody takes the
+verdicts, nothing more is read, and whoever sends decisions waits.
+
+Invariant: every line in has one line out, in its order: a verdict, or why there is none.
+"""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+
+
+def watch(
+    rule: o.RuleFile = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Keep decisions and verdicts in a ledger, begun or gone on with."
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="The input begins again at its first line: lines that the ledger has are not"
+            " judged again.",
+        ),
+    ] = False,
+    durability: Annotated[
+        str,
+        typer.Option(
+            metavar="commit|batch|off", help="Whether an answer waits until it is safely on disk."
+        ),
+    ] = "commit",
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help='How much a ledger keeps: "100000 rows", "24 hours".'),
+    ] = None,
+    witnesses: Annotated[
+        int, typer.Option(min=0, help="How many of a decision's nearest witnesses are named.")
+    ] = 10,
+    on_bad_row: Annotated[
+        str,
+        typer.Option(
+            metavar="skip|fail",
+            help="Tell of a line that cannot be judged and go on, or end there.",
+        ),
+    ] = "skip",
+    metric: o.Metric = None,
+    epsilon: o.Epsilon = None,
+    output_column: o.OutputColumn = None,
+    output: o.Output = None,
+    delta: o.Delta = None,
+    ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
+) -> int:
+    """Watch decisions as they are made: JSON lines on standard input, a verdict line for each.
+
+    tail -f decisions.jsonl | likewise watch --rule likewise.toml --ledger decisions.ledger
+
+    Each line out is {"line", "row", "key", "violation", "count", "witnesses": [...]}, or {"line",
+    "error"} for a line that cannot be judged. Ends with its input, or with SIGTERM.
+
+    With a ledger, what was answered is on disk, and a run that was killed goes on where it was:
+    send again what was not answered. A decision is known again by the rule's key; without a key,
+    start the input from its beginning with --resume.
+    """
+    from likewise.cli.endings import FINE, INTERRUPTED
+    from likewise.cli.reading import Reading
+    from likewise.cli.rules import Quick, read_rule
+    from likewise.cli.watching import Settings, Watcher
+    from likewise.cli.written import open_written
+    from likewise.sources.lines import Lines
+
+    reading = Reading(on_bad_row=on_bad_row)
+    quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
+    known = None if rule is None else read_rule(rule)  # a bad one is told now, not later
+    settings = Settings(rule, quick, reading.skip, witnesses)
+    written = open_written(ledger, known, durability=durability, window=window, resume=resume)
+    watcher = Watcher(settings, written)
+    lines = Lines(sys.stdin.fileno(), "standard input")
+    interrupted: list[int] = []
+    with _signals(lines.stop, interrupted.append):
+        try:
+            for some in lines:
+                _write(watcher.judged(watcher.lines_before + lines.number + 1, some))
+        finally:
+            lines.close()
+            watcher.close()
+    print(watcher.told(), file=sys.stderr)
+    return INTERRUPTED if signal.SIGINT in interrupted else FINE
+
+
+def _write(answers: Iterator[dict[str, Any]]) -> None:
+    """One line each, all of them before more is read."""
+    for answer in answers:
+        o.print_json(answer)
+    sys.stdout.flush()
+
+
+@contextmanager
+def _signals(stop: Callable[[], None], note: Callable[[int], None]) -> Iterator[None]:
+    """Asked to end, end after what is in hand; asked twice, at once."""
+
+    def asked(number: int, _: Any) -> None:
+        note(number)
+        stop()
+        signal.signal(number, signal.SIG_DFL)
+
+    before = {one: signal.signal(one, asked) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,0 +1,1 @@
+"""Verdicts become findings, and findings a page that someone can act on."""

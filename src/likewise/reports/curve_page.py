@@ -1,0 +1,81 @@
+"""What `likewise calibrate` found, as one self-contained HTML document: a curve and its figures."""
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from likewise import __version__
+from likewise.monitors.calibration import Calibration
+from likewise.reports.charts import curve_plot
+from likewise.reports.findings import curve_of
+from likewise.reports.safe import safe, safe_lines, shortened
+from likewise.reports.words import figure, listed, percent, wording
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+
+
+def curve_page(
+    calibration: Calibration, targets: Sequence[tuple[float, float | None]], source: str
+) -> str:
+    """The page; targets are rates with their epsilons, None where no epsilon is small enough."""
+    rule = calibration.rule
+    curve = curve_of(calibration, rule)
+    style = (files("likewise.reports") / "style.css").read_text(encoding="utf-8")
+    rows = "".join(
+        f"<dt>{percent(rate)}</dt><dd>epsilon {_epsilon(epsilon)}</dd>" for rate, epsilon in targets
+    )
+    said = wording(rule)
+    alike = "".join(
+        f"<li><b><bdi>{safe(listed(names), 400)}</bdi></b>: {safe(what, 400)}</li>"
+        for names, what in said.conditions
+    )
+    scaled = " All tolerances of the rule are multiplied by it." if rule.features else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="likewise {safe(__version__)}">
+<title>{safe(shortened(source, 80))} · epsilon</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+<header class="top">
+<p class="brand"><b>likewise</b> · calibration</p>
+<h1>How near is near?</h1>
+<p class="lead">{safe(source)}: {len(calibration):,} decisions</p>
+</header>
+<main>
+<section aria-labelledby="curve">
+<h2 id="curve">The share of decisions flagged, at every epsilon</h2>
+<p class="lead">A decision is flagged if an earlier one within epsilon got a different
+answer.{scaled}</p>
+<figure>{curve_plot(curve)}</figure>
+</section>
+<section aria-labelledby="targets">
+<h2 id="targets">Epsilon for a rate</h2>
+<p class="lead">For a share of decisions, the largest epsilon that flags no more.</p>
+<dl class="facts">{rows}</dl>
+</section>
+<section aria-labelledby="rule">
+<h2 id="rule">What counts as alike</h2>
+<p class="lead">{safe(said.alike, 600)}</p>
+<ul class="rule">{alike}</ul>
+<p>{safe(said.different, 600)}</p>
+<pre tabindex="0">{safe_lines(rule.to_toml())}</pre>
+</section>
+</main>
+<footer>
+<p>Made by likewise {safe(__version__)}. This page is one file and loads nothing.</p>
+</footer>
+</body>
+</html>
+"""
+
+
+def _epsilon(epsilon: float | None) -> str:
+    if epsilon is None:
+        return "none: equal inputs got different outputs more often than that"
+    return "any" if epsilon == float("inf") else figure(epsilon)

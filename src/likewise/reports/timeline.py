@@ -1,0 +1,215 @@
+"""How many decisions were flagged, stretch by stretch: by place in the stream, and by time.
+
+A stream has no known end, so stretches begin fine and are joined as it grows: always into whole
+larger ones, so that the result depends on the decisions alone, not on how they came in batches.
+
+Invariant: every decision added is in exactly one stretch; those without a usable time are counted.
+Cost: some thousand numbers, however long the stream.
+"""
+
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SHOWN = 50  # stretches in a picture, at most
+_KEPT = 1_000  # stretches held while counting, at most
+_UNITS = ("s", "m", "h", "D", "M", "Y")
+_STEPS = {  # how many of a unit make a stretch
+    "s": (1, 5, 10, 30),
+    "m": (1, 5, 10, 30),
+    "h": (1, 2, 6, 12),
+    "D": (1, 7, 14),
+    "M": (1, 3, 6),
+    "Y": (1, 2, 5, 10),
+}
+_MONDAY = 3  # days before 1970-01-01, a Thursday, to a Monday
+_EPOCH = (1e8, 1e11)  # seconds, from 1973 on; a smaller number is no time that we know
+_EARLIEST, _LATEST = np.datetime64("1800-01-01", "s"), np.datetime64("2199-12-31T23:59:59", "s")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Some decisions that followed each other: from `start` up to, not including, `stop`."""
+
+    start: int | str
+    stop: int | str
+    decisions: int
+    flagged: int
+
+    @property
+    def rate(self) -> float:
+        return self.flagged / self.decisions if self.decisions else 0.0
+
+
+class ByRow:
+    """Stretches of equally many decisions."""
+
+    def __init__(self) -> None:
+        self._width = 1
+        self._flagged = np.zeros(_KEPT, np.int64)
+        self.rows = 0
+
+    def add(self, violations: npt.NDArray[np.bool_]) -> None:
+        stop = self.rows + len(violations)
+        while stop > self._width * _KEPT:
+            joined = self._flagged.reshape(-1, 10).sum(axis=1)
+            self._flagged = np.concatenate([joined, np.zeros(_KEPT - len(joined), np.int64)])
+            self._width *= 10
+        places = (self.rows + np.flatnonzero(violations)) // self._width
+        self._flagged += np.bincount(places, minlength=_KEPT)
+        self.rows = stop
+
+    def stretches(self, first: int) -> tuple[Stretch, ...]:
+        """All of them, by row number; the stream began at row `first`."""
+        if self.rows == 0:
+            return ()
+        step = next(
+            (one for one in (1, 2, 5, 10, 20, 50) if self.rows <= SHOWN * one * self._width), 100
+        )
+        width = step * self._width
+        edges = list(range(0, self.rows, width))
+        if len(edges) > 1 and self.rows - edges[-1] < width / 2:
+            edges.pop()  # a rate of a handful of decisions says little
+        flagged = np.add.reduceat(self._flagged, np.array(edges) // self._width).tolist()
+        return tuple(
+            Stretch(first + start, first + stop, stop - start, bad)
+            for start, stop, bad in zip(edges, [*edges[1:], self.rows], flagged, strict=True)
+        )
+
+
+class ByTime:
+    """Stretches of equal time: seconds to years, whatever suits."""
+
+    def __init__(self) -> None:
+        self._unit = 0
+        self._counts: dict[int, list[int]] = {}
+        self.untimed = 0
+
+    def add(self, times: Any, violations: npt.NDArray[np.bool_]) -> None:
+        seconds = read_times(times)
+        if len(seconds) != len(violations):
+            raise ValueError(
+                f"there are {len(seconds)} times for {len(violations)} decisions; expected one each"
+            )
+        known = ~np.isnat(seconds)
+        self.untimed += int((~known).sum())
+        if not known.any():
+            return
+        places = _places(seconds[known], _UNITS[self._unit])
+        self._count(places, np.ones(len(places), np.int64), violations[known])
+        while len(self._counts) > _KEPT and self._unit + 1 < len(_UNITS):
+            self._coarsen()
+
+    def _count(self, places: Any, decisions: Any, flagged: Any) -> None:
+        names, which = np.unique(places, return_inverse=True)
+        sums = [np.bincount(which, weights=one).astype(np.int64) for one in (decisions, flagged)]
+        for place, many, bad in zip(names.tolist(), *(one.tolist() for one in sums), strict=True):
+            count = self._counts.setdefault(place, [0, 0])
+            count[0] += many
+            count[1] += bad
+
+    def _coarsen(self) -> None:
+        """Join stretches into those of the next unit."""
+        old = np.array(list(self._counts)).astype(f"datetime64[{_UNITS[self._unit]}]")
+        counts = np.array(list(self._counts.values()))
+        self._unit += 1
+        self._counts = {}
+        self._count(_places(old, _UNITS[self._unit]), counts[:, 0], counts[:, 1])
+
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Those with a decision in them, in order of time."""
+        if not self._counts:
+            return ()
+        while True:
+            unit = _UNITS[self._unit]
+            low, high = min(self._counts), max(self._counts)
+            for step in _STEPS[unit]:
+                if self._unit + 1 == len(_UNITS) and step == _STEPS[unit][-1]:
+                    return self._joined(unit, step)
+                if _start(high, unit, step) - _start(low, unit, step) < SHOWN * step:
+                    return self._joined(unit, step)
+            self._coarsen()
+
+    def _joined(self, unit: str, step: int) -> tuple[Stretch, ...]:
+        joined: dict[int, list[int]] = {}
+        for place in sorted(self._counts):
+            count = joined.setdefault(_start(place, unit, step), [0, 0])
+            count[0] += self._counts[place][0]
+            count[1] += self._counts[place][1]
+        return tuple(
+            Stretch(_iso(place, unit), _iso(place + step, unit), many, bad)
+            for place, (many, bad) in joined.items()
+        )
+
+
+def _places(times: Any, unit: str) -> npt.NDArray[np.int64]:
+    return np.asarray(times).astype(f"datetime64[{unit}]").astype(np.int64)
+
+
+def _start(place: int, unit: str, step: int) -> int:
+    """The beginning of the stretch of `step` units that this one is in; weeks begin on Mondays."""
+    shift = _MONDAY if unit == "D" and step > 1 else 0
+    shift = 1970 if unit == "Y" else shift
+    return (place + shift) // step * step - shift
+
+
+def _iso(place: int, unit: str) -> str:
+    return str(np.array(place).astype(f"datetime64[{unit}]"))
+
+
+# Times come in many forms
+
+
+def read_times(given: Any) -> npt.NDArray[np.datetime64]:
+    """Times as datetime64 in seconds, UTC; what is none is NaT.
+
+    Dates and times of Python, NumPy, pandas and Polars; ISO text; seconds since 1970.
+    """
+    if hasattr(given, "to_numpy"):
+        given = given.to_numpy()
+    array = given if isinstance(given, np.ndarray) else None
+    if array is not None and array.dtype.kind == "M":
+        return _sensible(array.astype("datetime64[s]"))
+    if array is not None and array.dtype.kind in "iuf":
+        return _of_numbers(array.astype(np.float64))
+    values: Sequence[Any] = array.tolist() if array is not None else list(given)
+    return _sensible(np.array([_second(value) for value in values], dtype="datetime64[s]"))
+
+
+def _of_numbers(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.datetime64]:
+    seconds = np.full(len(numbers), np.datetime64("NaT", "s"))
+    usual = (numbers >= _EPOCH[0]) & (numbers < _EPOCH[1])
+    seconds[usual] = np.floor(numbers[usual]).astype(np.int64).astype("datetime64[s]")
+    return seconds
+
+
+def _sensible(seconds: npt.NDArray[np.datetime64]) -> npt.NDArray[np.datetime64]:
+    """Years that a decision may have; 0001 and 9999 stand for no time, or for never."""
+    usual = (seconds >= _EARLIEST) & (seconds <= _LATEST)
+    return np.where(usual, seconds, np.datetime64("NaT", "s"))
+
+
+def _second(value: Any) -> Any:
+    """A time as NumPy has it; NaT if it is none."""
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[s]")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _of_numbers(np.array([value], dtype=np.float64))[0]
+    if isinstance(value, str) and _DAY.match(value.strip()):
+        try:
+            value = datetime.datetime.fromisoformat(value.strip())
+        except ValueError:
+            value = None
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return np.datetime64(value.replace(microsecond=0), "s")
+    if isinstance(value, datetime.date):
+        return np.datetime64(value, "s")
+    return np.datetime64("NaT", "s")

@@ -1,0 +1,53 @@
+"""What a source gives: some rows of a file together, and where in the file each one stood.
+
+Invariant: `places` has one entry for each row of `table`, ascending, and every row of the file is
+in exactly one chunk: in its table, or among those it could not read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Type: TypeAlias = Literal["number", "listed", "flag", "text"]
+"""How a column of a text file is read: "listed" are numbers that a rule lists by value, such as
+codes of categories, "flag" is true or false. Other formats bring types of their own."""
+Types: TypeAlias = Mapping[str, Type]
+Table: TypeAlias = "pl.DataFrame | list[dict[str, Any]]"
+Places: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that could not be read, or not be judged."""
+
+    place: int
+    """Its line in a text file (from 1, the header included), else its row (from 1)."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows of a file, in its order."""
+
+    table: Table
+    places: Places
+    refused: tuple[Refused, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def joined(tables: list[Table]) -> Table:
+    """Tables of one file, one after the other."""
+    import polars as pl
+
+    frames = [table for table in tables if isinstance(table, pl.DataFrame)]
+    if frames:
+        return pl.concat(frames, how="vertical_relaxed")
+    return [row for table in tables if isinstance(table, list) for row in table]

@@ -1,0 +1,132 @@
+"""Bytes in: a file or standard input, unpacked if it is packed, and never without its name.
+
+gzip and Zstandard are known by their first bytes, not by the end of the name, so a pipe may be
+packed too. Packed files may have several members, as parallel packers write them.
+
+Invariant: whatever goes wrong while reading is a BadFile that names the file.
+Cost: a few buffers; nothing is read that is not asked for.
+"""
+
+import gzip
+import io
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from likewise.errors import BadFile
+
+_GZIP = b"\x1f\x8b"
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_BUFFER = 1 << 18
+_FOREIGN = {
+    b"PK\x03\x04": "a zip archive or a spreadsheet; unpack it, or save the sheet as CSV",
+    b"BZh": "packed with bzip2; unpack it, or pack it with gzip or zstd",
+    b"\xfd7zXZ\x00": "packed with xz; unpack it, or pack it with gzip or zstd",
+    b"\xff\xfe": "UTF-16; convert it: iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "UTF-16; convert it: iconv -f UTF-16 -t UTF-8",
+    b"SQLite format 3": "an SQLite database; export the table as CSV",
+    b"%PDF": "a PDF; expected a table",
+}
+
+
+class Stream:
+    """Unpacked bytes of a file, or of standard input where the path is "-"."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "standard input" if path == "-" else path
+        self.size: int | None = None
+        self._raw = self._open()
+        self._bytes: BinaryIO = self._raw
+        try:
+            self._unpack()
+        except BaseException:
+            self.close()
+            raise
+
+    def _unpack(self) -> None:
+        for _ in range(2):  # packed, or packed twice by mistake
+            packed = _unpacked(self._bytes, self.peek(len(_ZSTANDARD)))
+            if packed is None:
+                break
+            self._bytes = packed
+        self.packed = self._bytes is not self._raw
+        for magic, what in _FOREIGN.items():
+            if self.peek(len(magic)) == magic:
+                raise BadFile(f"{self.name} is {what}.")
+
+    def _open(self) -> BinaryIO:
+        if self.path == "-":
+            return sys.stdin.buffer
+        path = Path(self.path)
+        if path.is_dir():
+            raise BadFile(f"{self.name} is a folder; expected a file of decisions.")
+        try:
+            raw = path.open("rb", buffering=_BUFFER)
+            self.size = path.stat().st_size if path.is_file() else None
+        except FileNotFoundError:
+            raise BadFile(
+                f"{self.name} is not there; expected a file of decisions. Check the path"
+                f" (this is {Path.cwd()})."
+            ) from None
+        except OSError as error:
+            raise BadFile(f"{self.name} cannot be opened: {error.strerror}.") from None
+        return raw
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far, packed as they are; of `size`, where that is known."""
+        try:
+            return self._raw.tell()
+        except (OSError, ValueError):
+            return 0
+
+    def peek(self, count: int) -> bytes:
+        """The next bytes, which stay to be read; fewer at the end."""
+        try:
+            return cast(io.BufferedReader, self._bytes).peek(count)[:count]
+        except Exception as error:  # each packer has errors of its own
+            raise self._broken(error) from None
+
+    def read(self, count: int) -> bytes:
+        """As many bytes as asked for; fewer at the end."""
+        try:
+            return self._bytes.read(count)
+        except Exception as error:
+            raise self._broken(error) from None
+
+    def read_some(self, count: int) -> bytes:
+        """What is there, at most so many bytes; waits only for the first. Empty at the end."""
+        try:
+            return cast(io.BufferedReader, self._bytes).read1(count)
+        except Exception as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: Exception) -> BadFile:
+        if isinstance(error, EOFError):
+            return BadFile(
+                f"{self.name} ends too early: it is packed, and its end is missing. Copy or"
+                " download it again."
+            )
+        if isinstance(error, OSError) and error.strerror:
+            return BadFile(f"{self.name} cannot be read: {error.strerror}.")
+        return BadFile(
+            f"{self.name} is damaged and cannot be unpacked ({error}). Copy or download it again."
+        )
+
+    def close(self) -> None:
+        """Let go of the file; standard input stays open."""
+        if self.path != "-":
+            self._raw.close()
+
+
+def _unpacked(raw: BinaryIO, start: bytes) -> BinaryIO | None:
+    if start[: len(_GZIP)] == _GZIP:
+        return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER))
+    if start == _ZSTANDARD:
+        if sys.version_info >= (3, 14):
+            from compression.zstd import ZstdFile
+        else:
+            from backports.zstd import ZstdFile
+        return cast(BinaryIO, io.BufferedReader(ZstdFile(raw), _BUFFER))
+    return None

@@ -1,0 +1,13 @@
+"""`likewise bench` measures, and finds what it should."""
+
+import json
+
+from commands import likewise
+
+
+def test_bench_measures_beside_a_scan_that_finds_the_same():
+    told = json.loads(likewise("bench", "--quick", "--json").stdout)
+    assert told["cores"] >= 1
+    for one in told["workloads"]:
+        assert 0 < one["flagged"] < one["rows"]
+        assert min(one["observe_many"], one["observe"], one["scan"]) > 0

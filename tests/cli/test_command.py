@@ -1,0 +1,76 @@
+"""The command as a whole: light to start, readable help, documented ends."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import likewise as lw
+from commands import COMMAND, likewise
+
+HEAVY = {"numpy", "numba", "llvmlite", "polars", "pyarrow", "sklearn"}
+COMMANDS = (
+    "demo", "init", "audit", "calibrate", "watch", "bench",
+    "report", "show", "verify", "replay", "erase",
+)  # fmt: skip
+
+
+def modules_after(*arguments):
+    code = (
+        "import json, sys\n"
+        "from likewise.cli import main\n"
+        f"main({list(arguments)!r})\n"
+        "print()\n"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["audit", "--help"], ["ordit"]])
+def test_asking_loads_nothing_heavy(arguments):
+    assert not modules_after(*arguments) & HEAVY
+
+
+def test_version_is_told():
+    assert likewise("--version").stdout == f"likewise {lw.__version__}\n"
+
+
+def test_help_names_every_command():
+    shown = likewise("--help").stdout
+    assert all(f" {name} " in shown for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_fits_a_terminal_and_is_plain_in_a_pipe(name):
+    shown = likewise(name, "--help").stdout
+    assert f"likewise {name}" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\x1b" not in shown
+
+
+def test_no_command_is_bad_usage_and_shows_help():
+    done = likewise(code=2)
+    assert "Usage: likewise" in done.stdout + done.stderr
+
+
+def test_installed_command_is_what_is_tested():
+    assert COMMAND[0].endswith("likewise") or COMMAND[1:] == ["-m", "likewise"]
+
+
+def test_without_its_packages_it_says_what_to_install(tmp_path):
+    code = (
+        "import sys, importlib.util as u\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'typer' else real(name, *more)\n"
+        "from likewise.cli import main\n"
+        "sys.exit(main(['audit', 'x.csv']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install 'likewise[cli]'" in done.stderr
