@@ -56,4 +56,4 @@ html_theme_options = {
     },
 }
 pygments_style = "tango"
-pygments_dark_style = "monokai"
+pygments_dark_style = "github-dark"
