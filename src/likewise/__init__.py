@@ -17,7 +17,7 @@ not import the compiler.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from likewise.version import __version__
 
 if TYPE_CHECKING:
     from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError

@@ -173,6 +173,14 @@ def test_report_is_written_whole(folder, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [page]
 
 
+def test_curve_of_a_long_file_says_from_how_many_it_is(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("likewise.cli.auditing.CURVE_ROWS", 1_000)
+    page = tmp_path / "page.html"
+    told = found(capsys, "audit", folder / "n.csv", *QUICK, "--report", page)
+    assert (told["rows"], told["curve"]["decisions"]) == (3_000, 1_000)
+    assert "Computed from the first 1,000 decisions." in page.read_text()
+
+
 def test_epsilon_beside_a_rule_takes_its_place(folder, capsys):
     wide, narrow = (
         found(capsys, "audit", folder / "people.csv", "--rule", folder / "rule.toml", *more)
@@ -230,7 +238,12 @@ def test_bad_rows_are_left_out_and_counted_with_their_lines(folder, tmp_path, ca
         clean["flagged"],
         clean["pairs"],
     )
-    assert main(["audit", str(tmp_path / "mixed.csv"), *QUICK, "--on-bad-row", "skip"]) == 0
+    out = tmp_path / "pairs.csv"
+    skip = ["--on-bad-row", "skip", "--out", str(out)]
+    assert main(["audit", str(tmp_path / "mixed.csv"), *QUICK, *skip]) == 0
+    for pair in pl.read_csv(out).to_dicts():
+        assert mixed[pair["line"] - 1] == lines[pair["row"] + 1]
+        assert mixed[pair["witness_line"] - 1] == lines[pair["witness_row"] + 1]
     summary = capsys.readouterr().out
     assert "4 bad rows were left out" in summary and "line 1,200: 'b' is missing" in summary
 

@@ -285,7 +285,7 @@ USAGE = {
     "unknown option": ([*AUDIT, "--reprot", "x.html"], "--reprot"),
     "no data": (["audit"], "DATA"),
     "nothing said": (["audit", "data.csv"], "--rule likewise.toml.*--epsilon"),
-    "rule and metric": ([*AUDIT, "--metric", "l1"], "--metric is given, and so is --rule"),
+    "rule and metric": ([*AUDIT, "--metric", "l1"], "--metric is given, and so is a rule"),
     "metric unknown": ([*QUICK, "--metric", "l7"], "metric is 'l7'; expected one of linf"),
     "epsilon negative": (["audit", "data.csv", "--epsilon", "-1", "--output-column", "approved"],
                          "epsilon is -1"),

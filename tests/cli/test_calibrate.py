@@ -46,16 +46,20 @@ def test_epsilon_for_a_rate_is_the_librarys(data, truth, capsys):
         assert one["epsilon"] == pytest.approx(truth.epsilon_for(one["rate"]), rel=1e-4)
 
 
-def test_epsilon_typed_from_the_screen_flags_no_more(data, capsys):
-    done = likewise("calibrate", data / "d.csv", "--rule", data / "r.toml", "--rate", "0.03")
-    line = next(one for one in done.stdout.splitlines() if one.strip().startswith("3.0%"))
+@pytest.fixture(scope="module")
+def shown(data):
+    asked = ("calibrate", data / "d.csv", "--rule", data / "r.toml", "--rate", "0.03")
+    return likewise(*asked).stdout
+
+
+def test_epsilon_typed_from_the_screen_flags_no_more(data, shown, capsys):
+    line = next(one for one in shown.splitlines() if one.strip().startswith("3.0%"))
     audit = ["audit", str(data / "d.csv"), "--rule", str(data / "r.toml"), "--epsilon"]
     assert main([*audit, line.split()[-1], "--max-rate", "0.03", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rate"] > 0.02
 
 
-def test_plot_fits_eighty_columns_and_is_plain_in_a_pipe(data):
-    shown = likewise("calibrate", data / "d.csv", "--rule", data / "r.toml").stdout
+def test_plot_fits_eighty_columns_and_is_plain_in_a_pipe(shown):
     assert max(map(len, shown.splitlines())) <= 80
     assert "\x1b" not in shown and "ε = 1" in shown
 
@@ -64,7 +68,7 @@ def test_plot_fits_eighty_columns_and_is_plain_in_a_pipe(data):
 @pytest.mark.parametrize("chosen", [0.0, 0.5, 1.0])
 def test_curve_never_falls_and_keeps_its_width(width, chosen):
     epsilons = tuple(np.linspace(0, 1, 50).tolist())
-    curve = Curve(epsilons, tuple(e**2 for e in epsilons), chosen, chosen**2)
+    curve = Curve(epsilons, tuple(e**2 for e in epsilons), chosen, chosen**2, 9)
     lines = draw(curve, width)
     assert max(map(len, lines)) <= width
     columns = list(zip(*(line.ljust(width) for line in lines[:-2]), strict=True))
@@ -75,7 +79,7 @@ def test_curve_never_falls_and_keeps_its_width(width, chosen):
 
 
 def test_curve_of_nothing_is_drawn():
-    lines = draw(Curve((0.0, 1.0), (0.0, 0.0), 1.0, 0.0), 60)
+    lines = draw(Curve((0.0, 1.0), (0.0, 0.0), 1.0, 0.0, 9), 60)
     assert len(lines) == 14
 
 

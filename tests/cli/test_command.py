@@ -10,7 +10,10 @@ import likewise as lw
 from commands import COMMAND, likewise
 
 HEAVY = {"numpy", "numba", "llvmlite", "polars", "pyarrow", "sklearn"}
-COMMANDS = ("demo", "init", "audit", "calibrate", "watch", "bench")
+COMMANDS = (
+    "demo", "init", "audit", "calibrate", "watch", "bench",
+    "report", "show", "verify", "replay", "erase",
+)  # fmt: skip
 
 
 def modules_after(*arguments):

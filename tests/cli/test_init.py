@@ -106,6 +106,17 @@ def test_probabilities_are_several_columns(data, capsys):
     assert main(["audit", "p.csv", "--rule", "likewise.toml"]) == 0
 
 
+def test_lines_that_differ_are_one_table(data, capsys):
+    """What a line leaves out is missing, and what cannot be read is told."""
+    rows = ['{"a": 1, "pred": "x"}', '{"a": 2, "b": 7, "pred": "y"}', "nonsense", '{"pred": "x"}']
+    (data / "odd.jsonl").write_text("\n".join(rows))
+    assert main(["init", "odd.jsonl"]) == 0
+    assert "1 rows could not be read. The first: odd.jsonl, line 3" in capsys.readouterr().err
+    rule = lw.Rule.from_toml((data / "likewise.toml").read_text())
+    assert list(rule.features) == ["a", "b"]
+    assert rule.features["b"].missing == "mismatch"
+
+
 def test_json_tells_the_rule(data, capsys):
     assert main(["init", "a.csv", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

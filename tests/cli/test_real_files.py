@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+
 from commands import likewise
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -84,7 +84,17 @@ def test_index_is_explained(name, page):
     assert f'`"{name}"`' in text(page)
 
 
-MODULES = ("rule", "monitors.robustness", "monitors.calibration", "monitors.slope")
+MODULES = (
+    "rule",
+    "monitors.robustness",
+    "monitors.calibration",
+    "monitors.slope",
+    "monitors.ledgered",
+    "monitors.difference",
+    "history.ledger.look",
+    "history.ledger.verify",
+    "history.ledger.window",
+)
 
 
 @pytest.mark.parametrize("module", ["likewise", *(f"likewise.{name}" for name in MODULES)])

@@ -209,3 +209,18 @@ def test_pages_forgotten_bit_by_bit_are_given_back_once(width, index, arrays, mo
         assert sorted(released[state.region(slot).address]) == parts
     assert len(monitor) == 0
     assert monitor.observe(rng.random(width), "new").row == 3 * PAGE
+
+
+def test_growing_keeps_values_through_growth_and_release():
+    from likewise.history import memory
+
+    growing = memory.Growing(np.int64)
+    growing._region = memory.Region(1 << 16)  # small, so that it has to grow
+    expected = np.arange(60_000) ** 2
+    for first in range(0, 60_000, 6_000):
+        growing.put(first, expected[first : first + 6_000], 6_000)
+        growing.release(first - 1_000)
+        kept = growing.first(first + 6_000)[max(0, first - 1_000) :]
+        np.testing.assert_array_equal(kept, expected[max(0, first - 1_000) : first + 6_000])
+    assert growing.first(100)[0] == 0
+    assert growing._region.begins >= (53_000 * 8 - memory.PAGE)

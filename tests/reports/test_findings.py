@@ -172,11 +172,11 @@ def test_groups_add_up_to_what_verdicts_say(kind):
 def test_groups_beyond_the_most_are_counted_together():
     rows = [{**row, "sex": f"group {i % 10}"} for i, row in enumerate(people(200, seed=5))]
     monitor = lw.Monitor(RULE)
-    counter = GroupCounter(monitor, ["sex"], 3)
+    counter = GroupCounter(RULE, ["sex"], 3)
     for start in (0, 100):
-        counter.add_pairs(monitor.observe_many(rows[start : start + 100]))
-        counter.add_decisions(start, start + 100)
-    (groups,) = counter.groups()
+        counter.add_pairs(monitor.observe_many(rows[start : start + 100]), monitor)
+        counter.add_decisions(start, start + 100, monitor)
+    (groups,) = counter.groups(monitor)
     assert groups.decisions == {"group 0": 20, "group 1": 20, "group 2": 20, OTHERS: 140}
     assert any(OTHERS in pair for pair in groups.pairs)
     assert str(OTHERS) == "all others"
@@ -303,3 +303,51 @@ def test_times_must_be_as_many_as_decisions():
     monitor = lw.Monitor(lw.Rule(epsilon=1))
     with pytest.raises(ValueError, match="1 times for 2 decisions"):
         Tally(monitor).add(monitor.observe_many([[0.0], [1.0]], ["a", "b"]), [NOON])
+
+
+# Ledgers
+
+
+@pytest.mark.parametrize("kind", ["label", "number"])
+def test_findings_of_a_ledger_are_those_of_memory(tmp_path, kind):
+    rule = RULE if kind == "label" else SCORES
+    rows = people(200, seed=13, kind=kind)
+    with lw.open(tmp_path / "ledger", rule, durability="off") as monitor:
+        tally = Tally(monitor)
+        for start in range(0, 200, 50):
+            tally.add(monitor.observe_many(rows[start : start + 50]))
+        kept = tally.findings(source="a test", head=str(monitor.head()), made=NOON)
+        assert kept.computed.head == str(monitor.head())
+    memory = found(rule, rows, cuts=[50, 100, 150], head=kept.computed.head, made=NOON)
+    assert plain(kept) == plain(memory)
+    same_groups(kept.groups, memory.groups)
+
+
+def test_findings_of_a_ledger_of_vectors_are_those_of_memory(tmp_path):
+    rng = np.random.default_rng(14)
+    x, z = rng.integers(0, 5, (100, 3)) / 4, rng.integers(0, 2, 100).tolist()
+    rule = lw.Rule(metric="l1", epsilon=0.5)
+    with lw.open(tmp_path / "ledger", rule, durability="off") as monitor:
+        tally = Tally(monitor)
+        tally.add(monitor.observe_many(x, z))
+        kept = tally.findings(source="a test", made=NOON)
+    assert plain(kept) == plain(found(rule, x, outputs=z, made=NOON))
+
+
+def test_findings_of_a_ledger_that_forgets_show_no_row_that_is_gone(tmp_path):
+    rows = people(3_000, seed=15)
+    with lw.open(tmp_path / "ledger", RULE, durability="off", window="100 rows") as monitor:
+        tally = Tally(monitor)
+        for start in range(0, 3_000, 1_000):
+            tally.add(monitor.observe_many(rows[start : start + 1_000]))
+        findings = tally.findings(source="a window")
+    assert findings.rows == 3_000 and findings.flagged > 0
+    assert findings.computed.forgotten > 0
+    for pair in (one.pair for one in findings.worst):
+        assert pair.row - pair.witness.row <= 100
+        for name in ("id", "x", "c", "sex", "race", "z"):
+            assert pair.mine[name] == rows[pair.row][name]
+            assert pair.other[name] == rows[pair.witness.row][name]
+    for groups in findings.groups:
+        assert sum(groups.pairs.values()) + groups.undecided == findings.pairs
+        assert None not in groups.decisions

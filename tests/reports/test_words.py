@@ -1,6 +1,7 @@
 """A rule in words says what the rule says."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -115,8 +116,15 @@ def test_every_compared_column_of_an_example_is_told(path):
     told = in_words(rule)
     for name, feature in rule.features.items():
         if feature.measured:
-            assert any(one.startswith(f"- {name}: ") for one in told)
+            assert any(name in re.split(r", | and |: |- ", one) for one in told if one[0] == "-")
     assert all(one.rstrip().endswith((".", ":")) or one.startswith("- ") for one in told)
+
+
+def test_many_columns_of_one_condition_are_told_together():
+    features = {f"c{i}": Feature("category") for i in range(80)}
+    told = [one for one in near(features=features) if one.startswith("- ")]
+    assert told[0] == "- x: at most 5 apart"
+    assert told[1].startswith("- c0, c1, c2") and told[1].endswith("and 20 more: the same")
 
 
 def test_findings_in_words():

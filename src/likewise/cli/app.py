@@ -9,7 +9,12 @@ from likewise import __version__
 from likewise.cli.audit import audit
 from likewise.cli.bench import bench
 from likewise.cli.calibrate import calibrate
+from likewise.cli.erase import erase
 from likewise.cli.init import init
+from likewise.cli.recompute import replay
+from likewise.cli.report import report
+from likewise.cli.show import show
+from likewise.cli.verify import verify
 from likewise.cli.watch import watch
 
 app = typer.Typer(
@@ -53,4 +58,6 @@ app.command()(init)
 app.command()(audit)
 app.command()(calibrate)
 app.command()(watch)
+for _command in (report, show, verify, replay, erase):
+    app.command(rich_help_panel="Ledgers")(_command)
 app.command()(bench)

@@ -4,25 +4,26 @@ Cost: the history (every decision is remembered), one chunk of the file, and for
 report the first CURVE_ROWS decisions once more.
 """
 
+import datetime
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from likewise.cli.audit import Wishes
 from likewise.cli.endings import Stop
-from likewise.cli.replay import Piece, PlaceOf, Refusals, judge_with, known, replay, vectors
+from likewise.cli.replay import PlaceOf, Refusals, judge_with, known, replay, vectors
 from likewise.cli.rules import Asked
 from likewise.cli.screen import progress
 from likewise.cli.violations import Violations
 from likewise.errors import BadDecision, BadRule
 from likewise.monitors.calibration import Calibration, calibrate
+from likewise.monitors.ledgered import LedgerMonitor
 from likewise.monitors.robustness import Monitor
 from likewise.reports.findings import Findings, Tally
-from likewise.sources.chunk import Table
+from likewise.sources.chunk import Table, joined
 from likewise.sources.files import Source
 from likewise.types import Verdicts
 
@@ -47,14 +48,17 @@ def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
     bad, places, kept = Refusals(source, skip), PlaceOf(), _First(CURVE_ROWS)
     with ExitStack() as stack:
         bar = stack.enter_context(progress(f"judging {source.name}"))
-        monitor = stack.enter_context(_monitor(asked, wishes))
-        tally = Tally(monitor, columns=asked.inputs or None)
+        judging = _begun(asked, wishes)
+        stack.enter_context(judging)
+        ledger = judging if isinstance(judging, LedgerMonitor) else None
+        monitor = judging.memory if isinstance(judging, LedgerMonitor) else judging
+        tally = Tally(judging, columns=asked.inputs or None)
         pairs = None
         if wishes.out is not None:
             pairs = stack.enter_context(Violations(wishes.out, monitor, asked.key is not None))
-        for piece in replay(source, asked, judge_with(monitor, asked), bad):
+        for piece in replay(source, asked, _judge(judging, asked, wishes), bad):
             verdicts: Verdicts = piece.answer
-            tally.add(verdicts, _times(piece, wishes.time_column))
+            tally.add(verdicts, _times(piece.table, wishes.time_column))
             places.add(piece.places)
             if pairs is not None:
                 pairs.add(verdicts, places)
@@ -66,23 +70,48 @@ def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
             source=source.name,
             bad_rows=bad.count,
             calibration=curve,
+            head=None if ledger is None else str(ledger.head()),
             seconds=time.perf_counter() - began,
         )
     return Audited(findings, bad, places)
 
 
-def _monitor(asked: Asked, wishes: Wishes) -> Monitor:
-    if wishes.ledger is not None:
-        raise Stop("--ledger: this version keeps no ledgers yet.")
-    return Monitor(asked.rule)
+def _begun(asked: Asked, wishes: Wishes) -> Monitor | LedgerMonitor:
+    if wishes.ledger is None:
+        return Monitor(asked.rule)
+    ledger = LedgerMonitor(wishes.ledger, asked.rule, durability="batch")
+    if ledger.rows:
+        many = ledger.rows
+        ledger.close()
+        raise Stop(
+            f"--ledger {wishes.ledger} has {many:,} decisions already. An audit begins a ledger:"
+            " name a new folder; to go on with one: likewise watch --ledger."
+        )
+    return ledger
 
 
-def _times(piece: Piece[Any], column: str | None) -> list[Any] | None:
+def _judge(judging: Monitor | LedgerMonitor, asked: Asked, wishes: Wishes) -> Any:
+    """A ledger is told the times, too."""
+    if not isinstance(judging, LedgerMonitor) or wishes.time_column is None:
+        return judge_with(judging, asked)
+    return judge_with(judging, asked, lambda table: {"times": _moments(table, wishes.time_column)})
+
+
+def _moments(table: Table, column: str | None) -> list[Any]:
+    """Times as a ledger takes them: a day is its beginning."""
+    midnight = datetime.time(tzinfo=datetime.UTC)
+    return [
+        datetime.datetime.combine(one, midnight) if type(one) is datetime.date else one
+        for one in _times(table, column) or ()
+    ]
+
+
+def _times(table: Table, column: str | None) -> list[Any] | None:
     if column is None:
         return None
-    if isinstance(piece.table, list):
-        return [row.get(column) for row in piece.table]
-    return piece.table[column].to_list()
+    if isinstance(table, list):
+        return [row.get(column) for row in table]
+    return table[column].to_list()
 
 
 class _First:
@@ -108,11 +137,3 @@ class _First:
             return calibrate(asked.rule, *vectors(table, asked))
         except (BadRule, BadDecision):
             return None  # a rule by which nearness is more than a distance; see calibrate
-
-
-def joined(tables: list[Table]) -> Table:
-    """Tables of one file, one after the other."""
-    frames = [table for table in tables if isinstance(table, pl.DataFrame)]
-    if frames:
-        return pl.concat(frames, how="vertical_relaxed")
-    return [row for table in tables if isinstance(table, list) for row in table]

@@ -56,10 +56,9 @@ def _machine() -> dict[str, Any]:
 
 
 def _print_json(measured: list[Any]) -> None:
-    import json
     from dataclasses import asdict
 
-    print(json.dumps({**_machine(), "workloads": [asdict(one) for one in measured]}))
+    o.print_json({**_machine(), "workloads": [asdict(one) for one in measured]})
 
 
 def _print(measured: list[Any]) -> None:

@@ -94,11 +94,11 @@ def _rounded_down(epsilon: float | None) -> float | None:
 
 
 def _calibrated(source: Any, asked: Any, skip: bool) -> tuple[Any, Any]:
-    from likewise.cli.auditing import joined
     from likewise.cli.replay import Refusals, known, replay, vectors
     from likewise.cli.screen import progress
     from likewise.monitors.calibration import calibrate as nearest
     from likewise.monitors.robustness import Monitor
+    from likewise.sources.chunk import joined
 
     bad = Refusals(source, skip)
     monitor: Any = Monitor(asked.rule)
@@ -144,8 +144,6 @@ def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
 
 
 def _print_json(told: _Told) -> None:
-    import json
-
     from likewise.reports.findings import curve_of
 
     found = told.found
@@ -164,7 +162,7 @@ def _print_json(told: _Told) -> None:
         "bad_rows": told.bad.count,
         "bad": [{told.bad.source.unit: one.place, "why": one.why} for one in told.bad.first],
     }
-    print(json.dumps(answer, allow_nan=False, ensure_ascii=False))
+    o.print_json(answer)
 
 
 def _finite(value: float | None) -> float | None:

@@ -7,6 +7,7 @@ that hold the truth from their names. Whatever is a guess says so beside itself.
 import datetime
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +88,10 @@ def init(
                 f" {', '.join(map(repr, source.columns))}.",
                 DATA,
             )
-        table = first_rows(source, SAMPLE)
+        table, refused = first_rows(source, SAMPLE)
+        told = f"{source.place(refused[0].place)}: {refused[0].why}" if refused else ""
+    if len(table) == 0 and refused:
+        raise Stop(told, DATA)
     if len(table) == 0:
         raise Stop(f"{name} has a header and no rows; a rule is proposed from values.", DATA)
     rule, text = propose(table, outputs, name)
@@ -99,6 +103,8 @@ def init(
         _print_json(rule, text, None if printed else out)
     elif not printed:
         _print_next(rule, _again(data, format, delimiter, missing), out)
+    if refused:
+        print(f"{len(refused):,} rows could not be read. The first: {told}", file=sys.stderr)
     return FINE
 
 
@@ -180,11 +186,9 @@ def _again(data: str, format: str | None, delimiter: str | None, missing: Sequen
 
 
 def _print_json(rule: Any, text: str, out: Path | None) -> None:
-    import json
-
     kinds = {name: one.kind for name, one in rule.features.items()}
     told = {"out": None if out is None else str(out), "output_column": rule.output_column}
-    print(json.dumps({**told, "kinds": kinds, "rule": text}, ensure_ascii=False))
+    o.print_json({**told, "kinds": kinds, "rule": text})
 
 
 def _print_next(rule: Any, data: str, out: Path) -> None:

@@ -1,7 +1,9 @@
-"""Options that several commands share, said once."""
+"""Options that several commands share, said once; and how all of them print JSON."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +14,16 @@ RuleFile = Annotated[
     Path | None,
     typer.Option("--rule", "-r", metavar="FILE", help="The rule, as `likewise init` writes one."),
 ]
+LedgerFolder = Annotated[
+    Path, typer.Argument(metavar="LEDGER", help="The folder of a ledger.", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a summary.")]
+
+
+def print_json(told: Mapping[str, Any]) -> None:
+    """One object on one line; what JSON cannot hold is text."""
+    print(json.dumps(told, ensure_ascii=False, allow_nan=False, default=str))
+
 
 READING = "How the file is read"
 Format = Annotated[

@@ -117,11 +117,19 @@ def _about_the_row(error: BadDecision) -> str:
     return told.removesuffix(" Nothing was stored.")
 
 
-def judge_with(monitor: Any, asked: Asked) -> Callable[[Table], Any]:
-    """How a monitor judges a table under its rule."""
-    if asked.output_column is None:
-        return lambda table: monitor.observe_many(known(table, asked))
-    return lambda table: monitor.observe_many(*vectors(table, asked))
+def _nothing(table: Table) -> dict[str, Any]:
+    return {}
+
+
+def judge_with(monitor: Any, asked: Asked, more: Callable[[Table], Any] = _nothing) -> Any:
+    """How a monitor judges a table under its rule; `more` are further settings for a table."""
+
+    def judge(table: Table) -> Any:
+        if asked.output_column is None:
+            return monitor.observe_many(known(table, asked), **more(table))
+        return monitor.observe_many(*vectors(table, asked), **more(table))
+
+    return judge
 
 
 def known(table: Table, asked: Asked) -> Table:

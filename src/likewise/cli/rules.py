@@ -75,21 +75,33 @@ def ask(
     columns: Sequence[str],
     source: str,
     beside: str | None = None,
+    known: Rule | None = None,
 ) -> Asked:
-    """The rule to use for a file with these columns; it need not know the one read `beside`."""
+    """The rule to use for a file with these columns.
+
+    beside  a column that is read, whether the rule knows it or not
+    known   the rule of a ledger, where none is given
+    """
     if beside is None:
-        return _ask(path, quick, columns, source)
+        return _ask(path, quick, columns, source, known)
     _there(columns, [beside], source, "the options")
-    known = path is not None and beside in (read_rule(path).features or {})
-    asked = _ask(path, quick, [one for one in columns if known or one != beside], source)
+    named = path is not None and beside in (read_rule(path).features or {})
+    asked = _ask(path, quick, [one for one in columns if named or one != beside], source)
     wanted = tuple(dict.fromkeys([*asked.wanted, beside]))
-    return replace(asked, wanted=wanted, beside=None if known else beside)
+    return replace(asked, wanted=wanted, beside=None if named else beside)
 
 
-def _ask(path: Path | None, quick: Quick, columns: Sequence[str], source: str) -> Asked:
-    if path is None:
+def _ask(
+    path: Path | None,
+    quick: Quick,
+    columns: Sequence[str],
+    source: str,
+    known: Rule | None = None,
+) -> Asked:
+    if path is None and (known is None or quick != Quick()):
         return _made_up(quick, columns, source)
-    rule = read_rule(path)
+    rule = known if path is None else read_rule(path)
+    assert rule is not None
     if rule.features is None:
         return _of_vectors(_changed(rule, quick), quick, columns, source, path)
     for name, given in (
@@ -100,10 +112,11 @@ def _ask(path: Path | None, quick: Quick, columns: Sequence[str], source: str) -
     ):
         if given is not None:
             raise Stop(
-                f"{name} is given, and so is --rule, which says that already. Change {path}, or"
-                " leave out one of them."
+                f"{name} is given, and so is a rule, which says that already. Change"
+                f" {path or 'that'}, or leave out one of them."
             )
-    return _of_features(_changed(rule, quick), columns, source, str(path))
+    named = "the rule of the ledger" if path is None else str(path)
+    return _of_features(_changed(rule, quick), columns, source, named)
 
 
 def _changed(rule: Rule, quick: Quick) -> Rule:

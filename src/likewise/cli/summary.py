@@ -3,13 +3,13 @@
 Values from the data may hold anything: they are printed as text that no terminal obeys.
 """
 
-import json
 from typing import Any
 
 from rich.text import Text
 
 from likewise.cli.audit import Wishes
 from likewise.cli.auditing import Audited
+from likewise.cli.options import print_json as print_json_object
 from likewise.cli.replay import Refusals
 from likewise.cli.screen import console, visible
 from likewise.reports.findings import Findings
@@ -17,6 +17,7 @@ from likewise.reports.words import found_in_words, in_words, percent
 
 _PAIRS = 2
 _COLUMNS = 12  # of a rule in words, and of a pair
+_LONG = 240  # letters of a line of it
 
 
 def print_json(audited: Audited, wishes: Wishes, over: bool) -> None:
@@ -28,7 +29,7 @@ def print_json(audited: Audited, wishes: Wishes, over: bool) -> None:
     found["bad"] = [{bad.source.unit: one.place, "why": one.why} for one in bad.first]
     found["max_rate"] = wishes.max_rate
     found["over"] = over
-    print(json.dumps(found, ensure_ascii=False, allow_nan=False))
+    print_json_object(found)
 
 
 def print_summary(audited: Audited, wishes: Wishes, over: bool) -> None:
@@ -75,6 +76,8 @@ def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[Text]:
         lines.append(f"{findings.rows:,} decisions of {source} in {seconds:.1f} s")
     if wishes.report is not None:
         lines.append(f"The report: {wishes.report}")
+    if wishes.ledger is not None:
+        lines.append(f"The ledger: {wishes.ledger}, {findings.computed.head}")
     if wishes.out is not None:
         lines.append(f"The violating pairs: {wishes.out}")
     told = [Text(line) for line in lines]
@@ -89,12 +92,20 @@ def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[Text]:
 
 def _shortened(lines: list[str]) -> list[str]:
     """A rule of a hundred columns does not push the findings off the screen."""
+    lines = [line if len(line) <= _LONG else _cut(line) for line in lines]
     conditions = [line for line in lines if line.startswith("- ")]
     if len(conditions) <= _COLUMNS:
         return lines
     at = lines.index(conditions[_COLUMNS - 1])
     rest = f"- and {len(conditions) - _COLUMNS + 1:,} columns more"
     return [*lines[:at], rest, *lines[at + len(conditions) - _COLUMNS + 1 :]]
+
+
+def _cut(line: str) -> str:
+    """A list of a hundred names, as far as it is still read, and what is said of them."""
+    names, colon, what = line.rpartition(": ")
+    room = max(20, _LONG - len(what))
+    return f"{names[:room].rpartition(',')[0] or names[:room]}, …{colon}{what}"
 
 
 def _clipped(pair: str) -> str:

@@ -6,11 +6,11 @@ verdicts, nothing more is read, and whoever sends decisions waits.
 Invariant: every line in has one line out, in its order: a verdict, or why there is none.
 """
 
-import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +20,30 @@ from likewise.cli import options as o
 
 def watch(
     rule: o.RuleFile = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Keep decisions and verdicts in a ledger, begun or gone on with."
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="The input begins again at its first line: lines that the ledger has are not"
+            " judged again.",
+        ),
+    ] = False,
+    durability: Annotated[
+        str,
+        typer.Option(
+            metavar="commit|batch|off", help="Whether an answer waits until it is safely on disk."
+        ),
+    ] = "commit",
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help='How much a ledger keeps: "100000 rows", "24 hours".'),
+    ] = None,
     witnesses: Annotated[
         int, typer.Option(min=0, help="How many of a decision's nearest witnesses are named.")
     ] = 10,
@@ -39,28 +63,34 @@ def watch(
 ) -> int:
     """Watch decisions as they are made: JSON lines on standard input, a verdict line for each.
 
-    tail -f decisions.jsonl | likewise watch --rule likewise.toml
+    tail -f decisions.jsonl | likewise watch --rule likewise.toml --ledger decisions.ledger
 
     Each line out is {"line", "row", "key", "violation", "count", "witnesses": [...]}, or {"line",
     "error"} for a line that cannot be judged. Ends with its input, or with SIGTERM.
+
+    With a ledger, what was answered is on disk, and a run that was killed goes on where it was:
+    send again what was not answered. A decision is known again by the rule's key; without a key,
+    start the input from its beginning with --resume.
     """
     from likewise.cli.endings import FINE, INTERRUPTED
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick, read_rule
-    from likewise.cli.watching import Watcher
+    from likewise.cli.watching import Settings, Watcher
+    from likewise.cli.written import open_written
     from likewise.sources.lines import Lines
 
     reading = Reading(on_bad_row=on_bad_row)
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
-    if rule is not None:
-        read_rule(rule)  # a bad one is told now, not when the first decision comes
-    watcher = Watcher(rule, quick, skip=reading.skip, most=witnesses)
+    known = None if rule is None else read_rule(rule)  # a bad one is told now, not later
+    settings = Settings(rule, quick, reading.skip, witnesses)
+    written = open_written(ledger, known, durability=durability, window=window, resume=resume)
+    watcher = Watcher(settings, written)
     lines = Lines(sys.stdin.fileno(), "standard input")
     interrupted: list[int] = []
     with _signals(lines.stop, interrupted.append):
         try:
             for some in lines:
-                _write(watcher.judged(lines.number + 1, some))
+                _write(watcher.judged(watcher.lines_before + lines.number + 1, some))
         finally:
             lines.close()
             watcher.close()
@@ -71,7 +101,7 @@ def watch(
 def _write(answers: Iterator[dict[str, Any]]) -> None:
     """One line each, all of them before more is read."""
     for answer in answers:
-        sys.stdout.write(json.dumps(answer, ensure_ascii=False, allow_nan=False) + "\n")
+        o.print_json(answer)
     sys.stdout.flush()
 
 

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadRule
+from likewise.feature import Feature
+from likewise.rule import Rule
 from likewise.types import Floats, Rows, Verdicts
 
 if TYPE_CHECKING:
@@ -70,76 +72,78 @@ class Groups:
 
 def count_groups(verdicts: Verdicts, monitor: "TableMonitor", column: str) -> Groups:
     """The pairs of some verdicts, beside the base rates of the whole history."""
-    counter = GroupCounter(monitor, [column])
-    counter.add_pairs(verdicts)
-    first, outputs = monitor._outputs_from_first()
-    counter.add_decisions(first, first + len(outputs))
-    return counter.groups()[0]
+    counter = GroupCounter(monitor.rule, [column])
+    counter.add_pairs(verdicts, monitor)
+    counter.add_decisions(0, monitor._kept.count, monitor)
+    return counter.groups(monitor)[0]
 
 
 class GroupCounter:
     """Adds up batches: their pairs and, for base rates, their decisions.
 
     most: how many groups of a column are counted apart, the first to appear; None for all.
+
+    A pair or decision is counted as the monitor remembers it: in the base rates only what is not
+    forgotten, and a pair with a forgotten row as undecided.
     """
 
-    def __init__(
-        self, monitor: "TableMonitor", columns: Sequence[str], most: int | None = None
-    ) -> None:
-        features = monitor._encoder.features
+    def __init__(self, rule: Rule, columns: Sequence[str], most: int | None = None) -> None:
+        features = rule.features or {}
         for column in columns:
-            if column not in features or features[column].kind != "protected":
+            if column not in features or Feature.of(column, features[column]).kind != "protected":
                 raise BadRule(f"{column!r} is not a protected column of this rule")
-        check_favourable(monitor.rule.output, monitor.rule.favourable)
-        self._monitor = monitor
+        check_favourable(rule)
+        self._rule = rule
         self._most = most
         self._columns = {column: _Counts() for column in columns}
-        self._good: list[float] = []  # by the code of a label: whether it is the favourable one
+        self._good: list[float] = []  # by code of a label
 
-    def add_pairs(self, verdicts: Verdicts) -> None:
+    def add_pairs(self, verdicts: Verdicts, monitor: "TableMonitor") -> None:
         """Count the violating pairs of a batch that the monitor has just judged."""
         if verdicts.pairs == 0:
             return
         rows = np.repeat(verdicts.rows, verdicts.counts)
         others = verdicts.witnesses.rows
-        mine, theirs = self._scores(rows), self._scores(others)
+        mine, theirs = self._scores(rows, monitor), self._scores(others, monitor)
         for column, counts in self._columns.items():
-            codes = self._codes(column)
+            codes = monitor._kept.column(column)
             counts.add_pairs(mine, theirs, codes[rows], codes[others], self._most)
 
-    def add_decisions(self, start: int, stop: int) -> None:
+    def add_decisions(self, start: int, stop: int, monitor: "TableMonitor") -> None:
         """Count these rows for the base rates."""
-        scores = self._scores(slice(start, stop))
+        if start == stop:
+            return
+        scores = self._scores(slice(start, stop), monitor)
         for column, counts in self._columns.items():
-            counts.add_decisions(scores, self._codes(column)[start:stop], self._most)
+            counts.add_decisions(scores, monitor._kept.column(column)[start:stop], self._most)
 
-    def _codes(self, column: str) -> npt.NDArray[np.int32]:
-        return self._monitor._kept.column(column)
-
-    def _scores(self, rows: Rows | slice) -> Floats:
-        """How good the outputs of rows are: 1 or 0 for labels, a number as it is, or its opposite.
+    def _scores(self, rows: Rows | slice, monitor: "TableMonitor") -> Floats:
+        """How good the outputs are: 1 or 0 for labels, a number as it is, or its opposite.
 
         NaN for rows that are forgotten.
         """
-        rule, outputs = self._monitor.rule, self._monitor._output_numbers(rows)[:, 0]
-        if rule.output == "number":
-            return -outputs if rule.favourable == "low" else outputs
-        known = np.isfinite(outputs)
-        codes = outputs[known].astype(np.int64)
+        history = monitor._history
+        assert history is not None
+        numbers = history.outputs()[rows, 0]
+        there = history.alive()[rows] != 0
+        if self._rule.output == "number":
+            return np.where(there, self._sign * numbers, np.nan)
+        codes = np.where(there, numbers, 0).astype(np.int64)
         for code in range(len(self._good), int(codes.max(initial=-1)) + 1):
-            label = self._monitor._shown_output(np.array([code]))
-            self._good.append(float(label == rule.favourable))
-        scores = np.full(len(outputs), np.nan)
-        scores[known] = np.array(self._good, dtype=np.float64)[codes]
-        return scores
+            label = monitor._shown_output(np.array([code]))
+            self._good.append(float(label == self._rule.favourable))
+        return np.where(there, np.array(self._good)[codes], np.nan)
 
-    def groups(self) -> list[Groups]:
+    @property
+    def _sign(self) -> float:
+        low = self._rule.output == "number" and self._rule.favourable == "low"
+        return -1.0 if low else 1.0
+
+    def groups(self, monitor: "TableMonitor") -> list[Groups]:
         """What has been counted, column by column."""
-        sign = -1.0 if self._monitor.rule.favourable == "low" else 1.0
-        sign = sign if self._monitor.rule.output == "number" else 1.0
-        words = self._monitor._encoder.vocabularies
+        words = monitor._encoder.vocabularies
         return [
-            counts.groups(column, words[column].values, sign, self._most)
+            counts.groups(column, words[column].values, self._sign, self._most)
             for column, counts in self._columns.items()
         ]
 
@@ -150,7 +154,6 @@ class _Counts:
     def __init__(self) -> None:
         self.pairs: Counter[tuple[int, int]] = Counter()
         self.decisions: Counter[int] = Counter()
-        self.scored: Counter[int] = Counter()
         self.sums: dict[int, float] = {}
         self.undecided = 0
 
@@ -162,7 +165,7 @@ class _Counts:
         their_codes: npt.NDArray[np.int32],
         most: int | None,
     ) -> None:
-        known = (mine < theirs) | (mine > theirs)  # neither where a row is forgotten
+        known = (mine < theirs) | (mine > theirs)  # neither is NaN
         known &= (my_codes >= 0) & (their_codes >= 0)
         self.undecided += int((~known).sum())
         lost = mine < theirs
@@ -174,16 +177,12 @@ class _Counts:
             self.pairs[one >> 32, one & 0xFFFFFFFF] += count
 
     def add_decisions(self, scores: Floats, codes: npt.NDArray[np.int32], most: int | None) -> None:
-        there = codes >= 0
+        there = (codes >= 0) & ~np.isnan(scores)
         codes, scores = _capped(codes[there], most), scores[there]
-        known = ~np.isnan(scores)
+        sums = np.bincount(codes, weights=scores)
         for code, count in enumerate(np.bincount(codes).tolist()):
             if count:
                 self.decisions[code] += count
-        sums = np.bincount(codes[known], weights=scores[known])
-        for code, count in enumerate(np.bincount(codes[known]).tolist()):
-            if count:
-                self.scored[code] += count
                 self.sums[code] = self.sums.get(code, 0.0) + float(sums[code])
 
     def groups(self, column: str, values: Sequence[Any], sign: float, most: int | None) -> Groups:
@@ -195,10 +194,7 @@ class _Counts:
             column,
             {(name(a), name(b)): count for (a, b), count in sorted(self.pairs.items())},
             {name(code): self.decisions[code] for code in present},
-            {
-                name(code): sign * self.sums.get(code, 0.0) / max(self.scored[code], 1)
-                for code in present
-            },
+            {name(code): sign * self.sums[code] / self.decisions[code] for code in present},
             self.undecided,
         )
 
@@ -207,11 +203,11 @@ def _capped(codes: npt.NDArray[np.int32], most: int | None) -> npt.NDArray[np.in
     return codes if most is None else np.minimum(codes, np.int32(most))
 
 
-def check_favourable(output: str, favourable: Any) -> None:
+def check_favourable(rule: Rule) -> None:
     """Raise BadRule if a rule does not say which of two outputs is the better one."""
-    if output == "probabilities":
+    if rule.output == "probabilities":
         raise BadRule("groups are counted for labels and numbers, and the output is probabilities")
-    if output == "number" and favourable not in ("high", "low"):
-        raise BadRule(f"favourable is {favourable!r}; expected 'high' or 'low'")
-    if favourable is None:
+    if rule.output == "number" and rule.favourable not in ("high", "low"):
+        raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
+    if rule.favourable is None:
         raise BadRule("the rule has no favourable output; say which label everyone wants")

@@ -56,11 +56,11 @@ class LedgerMonitor:
     """A monitor whose history is a ledger: a folder, begun or gone on with.
 
     >>> import likewise as lw, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with lw.open(folder.name, lw.Rule("linf", 0.1)) as monitor:
+    >>> folder = tempfile.mkdtemp()
+    >>> with lw.open(folder, lw.Rule("linf", 0.1)) as monitor:
     ...     monitor.observe([0.50, 0.20], "yes", key="case 17").violation
     False
-    >>> with lw.open(folder.name) as monitor:  # in another process, another year
+    >>> with lw.open(folder) as monitor:  # in another process, another year
     ...     verdict = monitor.observe([0.45, 0.25], "no", key="case 18")
     ...     verdict.witnesses.rows, monitor.verify().ok
     (array([0]), True)
@@ -407,6 +407,11 @@ class LedgerMonitor:
             return Head(self._store.rows, self._store.events, self._store.link)
 
     # Looking
+
+    @property
+    def memory(self) -> Monitor:
+        """The monitor that holds the past in memory; to look at, not to tell anything."""
+        return self._monitor
 
     def row_of(self, key: Any) -> int | None:
         """The row of a key, if it is remembered."""

@@ -31,7 +31,7 @@ from likewise.metrics.outputs import Keepable, Outputs, outputs_of
 from likewise.monitors.explanation import Explanation, explanation_of
 from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
 from likewise.rule import Rule
-from likewise.types import NO_WITNESSES, Floats, Rows, Verdict, Verdicts, Witnesses
+from likewise.types import NO_WITNESSES, Floats, Verdict, Verdicts, Witnesses
 
 _BUILD = 4 * t.BLOCK  # rows from which a load builds the index anew, if it is most of them
 _LOAD = 1 << 16  # rows of a smaller one inserted together
@@ -422,31 +422,15 @@ class Monitor:
             self._history.touched(len(wanted))
             return self._history.rows[wanted].astype(self._storage_type())
 
-    def outputs(self, rows: Any) -> list[Any]:
-        """The outputs that these rows got: labels, numbers, or vectors of probabilities."""
-        with self._lock:
-            wanted = rows_of(rows, self._next_row, "Ask for rows that it has.")
-            if len(wanted) == 0:
-                return []
-            assert self._history is not None and self._outputs is not None
-            gone = wanted[self._history.alive()[wanted] == 0]
-            if len(gone):
-                raise BadRow(f"row {gone[0]} was forgotten. Ask for rows that are remembered.")
-            return [self._outputs.shown(numbers) for numbers in self._history.outputs()[wanted]]
-
     def _outputs_from_first(self) -> tuple[int, Floats]:
         """The first row remembered, and the outputs from there on; NaN for those forgotten."""
-        first = 0 if self._history is None else self._history.first
-        return first, self._output_numbers(slice(first, None))
-
-    def _output_numbers(self, rows: Rows | slice) -> Floats:
-        """What the outputs of rows were read into; NaN for those forgotten."""
         history = self._history
         if history is None:
-            return np.empty((0, 1))
-        outputs = history.outputs()[rows].copy()
-        outputs[history.alive()[rows] == 0] = np.nan
-        return outputs
+            return 0, np.empty((0, 1))
+        first = history.first
+        outputs = history.outputs()[first:].copy()
+        outputs[history.alive()[first:] == 0] = np.nan
+        return first, outputs
 
     def _shown_output(self, numbers: npt.NDArray[Any]) -> Any:
         assert self._outputs is not None

@@ -37,7 +37,8 @@ def _card(worst: WorstPair, rule: Rule) -> str:
     columns = [name for name in pair.columns if name not in keys]
     differ = [name for name in columns if name in pair.outputs or pair.differs(name)]
     alike = [name for name in columns if name not in differ]
-    lines = [_line(pair, name, features.get(name)) for name in (*differ, *alike[:_ALIKE])]
+    allowed = rule.epsilon if rule.metric == "linf" else 1.0  # tolerances in each column
+    lines = [_line(pair, name, features.get(name), allowed) for name in (*differ, *alike[:_ALIKE])]
     more = []
     if alike[_ALIKE:]:
         more.append(f"The same in both: {listed(alike[_ALIKE:], 30)}.")
@@ -66,7 +67,7 @@ def _distance(pair: Pair, rule: Rule) -> str:
     return f"At distance {distance}, where up to {figure(rule.epsilon)} counts as alike."
 
 
-def _line(pair: Pair, name: str, feature: Feature | None) -> str:
+def _line(pair: Pair, name: str, feature: Feature | None, allowed: float) -> str:
     mine, other = both_shown(pair.mine[name], pair.other[name])
     differs = pair.differs(name)
     kind = "output" if name in pair.outputs else "differs" if differs else "alike"
@@ -74,7 +75,7 @@ def _line(pair: Pair, name: str, feature: Feature | None) -> str:
     if feature is not None and feature.kind == "protected":
         note = '<span class="gap">protected</span>'
     elif differs and 0 < pair.gaps.get(name, 0.0) < float("inf") and feature is not None:
-        part = figure(float(f"{100 * pair.gaps[name]:.2g}"))
+        part = figure(float(f"{100 * pair.gaps[name] / allowed:.2g}"))
         note = f'<span class="gap">{part}% of the tolerance</span>'
     mark = '<span aria-hidden="true">≠&nbsp;</span>' if differs and kind != "output" else ""
     cells = "".join(f"<td><bdi>{safe(one)}</bdi></td>" for one in (other, mine))

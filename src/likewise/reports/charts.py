@@ -33,11 +33,14 @@ COMPARED = 6  # pairs of groups in a picture, at most
 def rate_plot(stretches: Sequence[Stretch], overall: float) -> str:
     """The share that was flagged, stretch by stretch, by row or by time."""
     places = [(_place(one.start), _place(one.stop)) for one in stretches]
-    highest = max(stretches, key=lambda one: one.rate)
+    usual = max(one.decisions for one in stretches)
+    highest = max(
+        (one for one in stretches if 4 * one.decisions >= usual), key=lambda one: one.rate
+    )
     by_time = isinstance(stretches[0].start, str)
 
     def draw(width: int) -> str:
-        marks = ticks(max(highest.rate, overall) * 1.08, 4)
+        marks = ticks(max(one.rate for one in stretches) * 1.08, 4)
         frame = Frame(width, 250, 46, 16, 34, 44, places[0][0], places[-1][1], marks[-1])
         points = [
             (frame.x((start + stop) / 2), frame.y(one.rate))

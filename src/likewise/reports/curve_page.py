@@ -8,7 +8,7 @@ from likewise.monitors.calibration import Calibration
 from likewise.reports.charts import curve_plot
 from likewise.reports.findings import curve_of
 from likewise.reports.safe import safe, safe_lines, shortened
-from likewise.reports.words import figure, percent, wording
+from likewise.reports.words import figure, listed, percent, wording
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
@@ -21,8 +21,12 @@ def curve_page(
     curve = curve_of(calibration, rule)
     style = (files("likewise.reports") / "style.css").read_text(encoding="utf-8")
     rows = "".join(
-        f"<tr><td>{percent(rate)}</td><td>{_epsilon(epsilon)}</td></tr>"
-        for rate, epsilon in targets
+        f"<dt>{percent(rate)}</dt><dd>epsilon {_epsilon(epsilon)}</dd>" for rate, epsilon in targets
+    )
+    said = wording(rule)
+    alike = "".join(
+        f"<li><b><bdi>{safe(listed(names), 400)}</bdi></b>: {safe(what, 400)}</li>"
+        for names, what in said.conditions
     )
     scaled = " All tolerances of the rule are multiplied by it." if rule.features else ""
     return f"""<!doctype html>
@@ -52,13 +56,14 @@ answer.{scaled}</p>
 </section>
 <section aria-labelledby="targets">
 <h2 id="targets">Epsilon for a rate</h2>
-<p class="lead">The largest epsilon that flags no larger share.</p>
-<div class="scroll"><table><thead><tr><th scope="col">flagged at most</th>
-<th scope="col">epsilon</th></tr></thead><tbody>{rows}</tbody></table></div>
+<p class="lead">For a share of decisions, the largest epsilon that flags no more.</p>
+<dl class="facts">{rows}</dl>
 </section>
 <section aria-labelledby="rule">
 <h2 id="rule">What counts as alike</h2>
-<p class="lead">{safe(wording(rule).alike, 600)}</p>
+<p class="lead">{safe(said.alike, 600)}</p>
+<ul class="rule">{alike}</ul>
+<p>{safe(said.different, 600)}</p>
 <pre tabindex="0">{safe_lines(rule.to_toml())}</pre>
 </section>
 </main>

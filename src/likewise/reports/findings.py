@@ -23,6 +23,7 @@ from likewise import __version__
 from likewise.errors import BadRule
 from likewise.monitors.calibration import Calibration
 from likewise.monitors.groups import GroupCounter, Groups
+from likewise.monitors.ledgered import LedgerMonitor
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.tables import TableMonitor
 from likewise.reports.timeline import ByRow, ByTime, Stretch
@@ -54,6 +55,8 @@ class Curve:
     rates: tuple[float, ...]
     chosen: float
     rate_at_chosen: float
+    decisions: int
+    """From which it was computed: all, or the first so many."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,11 @@ class Tally:
     """
 
     def __init__(
-        self, monitor: Monitor, *, worst: int = 20, columns: Sequence[str] | None = None
+        self,
+        monitor: Monitor | LedgerMonitor,
+        *,
+        worst: int = 20,
+        columns: Sequence[str] | None = None,
     ) -> None:
         self._monitor = monitor
         self._first_row: int | None = None
@@ -172,13 +179,14 @@ class Tally:
         self._by_time = ByTime()
         self._identical = 0
         self._margins = np.zeros(MARGINS, np.int64)
-        self._worst = WorstPairs(monitor, worst, columns)
-        self._groups, self._no_groups = _counter(monitor)
+        self._worst = WorstPairs(worst, columns)
+        self._groups, self._no_groups = _counter(monitor.rule)
 
     def add(self, verdicts: Verdicts, times: Any = None) -> None:
         """Count a batch, straight after the monitor has judged it; `times` one for each."""
         if len(verdicts) == 0:
             return
+        memory = self._memory()
         violations = verdicts.violations
         if times is not None:
             self._by_time.add(times, violations)
@@ -188,10 +196,12 @@ class Tally:
         self._flagged += int(violations.sum())
         self._pairs += verdicts.pairs
         self._add_margins(verdicts)
-        self._worst.add(verdicts)
+        self._worst.add(verdicts, memory)
         if self._groups is not None:
-            self._groups.add_pairs(verdicts)
-            self._groups.add_decisions(verdicts.first_row, verdicts.first_row + len(verdicts))
+            assert isinstance(memory, TableMonitor)
+            self._groups.add_pairs(verdicts, memory)
+            first = verdicts.first_row
+            self._groups.add_decisions(first, first + len(verdicts), memory)
 
     def _add_margins(self, verdicts: Verdicts) -> None:
         if verdicts.pairs == 0:
@@ -235,11 +245,22 @@ class Tally:
             untimed=self._by_time.untimed,
             margins=Margins(self._identical, tuple(self._margins.tolist())),
             worst=self._worst.pairs(),
-            groups=tuple(self._groups.groups()) if self._groups else (),
+            groups=self._counted(),
             no_groups=self._no_groups,
             curve=None if calibration is None else curve_of(calibration, self._monitor.rule),
             computed=self._computed(source, head, seconds, made),
         )
+
+    def _memory(self) -> Monitor:
+        """What holds the history; a ledger may have made it anew since last time."""
+        monitor = self._monitor
+        return monitor._monitor if isinstance(monitor, LedgerMonitor) else monitor
+
+    def _counted(self) -> tuple[Groups, ...]:
+        memory = self._memory()
+        if self._groups is None or not isinstance(memory, TableMonitor):
+            return ()
+        return tuple(self._groups.groups(memory))
 
     def _computed(
         self,
@@ -268,14 +289,14 @@ class Tally:
         )
 
 
-def _counter(monitor: Monitor) -> tuple[GroupCounter | None, str | None]:
+def _counter(rule: Rule) -> tuple[GroupCounter | None, str | None]:
     """What counts by group, or why nothing does."""
-    features = monitor.rule.features or {}
+    features = rule.features or {}
     protected = [name for name, one in features.items() if one.kind == "protected"]  # type: ignore[union-attr]
-    if not protected or not isinstance(monitor, TableMonitor):
+    if not protected:
         return None, None
     try:
-        return GroupCounter(monitor, protected, _GROUPS), None
+        return GroupCounter(rule, protected, _GROUPS), None
     except BadRule as error:
         return None, str(error)
 
@@ -296,4 +317,5 @@ def curve_of(calibration: Calibration, rule: Rule) -> Curve:
         tuple(calibration.rate(epsilon) for epsilon in epsilons),
         rule.epsilon,
         calibration.rate(rule.epsilon),
+        len(calibration),
     )

@@ -9,6 +9,7 @@ Not here: what is said about a rule (words.py), the pictures (charts.py), pairs 
 
 import os
 import tempfile
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from likewise.reports.cards import pair_cards
 from likewise.reports.charts import COMPARED, curve_plot, group_plot, margin_plot, rate_plot
 from likewise.reports.findings import Findings
 from likewise.reports.safe import safe, safe_lines, safe_name, shortened, shown
-from likewise.reports.words import between, figure, found_in_words, percent, wording
+from likewise.reports.words import MANY, between, figure, found_in_words, percent, wording
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 _TABLE_GROUPS = 8  # lines of the table of groups
@@ -119,12 +120,22 @@ def _top(findings: Findings) -> str:
 def _rule(findings: Findings) -> str:
     said = wording(findings.rule)
     items = "".join(
-        f"<li><b>{safe_name(name)}</b>: {safe(what, 400)}</li>" for name, what in said.conditions
+        f"<li><b>{_names(names)}</b>: {safe(what, 400)}</li>"
+        if len(names) == 1
+        else f"<li><b>{safe(what, 400)}</b>: {_names(names)}</li>"
+        for names, what in said.conditions
     )
-    inside = f'<ul class="rule">{items}</ul>\n' if items else ""
+    few = " few" if len(said.conditions) < 3 else ""
+    inside = f'<ul class="rule{few}">{items}</ul>\n' if items else ""
     inside += f"<p>{safe(said.different, 600)}</p>\n"
     inside += "".join(f'<p class="small">{safe(note, 600)}</p>\n' for note in said.notes)
     return _section("rule", "What counts as alike", safe(said.alike, 600), inside)
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - MANY
+    rest = f" and {more:,} more" if more > 0 else ""
+    return ", ".join(map(safe_name, names[:MANY])) + rest
 
 
 def _over_time(findings: Findings) -> str:
@@ -134,13 +145,13 @@ def _over_time(findings: Findings) -> str:
         "The share of decisions that contradict an earlier one. It rises at first in any stream:"
         " the longer the past, the more there is to contradict. A sudden change is worth a look."
     )
-    many = max(one.decisions for one in findings.by_row)
+    many = findings.by_row[0].decisions
     inside = (
         f"<figure>{rate_plot(findings.by_row, findings.rate)}<figcaption>In order of arrival,"
         f" {many:,} decision{'s' * (many != 1)} to a point. Dotted: the share overall."
         "</figcaption></figure>"
     )
-    if findings.untimed and (findings.by_time or findings.untimed < findings.rows):
+    if findings.untimed:
         inside += f'\n<p class="small">{findings.untimed:,} decisions had no usable time.</p>'
     if findings.by_time:
         inside = (
@@ -259,9 +270,10 @@ def _nearness(findings: Findings) -> str:
 
 
 def _scaled(findings: Findings) -> str:
-    if findings.rule.features is None:
-        return ""
-    return " All tolerances of the rule are multiplied by it."
+    scaled = " All tolerances of the rule are multiplied by it." * bool(findings.rule.features)
+    many = findings.rows if findings.curve is None else findings.curve.decisions
+    first = f" Computed from the first {many:,} decisions." if many < findings.rows else ""
+    return scaled + first
 
 
 def _computed(findings: Findings) -> str:
@@ -274,8 +286,10 @@ def _computed(findings: Findings) -> str:
         ),
         (
             "Exactness",
-            "exact: each decision was compared with every earlier one that could be near, and each"
-            " contradiction was decided on the values themselves; nothing is sampled or estimated",
+            "exact: each decision was compared with every earlier one"
+            f"{' that was still remembered and' * bool(done.forgotten)} that could be near, and"
+            " each contradiction was decided on the values themselves; nothing is sampled or"
+            " estimated",
         ),
         (
             "Near",

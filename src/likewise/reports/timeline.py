@@ -67,15 +67,19 @@ class ByRow:
 
     def stretches(self, first: int) -> tuple[Stretch, ...]:
         """All of them, by row number; the stream began at row `first`."""
+        if self.rows == 0:
+            return ()
         step = next(
             (one for one in (1, 2, 5, 10, 20, 50) if self.rows <= SHOWN * one * self._width), 100
         )
         width = step * self._width
-        flagged = np.add.reduceat(self._flagged, np.arange(0, _KEPT, step)).tolist()
+        edges = list(range(0, self.rows, width))
+        if len(edges) > 1 and self.rows - edges[-1] < width / 2:
+            edges.pop()  # a rate of a handful of decisions says little
+        flagged = np.add.reduceat(self._flagged, np.array(edges) // self._width).tolist()
         return tuple(
-            Stretch(first + start, first + stop, stop - start, flagged[start // width])
-            for start in range(0, self.rows, width)
-            for stop in (min(start + width, self.rows),)
+            Stretch(first + start, first + stop, stop - start, bad)
+            for start, stop, bad in zip(edges, [*edges[1:], self.rows], flagged, strict=True)
         )
 
 

@@ -15,6 +15,8 @@ from likewise.reports.safe import shortened, shown
 from likewise.rule import Rule
 
 _FEW = 8  # names in a list before it says how many more; pairs too few to speak of
+_LINES = 16  # conditions, each on a line of its own
+MANY = 60  # names of columns in one condition
 _LOPSIDED = 1.2  # one side this many times the other is worth a sentence
 
 
@@ -23,8 +25,8 @@ class Wording:
     """A rule in words: when two decisions are alike, when they differ, and what else holds."""
 
     alike: str
-    conditions: tuple[tuple[str, str], ...]
-    """Columns, and what holds in each."""
+    conditions: tuple[tuple[tuple[str, ...], str], ...]
+    """Columns, and what holds in each of them."""
     different: str
     notes: tuple[str, ...]
 
@@ -36,7 +38,7 @@ def in_words(rule: Rule) -> list[str]:
     'Two decisions are alike if no coordinate of their inputs differs by more than 0.16.'
     """
     said = wording(rule)
-    conditions = (f"- {name}: {what}" for name, what in said.conditions)
+    conditions = (f"- {listed(names, MANY)}: {what}" for names, what in said.conditions)
     return [said.alike, *conditions, said.different, *said.notes]
 
 
@@ -46,11 +48,23 @@ def wording(rule: Rule) -> Wording:
     features: dict[str, Feature] = dict(rule.features)  # type: ignore[arg-type]
     measured = {name: one for name, one in features.items() if one.measured}
     alone = rule.metric == "linf"
-    conditions = tuple(
-        (name, _condition(one, rule.epsilon if alone else 1.0, alone))
+    each = {
+        name: _condition(one, rule.epsilon if alone else 1.0, alone)
         for name, one in measured.items()
+    }
+    return Wording(
+        _alike_tables(rule), _together(each), _different(rule), tuple(_notes(rule, features))
     )
-    return Wording(_alike_tables(rule), conditions, _different(rule), tuple(_notes(rule, features)))
+
+
+def _together(each: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Conditions column by column; of many columns, those with the same condition together."""
+    if len(each) <= _LINES:
+        return tuple(((name,), what) for name, what in each.items())
+    names: dict[str, list[str]] = {}
+    for name, what in each.items():
+        names.setdefault(what, []).append(name)
+    return tuple((tuple(some), what) for what, some in names.items())
 
 
 def figure(value: float) -> str:

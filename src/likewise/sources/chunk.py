@@ -41,3 +41,13 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.places)
+
+
+def joined(tables: list[Table]) -> Table:
+    """Tables of one file, one after the other."""
+    import polars as pl
+
+    frames = [table for table in tables if isinstance(table, pl.DataFrame)]
+    if frames:
+        return pl.concat(frames, how="vertical_relaxed")
+    return [row for table in tables if isinstance(table, list) for row in table]

@@ -3,29 +3,33 @@
 Audits do not guess (delimited.py says why); proposals do, and a person looks at what comes out.
 """
 
-from typing import Any
-
 import polars as pl
 
-from likewise.sources.chunk import Table
+from likewise.sources.chunk import Refused, Table, joined
 from likewise.sources.files import Source
 
 
-def first_rows(source: Source, most: int) -> Table:
-    """The first rows of a file, text that is all numbers as numbers."""
-    tables: list[Any] = []
+def first_rows(source: Source, most: int) -> tuple[Table, list[Refused]]:
+    """The first rows of a file, text that is all numbers as numbers; and those it could not read.
+
+    All rows have all columns: what a line of JSON leaves out is missing.
+    """
+    tables: list[Table] = []
+    refused: list[Refused] = []
     count = 0
     for chunk in source.chunks({}, source.columns, most):
         tables.append(chunk.table[: most - count])
+        refused += chunk.refused
         count += len(tables[-1])
         if count >= most:
             break
-    if not tables or isinstance(tables[0], list):
-        return [row for table in tables for row in table]
-    whole: pl.DataFrame = pl.concat(tables, how="vertical_relaxed")
+    whole = joined(tables)
+    if isinstance(whole, list):
+        names = dict.fromkeys([*source.columns, *(name for row in whole for name in row)])
+        return [{name: row.get(name) for name in names} for row in whole], refused
     if source.format not in ("csv", "tsv"):
-        return whole
-    return whole.with_columns([_guessed(whole[name]) for name in whole.columns])
+        return whole, refused
+    return whole.with_columns([_guessed(whole[name]) for name in whole.columns]), refused
 
 
 def _guessed(text: pl.Series) -> pl.Series:

@@ -53,11 +53,11 @@ class Ledger:
     """Reads a ledger; any number of these may, while one process writes.
 
     >>> import likewise as lw, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with lw.open(folder.name, lw.Rule("linf", 0.1)) as monitor:
+    >>> folder = tempfile.mkdtemp()
+    >>> with lw.open(folder, lw.Rule("linf", 0.1)) as monitor:
     ...     for x, z in (([0.5], "yes"), ([0.45], "no")):
     ...         _ = monitor.observe(x, z, key=f"case {x[0]}")
-    >>> with Ledger(folder.name) as ledger:
+    >>> with Ledger(folder) as ledger:
     ...     ledger.entry(1).output, ledger.entry(1).nearest[0].row
     ('no', 0)
     """

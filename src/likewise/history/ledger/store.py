@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise import __version__
 from likewise.errors import BadFile
 from likewise.history.ledger import chain, folder
 from likewise.history.ledger.chain import Bytes, Key
@@ -31,6 +30,7 @@ from likewise.history.ledger.records import Records
 from likewise.history.ledger.words import written
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
+from likewise.version import __version__
 
 _CHECKPOINT_PAGES = 4096
 Word = tuple[str, int, Any]

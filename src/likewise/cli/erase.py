@@ -1,0 +1,47 @@
+"""`likewise erase`: what a ledger knows of someone, destroyed."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+
+
+def erase(
+    ledger: o.LedgerFolder,
+    key: Annotated[
+        list[str], typer.Option(metavar="KEY", help="The key of a decision; may be repeated.")
+    ] = [],  # noqa: B006 - the parser makes a new one
+    row: Annotated[
+        list[int], typer.Option(metavar="ROW", help="The row of one, instead; may be repeated.")
+    ] = [],  # noqa: B006
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask at a terminal.")] = False,
+    json: o.Json = False,
+) -> int:
+    """Erase decisions from a ledger: inputs, outputs and keys, in every file. There is no way back.
+
+    What stays is that there was a decision, when, and its hash, so that the chain still holds.
+    """
+    from likewise.cli.endings import FINE, Stop
+    from likewise.cli.ledgers import look, row_of
+    from likewise.monitors.ledgered import LedgerMonitor
+
+    if not key and not row:
+        raise Stop("which decisions? Give --key, or --row.")
+    with look(ledger) as opened:
+        rows = sorted({*(row_of(opened, None, one) for one in key), *row})
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Erase {len(rows):,} decisions from {ledger}, for ever?", abort=True)
+    with LedgerMonitor(ledger, check=False) as monitor:
+        erased: Any = monitor.erase(rows=rows)
+    if json:
+        o.print_json({"rows": list(erased.rows), "complete": erased.complete})
+    else:
+        print(f"{len(erased.rows):,} decisions erased" if erased.rows else "nothing left to erase")
+    if not erased.complete:
+        print(
+            "Another process still reads an old state of the ledger: erase again when it is done.",
+            file=sys.stderr,
+        )
+    return FINE

@@ -1,0 +1,103 @@
+"""What the commands about ledgers share: opening one to look at, and findings from one."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.cli.endings import DATA, Stop
+from likewise.errors import BadFile
+from likewise.history.ledger.look import Columns, Ledger
+from likewise.monitors.robustness import Monitor
+from likewise.reports.findings import Findings, Tally
+from likewise.types import Rows, Verdicts
+
+
+def look(path: Path) -> Ledger:
+    """A ledger to read; another process may be writing it."""
+    if not path.exists():
+        raise Stop(f"the ledger {path} is not there; expected the folder of one.", DATA)
+    try:
+        return Ledger(path)
+    except BadFile as error:
+        raise Stop(f"the ledger {path}: {error}", DATA) from None
+
+
+def row_of(ledger: Ledger, row: int | None, key: str | None) -> int:
+    """The row that is meant: by its number, or by its key, as text or as a whole number."""
+    if (row is None) == (key is None):
+        raise Stop("which decision? Give its ROW, or its --key.")
+    if row is not None:
+        return row
+    assert key is not None
+    for one in keys_meant(key):
+        found = ledger.row_of(one)
+        if found is not None:
+            return found
+    raise Stop(f"no decision in {ledger.path} has the key {key!r}.", DATA)
+
+
+def keys_meant(key: str) -> list[str | int]:
+    """A key from the command line: text, or the whole number that it says."""
+    whole = key.removeprefix("-").isdecimal() and str(int(key)) == key
+    return [key, int(key)] if whole else [key]
+
+
+def findings_of(ledger: Ledger) -> Findings:
+    """What a monitor finds in what a ledger still holds, each decision compared as far as it was.
+
+    Verdicts are computed again: a ledger keeps the nearest witnesses only, and findings need all.
+    """
+    monitor = Monitor(ledger.rule)
+    tally = Tally(monitor)
+    place_of: Rows = np.empty(0, np.int64)  # by row of this monitor: the ledger's
+    features: Any = ledger.rule.features or {}
+    key = next((name for name, one in features.items() if one.kind == "key"), None)
+    for columns in ledger.columns():
+        there = np.flatnonzero(~columns.erased)
+        if len(there) == 0:
+            continue
+        verdicts = _judged(monitor, columns, there, key)
+        place_of = np.concatenate([place_of, columns.first + there])
+        firsts = columns.decisions.firsts[there]
+        times = columns.decisions.times[there].astype("datetime64[us]")
+        tally.add(_within(verdicts, firsts, place_of), times)
+    gone = len(ledger.erased())
+    found = tally.findings(
+        source=f"the ledger {ledger.path}" + (f", {gone:,} erased" if gone else ""),
+        head=str(ledger.head),
+    )
+    return replace(found, worst=tuple(_renumbered(one, place_of) for one in found.worst))
+
+
+def _judged(monitor: Any, columns: Columns, there: Rows, key: str | None) -> Verdicts:
+    outputs = [columns.outputs[i] for i in there.tolist()]
+    if monitor.rule.features is None:
+        verdicts: Verdicts = monitor.observe_many(columns.inputs["input"][there], outputs)
+        return verdicts
+    named = {name: column[there].tolist() for name, column in columns.inputs.items()}
+    if key is not None:
+        keys = columns.decisions.keys or ()
+        named[key] = [keys[i] for i in there.tolist()]
+    rows = [dict(zip(named, one, strict=True)) for one in zip(*named.values(), strict=True)]
+    verdicts = monitor.observe_many(rows, outputs)
+    return verdicts
+
+
+def _within(verdicts: Verdicts, firsts: Rows, place_of: Rows) -> Verdicts:
+    """Those witnesses that were in the window of their decision."""
+    owners = np.repeat(np.arange(len(verdicts)), verdicts.counts)
+    chosen = place_of[verdicts.witnesses.rows] >= firsts[owners]
+    if chosen.all():
+        return verdicts
+    counts = np.bincount(owners[chosen], minlength=len(verdicts))
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return Verdicts(verdicts.first_row, offsets, verdicts.witnesses.some(chosen))
+
+
+def _renumbered(worst: Any, place_of: Rows) -> Any:
+    """A pair by the rows of the ledger."""
+    pair = worst.pair
+    witness = replace(pair.witness, row=int(place_of[pair.witness.row]))
+    return replace(worst, pair=replace(pair, row=int(place_of[pair.row]), witness=witness))

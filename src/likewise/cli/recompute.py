@@ -1,0 +1,24 @@
+"""`likewise replay`: every verdict of a ledger computed again and compared."""
+
+from likewise.cli import options as o
+
+
+def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
+    """Compute every verdict of a ledger again, and say where one differs.
+
+    Exit codes: 0 all as they were written, 3 one differs.
+    """
+    from likewise.cli.endings import DATA, FINE
+    from likewise.cli.ledgers import look
+    from likewise.cli.screen import console, progress, visible
+    from likewise.monitors.replay import replay as judge_again
+
+    look(ledger).close()  # what is wrong with the folder is told in our words
+    with progress(f"judging {ledger} again"):
+        found = judge_again(ledger)
+    if json:
+        told = {"ok": found.ok, "rows": found.rows, "in_part": found.in_part}
+        o.print_json({**told, "skipped": found.skipped, "row": found.row, "why": found.difference})
+    else:
+        console().print(visible(str(found)))
+    return FINE if found.ok else DATA

@@ -1,0 +1,44 @@
+"""`likewise report`: a page about what a ledger holds, while it may be written."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli import options as o
+
+
+def report(
+    ledger: o.LedgerFolder,
+    out: Annotated[Path, typer.Option(metavar="PAGE.html", help="Where to write the page.")] = Path(
+        "likewise-report.html"
+    ),
+    json: o.Json = False,
+) -> int:
+    """Write a page about a ledger: what contradicts what, since when, and to whose cost.
+
+    likewise report decisions.ledger --out page.html
+    """
+    from likewise.cli.endings import FINE, Stop
+    from likewise.cli.ledgers import findings_of, look
+    from likewise.cli.places import check_place
+    from likewise.cli.screen import console, progress, visible
+    from likewise.errors import BadFile
+    from likewise.reports.page import write_page
+    from likewise.reports.words import found_in_words
+
+    check_place(out, "--out", (".html", ".htm"))
+    with look(ledger) as opened, progress(f"judging {ledger} again"):
+        found = findings_of(opened)
+    try:
+        write_page(found, out)
+    except BadFile as error:
+        raise Stop(str(error)) from None
+    if json:
+        o.print_json({**found.to_dict(), "page": str(out)})
+        return FINE
+    screen = console()
+    for line in found_in_words(found):
+        screen.print(visible(line))
+    screen.print(f"The report: {out}")
+    return FINE

@@ -1,0 +1,92 @@
+"""`likewise show`: one decision of a ledger beside the witnesses that were written with it."""
+
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+
+
+def show(
+    ledger: o.LedgerFolder,
+    row: Annotated[
+        int | None, typer.Argument(metavar="[ROW]", min=0, help="The row of the decision.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The key of the decision, instead.")
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Show a decision of a ledger side by side with its witnesses.
+
+    likewise show decisions.ledger 5942
+    """
+    from likewise.cli.endings import FINE
+    from likewise.cli.ledgers import look, row_of
+    from likewise.cli.screen import console, visible
+
+    with look(ledger) as opened:
+        entry = opened.entry(row_of(opened, row, key))
+        pairs = [] if entry.erased else _pairs(opened, entry)
+    if json:
+        told = {"row": entry.row, "key": entry.key, "time": entry.time, "erased": entry.erased}
+        told |= {"output": entry.output, "count": entry.count}
+        o.print_json({**told, "pairs": [pair.to_dict() for pair in pairs]})
+        return FINE
+    screen = console()
+    named = "" if entry.key is None else f", key {entry.key}"
+    screen.print(visible(f"row {entry.row:,}{named}, {entry.time}"))
+    if entry.erased:
+        screen.print("It was erased: its time, its hash and its verdict are what is left.")
+    told_count = "not judged" if entry.count is None else f"{entry.count:,} witnesses"
+    screen.print(f"{told_count}, compared with rows {entry.over.first:,} to {entry.row:,}")
+    for pair in pairs:
+        screen.print()
+        screen.print(visible(str(pair)))
+    unseen = (entry.count or 0) - len(pairs)
+    if unseen and not entry.erased:
+        screen.print()
+        screen.print(f"and {unseen:,} more, of which the ledger keeps the number, or erased since")
+    return FINE
+
+
+def _pairs(ledger: Any, entry: Any) -> list[Any]:
+    """The decision beside each witness that is still there."""
+    from likewise.errors import BadRow
+    from likewise.monitors.side_by_side import Pair, measured_gaps
+
+    given = ledger.rule.output_column or "output"
+    outputs = (given,) if isinstance(given, str) else tuple(given)
+    mine = _values(ledger, entry.row, entry.output, outputs)
+    pairs = []
+    for witness in entry.nearest:
+        try:
+            past = ledger.entry(witness.row)
+        except BadRow:
+            continue  # it has left the window
+        if past.erased:
+            continue
+        other = _values(ledger, witness.row, past.output, outputs)
+        gaps = measured_gaps(ledger.rule.features or {}, mine, other)
+        pairs.append(Pair(entry.row, witness, mine, other, gaps, outputs))
+    return pairs
+
+
+def _values(ledger: Any, row: int, output: Any, outputs: tuple[str, ...]) -> dict[str, Any]:
+    values = ledger.values(row)
+    if ledger.rule.features is None:
+        vector = values["input"].reshape(-1).tolist()
+        values = {f"x[{j}]": one for j, one in enumerate(vector)}
+    else:
+        values = {name: _shown(one) for name, one in values.items()}
+    several = list(output) if len(outputs) > 1 else [output]
+    return {**dict(zip(outputs, several, strict=True)), **values}
+
+
+def _shown(value: Any) -> Any:
+    """A number as it was written; None where something was missing."""
+    if isinstance(value, float):
+        if value != value:  # noqa: PLR0124 - NaN
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return value

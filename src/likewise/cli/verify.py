@@ -1,0 +1,59 @@
+"""`likewise verify`: is a ledger as it was written?"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+
+
+def verify(
+    ledger: o.LedgerFolder,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEAD",
+            help="A head that was kept elsewhere, or a file with it: it must be on the chain.",
+        ),
+    ] = None,
+    json: o.Json = False,
+) -> int:
+    """Walk a ledger's chain of hashes, and name the first row that is not as it was written.
+
+    Exit codes: 0 intact, 3 altered, or not the chain of that head.
+    """
+    from likewise.cli.endings import DATA, FINE
+    from likewise.cli.ledgers import look
+    from likewise.cli.screen import console, progress, visible
+
+    with look(ledger) as opened, progress(f"verifying {ledger}"):
+        found = opened.verify(_head(head))
+    if json:
+        end = None if found.head is None else str(found.head)
+        told: dict[str, Any] = {
+            "ok": found.ok,
+            "first": found.first,
+            "rows": found.rows,
+            "erased": found.erased,
+        }
+        told |= {"events": found.events, "head": end}
+        o.print_json({**told, "bad_row": found.bad_row, "problem": found.problem})
+    else:
+        console().print(visible(str(found)))
+    return FINE if found.ok else DATA
+
+
+def _head(given: str | None) -> str | None:
+    """A head as text, or from a file that holds it."""
+    if given is None or given.startswith("likewise-head"):
+        return given
+    from likewise.cli.endings import Stop
+
+    try:
+        return Path(given).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise Stop(
+            f"--head {given} is neither a head nor a file with one; expected 'likewise-head 1 ROWS"
+            " EVENTS HASH'."
+        ) from None

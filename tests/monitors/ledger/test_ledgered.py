@@ -1,0 +1,270 @@
+"""The monitor with a ledger: what it takes, what it refuses, and when things are on disk."""
+
+import datetime
+import decimal
+import enum
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from likewise.monitors import ledgered
+
+RULE = lw.Rule("linf", 0.1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "ledger"
+
+
+def rows_on_disk(folder) -> int:
+    with lw.Ledger(folder) as ledger:
+        return ledger.rows
+
+
+def test_commit_answers_when_the_decision_is_on_disk(folder):
+    with lw.open(folder, RULE) as monitor:
+        for i in range(5):
+            monitor.observe([i], i)
+            assert rows_on_disk(folder) == i + 1
+        monitor.observe_many([[7.0], [8.0]], [1, 2])
+        assert rows_on_disk(folder) == 7
+
+
+@pytest.mark.parametrize("durability", ["batch", "off"])
+def test_batch_writes_by_number_and_by_time(folder, durability):
+    with lw.open(folder, RULE, durability=durability, batch_rows=4, batch_seconds=60) as monitor:
+        on_disk = []
+        for i in range(10):
+            monitor.observe([i], i)
+            on_disk.append(rows_on_disk(folder))
+        assert on_disk == [0, 0, 0, 0, 4, 4, 4, 4, 8, 8]
+        monitor.flush()
+        assert rows_on_disk(folder) == 10
+        monitor.observe([10], 10)
+    assert rows_on_disk(folder) == 11
+    with lw.open(folder, durability=durability, batch_rows=10**6, batch_seconds=0.05) as monitor:
+        monitor.observe([11], 11)
+        waited = time.monotonic() + 20
+        while rows_on_disk(folder) < 12 and time.monotonic() < waited:
+            time.sleep(0.01)
+        assert rows_on_disk(folder) == 12
+
+
+def test_what_waits_is_written_when_the_program_ends(folder):
+    program = f"""
+import likewise as lw
+monitor = lw.open({str(folder)!r}, lw.Rule("linf", 0.1), durability="batch", batch_seconds=60)
+for i in range(9):
+    monitor.observe([i], i)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert rows_on_disk(folder) == 9
+
+
+def test_other_rule_is_refused_and_the_difference_told(folder):
+    lw.open(folder, lw.Rule("linf", 0.1, weights=[1, 2])).close()
+    with pytest.raises(lw.BadRule) as told:
+        lw.open(folder, lw.Rule("l2", 0.1, slack=0))
+    assert "weights is [1.0, 2.0] in the ledger, and not set was given" in str(told.value)
+    assert "metric is 'linf' in the ledger, and 'l2' was given" in str(told.value)
+    assert "slack is not set in the ledger, and 0.0 was given" in str(told.value)
+    lw.open(folder, lw.Rule("linf", 0.1, weights=[1, 2])).close()  # and the lock is free again
+
+
+REFUSED = {
+    "no rule": (lw.open, "holds no ledger yet: give the rule of a new one"),
+    "no such rule": (lambda path: lw.open(path, "linf"), "the rule is 'linf'; expected"),
+    "durability": (lambda path: lw.open(path, RULE, durability="x"), "durability is 'x'; expected"),
+    "window": (lambda path: lw.open(path, RULE, window="5 cats"), "window is '5 cats'; expected"),
+    "no window": (lambda path: lw.open(path, RULE, window="0 rows"), "window is '0 rows'"),
+    "batch": (lambda path: lw.open(path, RULE, durability="batch", batch_rows=0), "batch_rows is"),
+    "nothing to look at": (lw.Ledger, "holds no ledger"),
+}
+
+
+@pytest.mark.parametrize(("do", "says"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_opened_is_refused_and_leaves_no_folder(folder, do, says):
+    with pytest.raises(lw.LikewiseError, match=says):
+        do(folder)
+    assert not folder.exists()
+
+
+def test_folder_with_other_files_is_left_alone(folder):
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years of work")
+    with pytest.raises(lw.BadFile, match="has files in it"):
+        lw.open(folder, RULE)
+    assert [file.name for file in folder.iterdir()] == ["thesis.txt"]
+
+
+BAD = {
+    "a key twice": ({"key": "a"}, "the key 'a' was given to row 0 already"),
+    "a key that is a list": ({"key": [1]}, "the key is .1. of type list; expected a string"),
+    "a key without UTF-8": ({"key": "\ud800"}, "expected a string or a whole number"),
+    "a key too large": ({"key": 2**63}, "expected a string or a whole number"),
+    "no time": ({"time": "noon"}, "the time is None; expected a datetime"),
+    "an endless time": ({"time": float("inf")}, "the time is inf; expected a datetime"),
+    "a label of no known type": ({"z": object}, "which a ledger cannot keep; expected a string"),
+    "an input": ({"x": [np.nan]}, "expected a finite number"),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), BAD.values(), ids=BAD)
+def test_refused_decision_leaves_no_trace(folder, change, says):
+    with lw.open(folder, RULE) as monitor:
+        monitor.observe([0.5], "yes", key="a")
+        before = monitor.head()
+        given = {"x": [0.5], "z": "no", **change}
+        x, z = given.pop("x"), given.pop("z")
+        with pytest.raises(lw.BadDecision, match=says):
+            monitor.observe(x, z, **given)
+        many = {f"{name}s": ["b", one] for name, one in given.items() if name == "key"}
+        many |= {f"{name}s": [0, one] for name, one in given.items() if name == "time"}
+        with pytest.raises(lw.BadDecision, match=says):
+            monitor.observe_many([[0.4], x], ["yes", z], **many)
+        assert monitor.head() == before
+        assert monitor.observe([0.5], "no", key="b").row == 1
+        with pytest.raises(lw.BadDecision, match="there are 1 decisions and 2 keys"):
+            monitor.observe_many([[0.4]], ["yes"], keys=["c", "d"])
+        with pytest.raises(lw.BadDecision, match="there are 1 decisions and 2 times"):
+            monitor.load([[0.4]], ["yes"], times=[1, 2])
+
+
+class Grade(enum.StrEnum):
+    GOOD = "good"
+
+
+LABELS = [
+    "text",
+    7,
+    2.5,
+    True,
+    None,
+    ("a", (1, None)),
+    datetime.date(2026, 1, 31),
+    datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC),
+    datetime.time(8, 30),
+    decimal.Decimal("1.10"),
+    b"\x00\xff",
+    float("inf"),
+    np.int64(12),
+    Grade.GOOD,
+    "naïve\n'\"\\",
+]
+
+
+def test_labels_come_back_equal_and_of_their_type(folder):
+    twin = lw.Monitor(RULE)
+    with lw.open(folder, RULE) as monitor:
+        for label in LABELS:
+            monitor.observe([0.5], label)
+            twin.observe([0.5], label)
+    with lw.Ledger(folder) as ledger:
+        for row, label in enumerate(LABELS):
+            found = ledger.entry(row).output
+            assert found == label
+            assert isinstance(label, (type(found), np.int64))
+    with lw.open(folder) as monitor:
+        for label in LABELS:
+            assert monitor.observe([0.5], label).witnesses == twin.observe([0.5], label).witnesses
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        1_700_000_000,
+        1.7e9,
+        "2023-11-14T22:13:20Z",
+        "2023-11-14T22:13:20",
+        "2023-11-14T23:13:20+01:00",
+        datetime.datetime(2023, 11, 14, 22, 13, 20),
+        np.datetime64("2023-11-14T22:13:20"),
+    ],
+)
+def test_times_of_any_kind_are_one_time(folder, time):
+    with lw.open(folder, RULE) as monitor:
+        monitor.observe([0.5], "yes", time=time)
+        monitor.observe_many([[0.5]], ["yes"], times=np.array([time]))
+    with lw.Ledger(folder) as ledger:
+        assert {entry.time for entry in ledger.entries()} == {"2023-11-14T22:13:20Z"}
+
+
+@pytest.mark.parametrize("durability", ["commit", "batch"])
+def test_memory_that_was_left_ahead_is_made_anew(folder, durability, monkeypatch):
+    """Something breaks between judging and writing: an interrupt, say."""
+    twin = lw.Monitor(RULE)
+    with lw.open(folder, RULE, durability=durability, batch_seconds=60) as monitor:
+        for i in range(5):
+            monitor.observe([i / 50], i % 2)
+            twin.observe([i / 50], i % 2)
+        with monkeypatch.context() as patch:
+            patch.setattr(ledgered, "kept_of_one", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                monitor.observe([0.5], "never")
+        assert monitor.check([0.0], 1).witnesses == twin.check([0.0], 1).witnesses
+        for i in range(5):
+            mine, theirs = monitor.observe([i / 50], i % 2), twin.observe([i / 50], i % 2)
+            assert (mine.row, mine.witnesses) == (theirs.row, theirs.witnesses)
+        assert monitor.verify().ok
+    with lw.Ledger(folder) as ledger:
+        assert [entry.output for entry in ledger.entries()] == [0, 1, 0, 1, 0] * 2
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_closed_ledger_says_so(folder):
+    monitor = lw.open(folder, RULE)
+    monitor.close()
+    monitor.close()
+    with pytest.raises(lw.BadFile, match="is closed"):
+        monitor.observe([0.5], "yes")
+
+
+def test_row_or_key_that_is_not_there_is_told(folder):
+    with lw.open(folder, RULE) as monitor:
+        monitor.observe([0.5], "yes", key=5)
+        assert (monitor.row_of(5), monitor.row_of("5")) == (0, None)
+        with pytest.raises(lw.BadRow, match="no decision in this ledger has the key '5'"):
+            monitor.erase(key="5")
+        with pytest.raises(lw.BadRow):
+            monitor.erase(rows=[3])
+        with pytest.raises(TypeError, match="erase takes a key, or keys, or rows"):
+            monitor.erase()
+        assert monitor.erase(key=[5]).rows == (0,)
+        assert monitor.erase(rows=[0]).rows == ()
+        monitor.observe([0.5], "no", key=5)  # the key is free again
+        with pytest.raises(lw.BadRule, match="this rule has no columns"):
+            monitor.values(1)
+    with lw.Ledger(folder) as ledger:
+        with pytest.raises(lw.BadRow, match="row 9 is not in this ledger, which has rows 0 to 1"):
+            ledger.entry(9)
+        with pytest.raises(lw.BadRow, match="row 0 was erased"):
+            ledger.values(0)
+        assert ledger.entry(0).erased
+        assert ledger.row_of(5) == 1
+
+
+def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, z = rng.random((300, 2)), rng.integers(0, 2, 300).tolist()
+    honest = ledgered.kept_of_many
+
+    def forged(verdicts, most):
+        kept = honest(verdicts, most)
+        kept[150]["input_distance"][0] /= 2
+        return kept
+
+    monkeypatch.setattr(ledgered, "kept_of_many", forged)
+    with lw.open(folder, RULE) as monitor:
+        monitor.observe_many(x, z)
+        assert monitor.verify().ok  # the chain holds, since it was forged before it was made
+    found = lw.replay(folder)
+    assert (found.ok, found.row) == (False, 150)
+    assert "its nearest witnesses were written as" in str(found)
