@@ -21,8 +21,8 @@ _KINDS = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
 HEAD = """\
 # The command line
 
-Made from the command itself by `python docs/reference/commands.py`; a test fails if it is stale. The
-same is on the screen with `likewise COMMAND --help`.
+Made from the command itself by `python docs/reference/commands.py`; a test fails if it is stale.
+The same is on the screen with `likewise COMMAND --help`.
 
 `pip install 'likewise[cli]'` brings the command, `'likewise[demo]'` what the demo needs beside.
 Every command also takes `--help`, or `-h`.
