@@ -72,6 +72,10 @@ class Cargo:
         outputs = self._monitor._outputs
         return {"": outputs.labels} if isinstance(outputs, Labels) else {}
 
+    def columns_of_words(self) -> set[str]:
+        """Where there may be words, also before the first decision."""
+        return {""} if self._monitor._rule.output == "label" else set()
+
     def orphans(self, rows: Rows) -> dict[str, list[int]]:
         """Codes that these rows have and no other remembered row has."""
         if not self.words():
@@ -120,9 +124,15 @@ class Cargo:
         self, layout: Layout, inputs: Bytes, outputs: Floats, keys: Sequence[Key] | None
     ) -> None:
         """Further rows; erased ones, whose outputs are NaN, are to be forgotten afterwards."""
+        self._check_labels(outputs)
         base, shape = layout.dtype.subdtype or (layout.dtype, ())
         vectors = np.ascontiguousarray(inputs).view(base).reshape(len(inputs), *shape)
         self._write(vectors, outputs)
+
+    def _check_labels(self, outputs: Floats) -> None:
+        known = self._monitor._outputs
+        if isinstance(known, Labels) and np.nanmax(outputs, initial=-1) >= len(known.labels):
+            raise BadFile("the ledger has no word for a label: it was altered.")
 
     def _write(self, vectors: npt.NDArray[Any], outputs: Floats) -> None:
         erased = np.isnan(outputs[:, 0])
@@ -194,6 +204,11 @@ class TableCargo(Cargo):
         own = {name: one.values for name, one in vocabularies.items() if not one.closed}
         return super().words() | own
 
+    def columns_of_words(self) -> set[str]:
+        vocabularies = self._monitor._encoder.vocabularies
+        own = {name for name, one in vocabularies.items() if not one.closed}
+        return super().columns_of_words() | own
+
     def orphans(self, rows: Rows) -> dict[str, list[int]]:
         kept, history = self._monitor._kept, self._monitor._history
         assert history is not None
@@ -217,6 +232,7 @@ class TableCargo(Cargo):
     def add(
         self, layout: Layout, inputs: Bytes, outputs: Floats, keys: Sequence[Key] | None
     ) -> None:
+        self._check_labels(outputs)
         packed = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
         kept: dict[str, npt.NDArray[Any]] = {}
         for name, kind in layout.columns:

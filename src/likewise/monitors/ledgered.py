@@ -15,6 +15,7 @@ import math
 import os
 import time as clock
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -140,14 +141,19 @@ class LedgerMonitor:
 
     def _restore(self, *, check: bool) -> None:
         """Make memory from what is on disk."""
-        store, reader = self._store, self._store.reader
+        store = self._store
+        store.reconnect()
+        reader = store.reader
+        self._stale = True
         self._pending: list[Pending] = []
-        self._waiting = 0
+        self._taken = store.rows
         self._monitor = Monitor(self.rule, index=self._wanted_index)
         self._cargo = cargo_of(self._monitor)
         self._past = Past(self.window, store.first, store.last_time, reader.erased())
         self._words: dict[str, int] = {}
         walk = Walk(reader)
+        if check:
+            reader.check_structure()
         if store.rows > store.first:
             self._load(walk.chunks() if check else reader.all_decisions(store.first, store.rows))
         elif check:
@@ -155,6 +161,7 @@ class LedgerMonitor:
         self._cargo.guard()
         if isinstance(self._monitor, TableMonitor):
             self._monitor._kept.keepable = plain_key
+        self._stale = False
         self._forget_before(self._past.compared(store.rows).first, lag=0)
 
     def _load(self, chunks: Iterable[Decisions]) -> None:
@@ -164,8 +171,8 @@ class LedgerMonitor:
         known: dict[str, list[Any]] = {}
         for _, column, code, value, *_ in reader.words():
             values = known.setdefault(column, [])
-            if code != len(values):
-                raise BadFile(f"the words of {column!r} are not in order: the ledger was altered.")
+            if code != len(values) or column not in self._cargo.columns_of_words():
+                raise BadFile(f"the words of {column!r} make no sense: the ledger was altered.")
             values.append(ERASED if value is None else words.read(value))
         self._words = {column: len(values) for column, values in known.items()}
         self._cargo.begin(layout, store.first, known)
@@ -176,17 +183,22 @@ class LedgerMonitor:
 
     def _agrees(self) -> bool:
         """Whether memory has what is on disk and waiting, no more and no less."""
-        return self._monitor._next_row == self._store.rows + self._waiting
+        return self._monitor._next_row == self._taken and not self._stale
+
+    def _catch_up(self) -> None:
+        """Memory is made anew if writing failed, or something broke in between."""
+        if not self._agrees() and not self.closed:
+            self.flush()
+            self._restore(check=False)
 
     def _ready(self) -> None:
         """Have memory and disk agree before something changes."""
         if self.closed:
             raise BadFile(f"the ledger {str(self.path)!r} is closed. Open it again.")
-        if not self._agrees():  # writing failed, or something broke in between
-            self.flush()
+        if not self._agrees():
+            self._catch_up()
             self._store.event("fault", {"rows": self._store.rows})
-            self._restore(check=False)
-        if self._waiting >= self._most or self._overdue():
+        if self._taken - self._store.rows >= self._most or self._overdue():
             self.flush()
 
     def _overdue(self) -> bool:
@@ -214,9 +226,7 @@ class LedgerMonitor:
     def check(self, x: Any, z: Any = GIVEN_APART, *, time: Any = None) -> Verdict:
         """The verdict as if it came now; nothing is remembered or written."""
         with self._lock:
-            if not self._agrees():
-                self.flush()
-                self._restore(check=False)
+            self._catch_up()
             over = self._past.compared(self.rows, self._past.now(time))
             return self._monitor.check(x, *_output(z)).within(over)
 
@@ -301,12 +311,12 @@ class LedgerMonitor:
             return
         self._past.took(first_row, some.times, some.keys)
         self._pending.append(some)
-        self._waiting += len(some)
+        self._taken = first_row + len(some)
         if write:
             try:
                 self.flush()
             except BaseException:
-                self._pending, self._waiting = [], 0
+                self._pending, self._taken = [], self._store.rows
                 raise
         elif not self._wake.is_set():
             self._wake.set()
@@ -318,25 +328,26 @@ class LedgerMonitor:
             if not self._pending:
                 return
             store, waiting = self._store, joined(self._pending)
+            self._pending = [waiting]
+            if not store.known:  # what was given before may have come through all the same
+                store.reconnect()
+                self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
+            first = self._taken - len(waiting)
             if store.rows == 0 and store.reader.layout != self._cargo.layout():
                 store.set_layout(self._cargo.layout())
-            begin, done = store.rows, 0
             try:
-                while done < len(waiting):
+                while (done := store.rows - first) < len(waiting):
                     stop = min(done + _CHUNK, len(waiting))
                     store.append(self._entries(waiting.part(done, stop)))
                     self._words = {name: len(known) for name, known in self._cargo.words().items()}
-                    done = stop
             except BadFile as error:
-                self._pending = [waiting.part(done, len(waiting))]
-                self._waiting = len(waiting) - done
-                if done == 0:
+                if store.rows <= first:
                     raise
                 raise BadFile(
-                    f"{error} Decisions {begin} to {begin + done - 1} are stored; send the rest"
+                    f"{error} Decisions {first} to {store.rows - 1} are stored; send the rest"
                     " again."
                 ) from None
-            self._pending, self._waiting = [], 0
+            self._pending = []
 
     def _entries(self, some: Pending) -> Entries:
         """With what memory holds of those rows, the next ones on disk."""
@@ -398,12 +409,14 @@ class LedgerMonitor:
         """Walk the chain; name the first row that is not as it was written."""
         with self._lock:
             self.flush()
+            self._store.reconnect()
             return verify(self._store.reader, Head.of(head) if isinstance(head, str) else head)
 
     def head(self) -> Head:
         """The end of the chain, to be kept elsewhere."""
         with self._lock:
             self.flush()
+            self._store.reconnect()
             return Head(self._store.rows, self._store.events, self._store.link)
 
     # Looking
@@ -444,16 +457,23 @@ class LedgerMonitor:
     @property
     def rows(self) -> int:
         """Decisions ever taken: the row of the next one."""
-        return self._monitor._next_row
+        with self._lock:
+            self._catch_up()
+            return self._monitor._next_row
 
     def __len__(self) -> int:
         """Decisions remembered now."""
-        return len(self._monitor)
+        with self._lock:
+            self._catch_up()
+            return len(self._monitor)
 
     def close(self) -> None:
         """Write what is left, and let go of the folder."""
         with self._lock:
             if self.closed:
+                return
+            if not self._store.mine:  # a process that was forked off: this is not its ledger
+                self.closed = True
                 return
             try:
                 self.flush()

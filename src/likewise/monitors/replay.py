@@ -60,7 +60,7 @@ class _Replaying:
             row: event.at_row
             for event in ledger.events()
             if event.kind == "erased"
-            for row in event.body["rows"]
+            for row in event.listed("rows")
         }
         features: Any = ledger.rule.features or {}
         self._key = next((name for name, one in features.items() if one.kind == "key"), None)

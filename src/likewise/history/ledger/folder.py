@@ -2,14 +2,20 @@
 
     ledger.sqlite         rule, events, decisions, verdicts, words (SQLite, in WAL mode)
     000000000000.rows …   salts, commitments, links and inputs
-    lock                  held, by the system's own means, by the one process that writes
+    lock                  held, by the system's own means, by the one process that writes; says
+                          which that is, and how far the chain was when something was last written
 
-Invariant: the lock is gone when its process is, however that ended.
+Invariant: the lock is gone when its process is, however that ended. The chain was never shorter
+than the lock says, so if it is now, what was acknowledged is lost.
 """
 
 import contextlib
+import hashlib
 import os
 import sqlite3
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from likewise.errors import BadFile
@@ -20,6 +26,8 @@ FORMAT = 1
 _APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
 DATABASE, LOCK = "ledger.sqlite", "lock"
 _PAGE_CACHE_KIB = 16 << 10
+FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
+"""What Python's sqlite3 raises where a file is damaged: its message, too, may be no text."""
 
 _SCHEMA = """
 CREATE TABLE event (
@@ -50,14 +58,13 @@ CREATE INDEX word_code ON word ("column", code);
 
 def exists(folder: Path) -> bool:
     """Whether a ledger was made here; one whose making was cut short was not."""
-    if not (folder / DATABASE).is_file():
-        return False
+    if not (folder / DATABASE).is_file() or (folder / f"{DATABASE}-journal").exists():
+        return False  # the journal is there before there is a log, so only while it is made
     try:
-        database = _connect(folder, "ro")
-        with contextlib.closing(database):
+        with contextlib.closing(_connect(folder, "ro")) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error:
+    except FAILURES:
         return True  # and `connect` will say what is wrong with it
     return bool(version or tables)
 
@@ -66,7 +73,7 @@ def prepare(folder: Path) -> None:
     """Have a folder that a new ledger may go into."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        own = (LOCK, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
+        own = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
         others = [path.name for path in folder.iterdir() if path.name not in own]
         if others:
             raise BadFile(
@@ -83,10 +90,14 @@ def prepare(folder: Path) -> None:
 def create(folder: Path) -> sqlite3.Connection:
     """A new database, as one transaction that the caller ends."""
     database = _connect(folder, "rwc")
-    database.executescript(
-        f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
-        f" PRAGMA user_version = {FORMAT}; {_SCHEMA}"
-    )
+    with _closed_on_error(database):
+        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables:
+            raise _foreign(folder)
+        database.executescript(
+            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
+            f" PRAGMA user_version = {FORMAT}; {_SCHEMA}"
+        )
     return database
 
 
@@ -95,34 +106,50 @@ def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
     if not exists(folder):
         raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.")
     try:
-        database = _connect(folder, "rw" if write else "ro")
-        _check(folder, database)
-    except sqlite3.Error as error:
-        if write or (folder / f"{DATABASE}-wal").exists():
-            raise unreadable(folder, error) from None
-        database = _connect(folder, "ro&immutable=1")  # where not even a reader may write
-        _check(folder, database)
-    return database
+        try:
+            return _checked(folder, "rw" if write else "ro")
+        except FAILURES:
+            if write or (folder / f"{DATABASE}-wal").exists():
+                raise
+            return _checked(folder, "ro&immutable=1")  # where not even a reader may write
+    except FAILURES as error:
+        raise unreadable(folder, error) from None
 
 
-def unreadable(folder: Path, error: sqlite3.Error) -> BadFile:
+def unreadable(folder: Path, error: Exception) -> BadFile:
     return BadFile(
         f"{str(folder / DATABASE)!r} cannot be used: {error}. Nothing was changed: see that it can"
         " be read and written, or bring it back from a copy."
     )
 
 
+def _foreign(folder: Path) -> BadFile:
+    return BadFile(
+        f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed."
+    )
+
+
+def _checked(folder: Path, mode: str) -> sqlite3.Connection:
+    database = _connect(folder, mode)
+    with _closed_on_error(database):
+        _check(folder, database)
+    return database
+
+
 def _check(folder: Path, database: sqlite3.Connection) -> None:
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION:
-        raise BadFile(
-            f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed."
-        )
+        raise _foreign(folder)
     if version > FORMAT:
         raise BadFile(
             f"the ledger {str(folder)!r} has format {version}, and this version of likewise knows"
             f" formats up to {FORMAT}. Nothing was changed: install a newer likewise."
+        )
+    if version < 1:
+        raise BadFile(
+            f"the ledger {str(folder)!r} has format {version}, which there never was: it was"
+            " altered. Nothing was changed: bring it back from a copy."
         )
 
 
@@ -134,18 +161,64 @@ def _connect(folder: Path, mode: str) -> sqlite3.Connection:
         check_same_thread=False,
         timeout=5.0,
     )
-    database.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
-    if mode.startswith("rw"):
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA secure_delete = ON")  # freed pages keep nothing
-        database.execute("PRAGMA temp_store = MEMORY")
+    with _closed_on_error(database):
+        database.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+        if mode.startswith("rw"):
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA secure_delete = ON")  # freed pages keep nothing
+            database.execute("PRAGMA temp_store = MEMORY")
     return database
+
+
+@contextlib.contextmanager
+def _closed_on_error(database: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        database.close()
+        raise
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far the chain was when something was last written."""
+
+    rows: int
+    events: int
+    link: bytes
+
+    def check(self, folder: Path, now: "Mark") -> None:
+        """Raise BadFile if the chain is shorter now, or another one."""
+        shorter = now.rows < self.rows or now.events < self.events
+        if shorter or (self.rows == now.rows and self.events == now.events and self != now):
+            raise BadFile(
+                f"the ledger {str(folder)!r} had {self.rows:,} decisions and {self.events:,} events"
+                f" when it was last written, and has {now.rows:,} and {now.events:,} now"
+                f"{'' if shorter else ', which are others'}: its database, or the log beside it,"
+                " was damaged or cut. Nothing was changed: bring the folder back from a copy. If"
+                f" this is a copy made during writing, delete its file {LOCK!r} and open it again."
+            )
+
+
+def mark_of(folder: Path) -> Mark | None:
+    """What the lock says of the chain; None where it says nothing that can be relied on."""
+    with contextlib.suppress(OSError, ValueError):
+        _, line, digest = (folder / LOCK).read_bytes().splitlines()
+        rows, events, link = line.split()
+        if _digest(line) == digest:
+            return Mark(int(rows), int(events), bytes.fromhex(link.decode()))
+    return None
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.sha256(line).hexdigest()[:16].encode()
 
 
 class WriterLock:
     """Held by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
+        self._pid = os.getpid()
         path = folder / LOCK
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -157,20 +230,55 @@ class WriterLock:
         try:
             _lock(self._file)
         except OSError:
-            holder = os.read(self._file, 32).decode(errors="replace").strip() or "?"
+            holder = os.read(self._file, 32).decode(errors="replace").split("\n")[0].strip() or "?"
             os.close(self._file)
             raise BadFile(
                 f"the ledger {str(folder)!r} is being written by process {holder}; one writes at a"
                 " time. Wait until it is done; to look at it meanwhile, use likewise.Ledger(path)."
             ) from None
+        self._named = f"{self._pid:<20}\n".encode()
         with contextlib.suppress(OSError):  # on a full disk the lock holds without a name on it
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+            os.pwrite(self._file, self._named, 0)
+        _held.add(self)
+
+    def mark(self, mark: Mark) -> None:
+        """Say how far the chain is, after it is on disk: so never more than there is.
+
+        Not forced to disk: it outlives the process, and is behind, not ahead, after a power cut.
+        """
+        line = f"{mark.rows:020} {mark.events:020} {mark.link.hex()}".encode()
+        with contextlib.suppress(OSError):
+            os.pwrite(self._file, b"%b%b\n%b\n" % (self._named, line, _digest(line)), 0)
+
+    @property
+    def mine(self) -> bool:
+        """A process that was forked off has no part in the lock."""
+        return os.getpid() == self._pid
+
+    def check_process(self, folder: Path) -> None:
+        if not self.mine:
+            raise BadFile(
+                f"the ledger {str(folder)!r} was opened by process {self._pid}, which this process"
+                " was forked from; one writes at a time. Write there, or close it there and open it"
+                " here."
+            )
 
     def release(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+_held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for lock in list(_held):
+        lock.release()  # of the child's copy; the parent's holds
+
+
+if hasattr(os, "register_at_fork"):  # else a child would keep the lock of a parent that was killed
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def _lock(file: int) -> None:

@@ -60,7 +60,7 @@ class Layout:
                 columns=tuple((name, kind) for name, kind in about.get("columns", ())),
             )
             small = 0 < layout.dtype.itemsize <= 1 << 40 and 0 < layout.outputs <= 1 << 32
-        except (TypeError, ValueError, KeyError, AssertionError):
+        except (TypeError, ValueError, KeyError, OverflowError, AssertionError, SyntaxError):
             small = False
         if not small or not 0 < layout.segment_rows <= SEGMENT_BYTES:
             raise BadFile(f"the ledger's layout makes no sense: {about!r}. It was altered.")

@@ -65,6 +65,14 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._reader = Reader(self.path, folder.connect(self.path, write=False))
+        try:
+            with self._reader.snapshot():
+                self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
         self.rule: Rule = self._reader.rule
         state = self._reader.state()
         self.first = state.first
@@ -147,7 +155,7 @@ class Ledger:
             first <= one < row
             for event in self._reader.events("erased")
             if event.at_row <= row
-            for one in event.body["rows"]
+            for one in event.listed("rows")
         )
 
     def values(self, row: int) -> dict[str, Any]:
@@ -195,7 +203,10 @@ class Ledger:
         gone = np.isnan(some.outputs[:, 0]).tolist()
         if self.rule.output == "label":
             labels = self._words.get("", [])
-            codes = np.nan_to_num(some.outputs[:, 0]).astype(np.int64).tolist()
+            given = np.nan_to_num(some.outputs[:, 0])
+            if not ((given >= 0) & (given < max(1, len(labels)))).all():
+                raise BadFile("the ledger has no word for a label: it was altered.")
+            codes = given.astype(np.int64).tolist()
             return [
                 None if erased else labels[code] for code, erased in zip(codes, gone, strict=True)
             ]

@@ -6,6 +6,7 @@ Invariant: a row is read as it was committed; what cannot be read is a BadFile t
 Not here: whether it was altered (verify.py).
 """
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -26,11 +27,15 @@ from likewise.history.ledger.records import Records
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
 
+Word = tuple[int, str, int, str | None, bytes | None, bytes, bytes]
+"""Number, column, code, value as text, salt, commitment and link."""
 CHUNK = 1 << 15
 """Rows that are read together."""
 KEPT = ("rule", "layout", "window")
 """Kinds of events that stay when the rows before them are dropped."""
-
+TAKING = ("erased", "dropped")
+"""Kinds of events after which rows are not there any more."""
+_MOST = 1 << 62
 
 _SPAN = "FROM decision WHERE row >= ? AND row < ? ORDER BY row"
 _NUMBERS = f"""SELECT count(*),
@@ -55,6 +60,10 @@ class State:
     """The head of the chain."""
     last_time: int
 
+    @property
+    def mark(self) -> folder.Mark:
+        return folder.Mark(self.rows, self.events, self.link)
+
 
 @dataclass(frozen=True)
 class Event:
@@ -66,6 +75,25 @@ class Event:
     body: dict[str, Any]
     text: str
     link: bytes
+
+    def whole(self, name: str) -> int:
+        """A number that its body must have."""
+        value = self.body.get(name)
+        if type(value) is not int or not 0 <= value < _MOST:
+            raise self.unreadable()
+        return value
+
+    def listed(self, name: str) -> list[int]:
+        """Numbers that its body must have."""
+        values = self.body.get(name)
+        if not isinstance(values, list) or not all(
+            type(value) is int and 0 <= value < _MOST for value in values
+        ):
+            raise self.unreadable()
+        return values
+
+    def unreadable(self) -> BadFile:
+        return BadFile(f"event {self.number} ({self.kind!r}) of the ledger was altered.")
 
 
 @dataclass(frozen=True)
@@ -97,17 +125,33 @@ class Reader:
     def all(self, query: str, *values: Any) -> list[Any]:
         try:
             return self.database.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except folder.FAILURES as error:
             raise folder.unreadable(self.path, error) from None
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """The database as it is at one moment, whoever writes meanwhile."""
+        self.all("BEGIN")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(*folder.FAILURES):
+                self.database.execute("ROLLBACK")
+
+    def check_structure(self) -> None:
+        """What no hash covers: are the database's pages and indexes whole?"""
+        ((found,), *_) = self.all("PRAGMA quick_check(1)")
+        if found != "ok":
+            raise BadFile(
+                f"{str(self.path / folder.DATABASE)!r} is damaged: {' '.join(str(found).split())}."
+                " Nothing was changed: bring it back from a copy."
+            )
 
     # Events
 
     def events(self, kind: str = "") -> list[Event]:
         rows = self.all("SELECT * FROM event WHERE kind = ?1 OR ?1 = '' ORDER BY number", kind)
-        return [
-            Event(number, at_row, time, kind, _body(number, text), text, link)
-            for number, at_row, time, kind, text, link in rows
-        ]
+        return [_event(*row) for row in rows]
 
     def _last(self, kind: str) -> Event | None:
         found = self.events(kind)
@@ -116,11 +160,13 @@ class Reader:
     @property
     def rule(self) -> Rule:
         event = self._last("rule")
+        text = None if event is None else event.body.get("rule")
         try:
-            assert event is not None
-            return Rule.from_toml(event.body["rule"])
-        except (AssertionError, KeyError, BadRule):
-            raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.") from None
+            if isinstance(text, str):
+                return Rule.from_toml(text)
+        except BadRule:
+            pass
+        raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.")
 
     @property
     def layout(self) -> Layout | None:
@@ -147,21 +193,25 @@ class Reader:
 
     def erased(self) -> Rows:
         """Rows that were erased, in order; some may have left the window since."""
-        rows = [row for event in self.events("erased") for row in event.body.get("rows", ())]
+        rows = [row for event in self.events("erased") for row in event.listed("rows")]
         return np.unique(np.array(rows, np.int64))
 
     # The whole
 
     def state(self) -> State:
         dropped = self._last("dropped")
-        first = 0 if dropped is None else int(dropped.body["first"])
+        first = 0 if dropped is None else dropped.whole("first")
         decisions = self.all("SELECT row, time FROM decision ORDER BY row DESC LIMIT 1")
-        events = self.all("SELECT number, at_row, link FROM event ORDER BY number DESC LIMIT 1")
-        words = self.all("SELECT number, link FROM word ORDER BY number DESC LIMIT 1")
+        events = self.all("SELECT * FROM event ORDER BY number DESC LIMIT 1")
+        words = self.all("SELECT * FROM word ORDER BY number DESC LIMIT 1")
         if not events:
             raise BadFile(f"the ledger {str(self.path)!r} has no events: it was altered.")
         last_row, last_time = decisions[0] if decisions else (first - 1, 0)
-        ((number, at_row, link),) = events
+        if type(last_time) is not int or not first - 1 <= last_row < _MOST:
+            raise BadFile(f"the last row of the ledger {str(self.path)!r} was altered.")
+        last = _event(*events[0])
+        number, at_row, link = last.number, last.at_row, last.link
+        last_word = _word(words[0]) if words else None
         records = self.records
         if at_row <= last_row:
             if records is None:
@@ -171,8 +221,8 @@ class Reader:
             first=first,
             rows=last_row + 1,
             events=number + 1,
-            words=words[0][0] + 1 if words else 0,
-            words_link=words[0][1] if words else chain.GENESIS,
+            words=0 if last_word is None else last_word[0] + 1,
+            words_link=chain.GENESIS if last_word is None else last_word[-1],
             link=link,
             last_time=last_time,
         )
@@ -198,9 +248,9 @@ class Reader:
             },
         }
 
-    def words(self) -> list[tuple[int, str, int, str | None, bytes | None, bytes, bytes]]:
-        """Number, column, code, value as text, salt, commitment and link of every word."""
-        return self.all("SELECT * FROM word ORDER BY number")
+    def words(self) -> list[Word]:
+        """All, in order."""
+        return [_word(row) for row in self.all("SELECT * FROM word ORDER BY number")]
 
     # Decisions
 
@@ -222,7 +272,7 @@ class Reader:
             found = Decisions(
                 first=first,
                 times=_integers(times, there, whole),
-                keys=[key for (key,) in self.all(f"SELECT key {_SPAN}", *span)] if keys else None,
+                keys=_keys(self.all(f"SELECT key {_SPAN}", *span)) if keys else None,
                 outputs=(
                     _integers(labels, there, plain).astype(np.float64).reshape(-1, 1)
                     if plain == there and layout.outputs == 1
@@ -286,14 +336,37 @@ def digest(event: Event) -> str:
     return hashlib.sha256(f"{event.kind}\0{event.text}".encode()).hexdigest()
 
 
-def _body(number: int, text: str) -> dict[str, Any]:
-    try:
-        body = json.loads(text)
-    except (TypeError, ValueError):
-        body = None
-    if not isinstance(body, dict):
-        raise BadFile(f"event {number} of the ledger is no JSON object: it was altered.")
-    return body
+def _event(number: int, at_row: Any, time: Any, kind: Any, text: Any, link: Any) -> Event:
+    """An event, if its columns are what they should be."""
+    body = None
+    if isinstance(text, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            body = json.loads(text)
+    whole = type(at_row) is int and type(time) is int and 0 <= at_row < _MOST
+    told = isinstance(kind, str) and isinstance(body, dict)
+    if not whole or not told or not _is_digest(link) or not 0 <= number < _MOST:
+        raise BadFile(f"event {number} of the ledger cannot be read: it was altered.")
+    return Event(number, at_row, time, kind, body or {}, text, link)
+
+
+def _word(row: tuple[Any, ...]) -> Word:
+    number, column, code, value, salt, commitment, link = row
+    there = isinstance(value, str) and isinstance(salt, bytes)
+    if (
+        not (there or (value is None and salt is None))
+        or not isinstance(column, str)
+        or not isinstance(code, int)
+        or not 0 <= code < _MOST
+        or not _is_digest(commitment)
+        or not _is_digest(link)
+        or not 0 <= number < _MOST
+    ):
+        raise BadFile(f"word {number} of the ledger cannot be read: it was altered.")
+    return number, column, code, value, salt, commitment, link
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, bytes) and len(value) == chain.DIGEST
 
 
 def _integers(listed: str | None, count: int, whole: int) -> Rows:
@@ -301,6 +374,13 @@ def _integers(listed: str | None, count: int, whole: int) -> Rows:
     if whole != count:
         raise ValueError("a time or a count is no whole number")
     return np.fromstring(listed or "", np.int64, count, sep=",")
+
+
+def _keys(cells: Sequence[tuple[Any]]) -> list[Key]:
+    keys = [key for (key,) in cells]
+    if not {str, int, type(None)}.issuperset(map(type, keys)):
+        raise ValueError("a key is neither text nor a whole number")
+    return keys
 
 
 def _outputs(cells: Sequence[tuple[Any]], width: int) -> Floats:

@@ -10,6 +10,7 @@ Not here: which rows there are (store.py), what an input's bytes mean.
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +60,14 @@ class Records:
             if sync:
                 os.fdatasync(file)
 
-    def erase(self, rows: list[int], *, sync: bool) -> None:
-        """Overwrite salts and inputs."""
-        inputs = self.dtype.fields["input"]  # type: ignore[index]
-        for row in rows:
-            file = self._descriptor(row // self.segment_rows)
-            at = self._offset(row)
-            _write_all(file, memoryview(bytes(SALT)), at)
-            _write_all(file, memoryview(bytes(inputs[0].itemsize)), at + inputs[1])
-            if sync:
-                os.fdatasync(file)
+    def erase(self, rows: list[int], what: str) -> None:
+        """Overwrite one field of rows, such as "salt", and have that on disk."""
+        kind, offset = self.dtype.fields[what][:2]  # type: ignore[index]
+        for segment, some in groupby(sorted(rows), lambda row: row // self.segment_rows):
+            file = self._descriptor(segment)
+            for row in some:
+                _write_all(file, memoryview(bytes(kind.itemsize)), self._offset(row) + offset)
+            os.fdatasync(file)
 
     def drop(self, first: int) -> None:
         """Delete files all of whose rows come before `first`."""
@@ -82,11 +81,12 @@ class Records:
     def _descriptor(self, segment: int) -> int:
         if self._open is None or self._open[0] != segment:
             self.close()
-            path = self.path(segment)
-            fresh = not path.exists()
-            self._open = segment, os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            if fresh:
-                sync_folder(self.folder)
+            self._open = segment, os.open(self.path(segment), os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                sync_folder(self.folder)  # also of a file that is there: a crash may have made it
+            except OSError:
+                self.close()
+                raise
         return self._open[1]
 
     def close(self) -> None:

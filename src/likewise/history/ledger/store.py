@@ -60,17 +60,21 @@ class Store:
     def __init__(self, path: Path, rule: Rule | None, *, sync: bool) -> None:
         self.path = path
         self.sync = sync
-        fresh = not folder.exists(path)
-        if fresh:
+        if not folder.exists(path):
             if rule is None:
                 raise BadFile(f"{str(path)!r} holds no ledger yet: give the rule of a new one.")
             folder.prepare(path)
         self._lock = folder.WriterLock(path)
         self._database: sqlite3.Connection | None = None
+        self.records: Records | None = None
+        self._failing = False
         try:
-            if fresh:
+            if folder.exists(path):  # perhaps made just now, by another process
+                self._look()
+            else:
                 self._create(rule)
             self._connect()
+            self.finish_erasures()
         except BaseException:
             self.close()
             raise
@@ -94,41 +98,69 @@ class Store:
                     "INSERT INTO event VALUES (0, 0, ?, 'rule', ?, ?)", (now, body, link)
                 )
                 database.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+        except (*folder.FAILURES, OSError) as error:
             raise BadFile(f"{str(self.path)!r} cannot become a ledger: {error}.") from None
+
+    def _look(self) -> None:
+        """Before anything is written, even by SQLite: is it ours, is all there that was said?"""
+        known = folder.mark_of(self.path)
+        with contextlib.closing(folder.connect(self.path, write=False)) as database:
+            if known is not None:
+                known.check(self.path, Reader(self.path, database).state().mark)
 
     def _connect(self) -> None:
         """Take over what is committed."""
         if self._database is not None:
-            self._database.close()
+            with contextlib.suppress(*folder.FAILURES):
+                self._database.close()
         self._database = None
         try:
             database = folder.connect(self.path, write=True)
             level = "FULL" if self.sync else "OFF"
             database.execute(f"PRAGMA synchronous = {level}")
             database.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-        except sqlite3.Error as error:
+        except folder.FAILURES as error:
             raise folder.unreadable(self.path, error) from None
-        self._database = database
-        self.reader = Reader(self.path, database)
-        state = self.reader.state()
+        try:
+            self.reader = Reader(self.path, database)
+            state = self.reader.state()
+            self.records = self.reader.records
+            self._unfinished = self._begun_erasures(state.first)
+        except BaseException:
+            database.close()
+            raise
         self.first, self.rows, self.events = state.first, state.rows, state.events
         self.words, self.words_link, self.link = state.words, state.words_link, state.link
         self.last_time = state.last_time
-        self.records: Records | None = self.reader.records
-        if self.records is not None:
-            self._redo_erasures()
+        self._database = database
+
+    def reconnect(self) -> None:
+        """After a failure: connect again unless that was done already."""
+        if self._database is None:
+            self._connect()
 
     @property
     def database(self) -> sqlite3.Connection:
-        if self._database is None:  # a failure went before
-            self._connect()
+        self._lock.check_process(self.path)
+        self.reconnect()
         assert self._database is not None
         return self._database
 
+    @property
+    def mine(self) -> bool:
+        """Not so in a process that was forked off."""
+        return self._lock.mine
+
+    @property
+    def known(self) -> bool:
+        """Whether memory says what the disk says; not if the disk could not be read since."""
+        return self._database is not None
+
     def close(self) -> None:
+        if self.records is not None:
+            self.records.close()
         if self._database is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*folder.FAILURES):
                 self._database.close()
             self._database = None
         self._lock.release()
@@ -139,19 +171,24 @@ class Store:
     def _transaction(self, what: str) -> Iterator[sqlite3.Connection]:
         """All of it, or, with BadFile, nothing of it; memory follows the disk either way."""
         database = self.database
+        if self._failing:  # on a full disk the log may hold most of what room there is
+            with contextlib.suppress(*folder.FAILURES):
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._failing = False
         try:
             database.execute("BEGIN IMMEDIATE")
             yield database
             database.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+        except (*folder.FAILURES, OSError) as error:
             raise self._failed(what, error) from None
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*folder.FAILURES):
                 database.execute("ROLLBACK")
             raise
 
     def _failed(self, what: str, error: Exception) -> BadFile:
         """After a failure to write: a commit may have come through all the same, so look."""
+        self._failing = True
         if self.records is not None:
             self.records.close()
         reason = getattr(error, "strerror", None) or str(error)
@@ -159,9 +196,10 @@ class Store:
             self._connect()
         except BadFile as again:
             reason = f"{reason}; then {again}"
+        advice = "then send it again" if self.known else "then see by `rows` whether it was taken"
         return BadFile(
             f"the ledger {str(self.path)!r} could not take {what}: {reason}. Make room or mend the"
-            " disk, then send it again."
+            f" disk, {advice}."
         )
 
     def append(self, entries: Entries) -> None:
@@ -183,10 +221,9 @@ class Store:
             if self.rows != first + count:
                 raise
             return  # the disk complained, but all of it is there
-        self.rows, self.link = first + count, link
-        if entries.words:
-            self._count_events()
+        self.rows = first + count
         self.last_time = max(self.last_time, int(entries.times.max()))
+        self._advance(link, events=bool(entries.words))
 
     def _append(
         self,
@@ -199,11 +236,12 @@ class Store:
     ) -> bytes:
         """One transaction; the head of the chain after it."""
         count, first, link = len(entries.times), self.rows, self.link
+        words, words_link = self.words, self.words_link
         kept = {i: one.tobytes() for i, one in entries.witnesses.items()}
         assert self.records is not None
         with self._transaction(what) as database:
             if entries.words:
-                link = self._add_words(database, entries.words, link)
+                link, words, words_link = self._add_words(database, entries.words, link)
             links = chain.links(link, first, entries.times, committed, entries.firsts, counts, kept)
             records = self.records.fill(salts, entries.inputs)
             records["commitment"] = chain.digests(committed)
@@ -229,14 +267,14 @@ class Store:
                     for place, witness in enumerate(some.tolist())
                 ),
             )
+        self.words, self.words_link = words, words_link
         return links[-chain.DIGEST :]
 
     def event(self, kind: str, body: dict[str, Any]) -> None:
         """Something else that happened, chained as decisions are."""
         with self._transaction(f"the event {kind!r}") as database:
             link = self._add_event(database, kind, body, self.link)
-        self.link = link
-        self._count_events()
+        self._advance(link)
 
     def set_layout(self, layout: Layout) -> None:
         """What a record's input holds; settled by the first decision."""
@@ -247,20 +285,24 @@ class Store:
     def _add_event(
         self, database: sqlite3.Connection, kind: str, body: dict[str, Any], link: bytes
     ) -> bytes:
-        (number,) = database.execute("SELECT max(number) + 1 FROM event").fetchone()
         text, now = _json(body), max(_now(), self.last_time)
-        link = chain.event_link(link, number, self.rows, now, kind, text)
+        link = chain.event_link(link, self.events, self.rows, now, kind, text)
         database.execute(
             "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)",
-            (number, self.rows, now, kind, text, link),
+            (self.events, self.rows, now, kind, text, link),
         )
         return link
 
-    def _count_events(self) -> None:
-        state = self.reader.state()
-        self.events, self.words, self.words_link = state.events, state.words, state.words_link
+    def _advance(self, link: bytes, *, events: int = 1) -> None:
+        """A transaction came through: so far is the chain now. Nothing is read for it."""
+        self.link = link
+        self.events += events
+        self._lock.mark(folder.Mark(self.rows, self.events, link))
 
-    def _add_words(self, database: sqlite3.Connection, words: list[Word], link: bytes) -> bytes:
+    def _add_words(
+        self, database: sqlite3.Connection, words: list[Word], link: bytes
+    ) -> tuple[bytes, int, bytes]:
+        """The chain after it, and how many words there are then, and their chain."""
         number, words_link = self.words, self.words_link
         for column, code, value in words:
             text = written(value, f"a value of {column!r}" if column else "the output")
@@ -273,7 +315,7 @@ class Store:
             )
             number += 1
         body = {"words": number, "link": words_link.hex()}
-        return self._add_event(database, "words", body, link)
+        return self._add_event(database, "words", body, link), number, words_link
 
     # Taking away
 
@@ -281,6 +323,7 @@ class Store:
         """Destroy values and salts of rows, and words that no other row has.
 
         Whether all of it is gone; what a reader still looks at stays in the log until it is done.
+        What fails or is cut short half way is finished by `finish_erasures`.
         """
         with self._transaction("an erasure") as database:
             link = self._add_event(database, "erased", {"rows": rows, "words": words}, self.link)
@@ -292,34 +335,37 @@ class Store:
                 "UPDATE word SET value = NULL, salt = NULL WHERE number = ?",
                 ((word,) for word in words),
             )
-        self.link = link
-        self._count_events()
-        return self._overwrite(rows)
+        self._unfinished += [row for row in rows if row >= self.first]
+        self._advance(link)
+        return self.finish_erasures()
 
-    def _overwrite(self, rows: list[int]) -> bool:
+    def finish_erasures(self) -> bool:
+        """Leave nothing of erased rows in any file; whether that is so.
+
+        The database is written anew: SQLite's `secure_delete` leaves copies, whole or in part, of
+        keys that once moved to another page. Salts come last: an erasure whose salts are there is
+        known not to be finished, by a crash or by a reader that looks at an old state.
+        """
+        if not self._unfinished:
+            return True
         assert self.records is not None
-        try:
-            self.records.erase([row for row in rows if row >= self.first], sync=True)
-            busy = self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        except (sqlite3.Error, OSError) as error:
-            raise self._failed("the end of an erasure", error) from None
-        return not busy
-
-    def _redo_erasures(self) -> None:
-        """What a crash may have left undone."""
-        assert self.records is not None
-        erased = [row for row in self.reader.erased().tolist() if row >= self.first]
-        left = [row for row in erased if self.records.read(row, row + 1)["salt"].any()]
-        if left:
-            self._overwrite(left)
-
-    def vacuum(self) -> None:
-        """Write the database anew, without anything that was deleted."""
         try:
             self.database.execute("VACUUM")
-            self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error as error:
-            raise self._failed("the end of an erasure", error) from None
+            busy = self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self.records.erase(self._unfinished, "input")
+            if not busy:
+                self.records.erase(self._unfinished, "salt")
+                self._unfinished = []
+        except (*folder.FAILURES, OSError) as error:
+            raise self._failed("the end of an erasure, which goes on by itself", error) from None
+        return not busy
+
+    def _begun_erasures(self, first: int) -> list[int]:
+        """Erased rows whose salts are still there."""
+        if self.records is None:
+            return []
+        erased = [row for row in self.reader.erased().tolist() if row >= first]
+        return [row for row in erased if self.records.read(row, row + 1)["salt"].any()]
 
     def drop(self, first: int) -> None:
         """Rows before `first` leave, in whole files of records."""
@@ -335,8 +381,8 @@ class Store:
             database.execute(
                 f"DELETE FROM event WHERE number < ? AND kind NOT IN {KEPT}", (anchor["event"],)
             )
-        self.link, self.first = link, first
-        self._count_events()
+        self.first = first
+        self._advance(link)
         try:
             self.records.drop(first)
         except OSError as error:

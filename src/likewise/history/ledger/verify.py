@@ -12,7 +12,8 @@ import numpy as np
 
 from likewise.errors import BadFile
 from likewise.history.ledger import chain
-from likewise.history.ledger.reader import KEPT, Decisions, Event, Reader, digest
+from likewise.history.ledger.folder import Mark, mark_of
+from likewise.history.ledger.reader import KEPT, TAKING, Decisions, Event, Reader, digest
 
 
 class Altered(BadFile):
@@ -82,9 +83,35 @@ class Verification:
 
 
 def verify(reader: Reader, head: Head | None = None) -> Verification:
-    """Walk the whole chain; where a head is given, it must be on it."""
+    """Walk the whole chain; where a head is given, it must be on it.
+
+    A writer may go on meanwhile. The database is read as it is at one moment, but records are
+    overwritten by erasure and deleted when they leave the window; so if something seems wrong and
+    such a thing has happened since, look again.
+    """
+    while True:
+        mark = mark_of(reader.path)
+        with reader.snapshot():
+            found = _verify(reader, head, mark)
+            taken = _taken(reader)
+        if found.ok or taken is None or taken == _taken(reader):
+            return found
+
+
+def _taken(reader: Reader) -> int | None:
+    """The last event that took rows away; None if that cannot be read."""
+    try:
+        return max((event.number for event in reader.events() if event.kind in TAKING), default=-1)
+    except BadFile:
+        return None
+
+
+def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verification:
     walk = Walk(reader, head)
     try:
+        reader.check_structure()
+        if mark is not None:
+            mark.check(reader.path, reader.state().mark)
         for _ in walk.chunks():
             pass
     except Altered as error:
@@ -215,20 +242,20 @@ class Walk:
         self._meet(self.rows, self._link)
 
     def _is_erased(self, chunk: Decisions, i: int) -> bool:
-        """Whether a row that does not match its commitment was erased, perhaps just now."""
-        row = chunk.first + i
-        if row not in self._erased:
-            self._erased = set(self._reader.erased().tolist())
-        if row not in self._erased:
+        """Whether a row that does not match its commitment was erased, and says nothing now.
+
+        Its record is overwritten after the database says that it is erased, the salt at last.
+        """
+        if chunk.first + i not in self._erased or not np.isnan(chunk.outputs[i]).all():
             return False
         record = chunk.records[i]
-        gone = not record["salt"].any() and not record["input"].any()
-        return bool(gone and np.isnan(chunk.outputs[i]).all())
+        keyless = chunk.keys is None or chunk.keys[i] is None
+        return bool(keyless and (record["salt"].any() or not record["input"].any()))
 
     def _check_words(self, reader: Reader, said: list[Event]) -> None:
         """Words have a chain of their own, and events say how far it had come."""
         wanted = {0: chain.GENESIS}
-        erased = {word for event in reader.events("erased") for word in event.body.get("words", ())}
+        erased = {word for event in reader.events("erased") for word in event.listed("words")}
         try:
             for event in said:
                 wanted[int(event.body["words"])] = bytes.fromhex(event.body["link"])

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from likewise.errors import BadDecision
+from likewise.errors import BadDecision, BadFile
 
 _TOLD = {
     "date": datetime.date.fromisoformat,
@@ -39,8 +39,11 @@ def written(value: Any, what: str) -> str:
 
 
 def read(text: str) -> Any:
-    """The value that `written` wrote."""
-    return _value(json.loads(text))
+    """The value that `written` wrote; raise BadFile if it did not."""
+    try:
+        return _value(json.loads(text))
+    except (TypeError, ValueError, KeyError, ArithmeticError, RecursionError, AttributeError):
+        raise BadFile(f"{text!r} in the ledger is no word of a rule: it was altered.") from None
 
 
 def _plain(value: Any) -> Any:
