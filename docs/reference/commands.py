@@ -55,10 +55,10 @@ def _described(command: Any, name: str) -> str:
         parts.append("")
     panels: dict[str, list[Any]] = {}
     for one in options:
-        panels.setdefault(getattr(one, "rich_help_panel", None) or "option", []).append(one)
+        panels.setdefault(getattr(one, "rich_help_panel", None) or "", []).append(one)
     for panel, some in panels.items():
-        title = panel if panel == "option" else f"option: {panel[0].lower()}{panel[1:]}"
-        parts += [f"| {title} | |", "|---|---|"]
+        parts += [f"**{panel}**", ""] if panel else []
+        parts += ["| option | |", "|---|---|"]
         parts += [f"| {_names(one)} | {_told(one)} |" for one in some]
         parts.append("")
     return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""How `make docs` builds the site (decision 13).
+"""How `make docs` builds the site (decision 14).
 
 The source is the whole repository, of which only pages are taken, so the site has the shape of the
 repository and a relative link means the same in both. Every warning is an error.
@@ -42,6 +42,7 @@ html_css_files = ["likewise.css"]
 html_extra_path = ["extra"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_search_summary = False  # they are fetched, which a page opened from a folder may not
 html_use_index = True
 # Fonts and scripts come with the theme: the site asks the network for nothing.
 html_theme_options = {
@@ -55,5 +56,5 @@ html_theme_options = {
         "color-brand-content": "#8ab8f0",
     },
 }
-pygments_style = "tango"
+pygments_style = "default"
 pygments_dark_style = "github-dark"

@@ -37,7 +37,7 @@ SECTIONS = {
         "CONTRIBUTING",
     ],
 }
-SHORT = {"README": "Overview"}
+SHORT = {"README": "Overview", "docs/ledger-format": "The ledger's format"}
 """Names in the sidebar, for titles that say too little there."""
 CHILDREN = {
     "docs/indexes/README": [
@@ -54,8 +54,12 @@ CHILDREN = {
 }
 
 
+LISTED = "decisions/README"
+"""The page that shows what is below it; the others say it in words of their own."""
+
+
 def _toctree(entries: list[str], *options: str) -> str:
-    return "\n".join(["", "```{toctree}", ":hidden:", *options, "", *entries, "```", ""])
+    return "\n".join(["", "```{toctree}", *options, "", *entries, "```", ""])
 
 
 def _entry(page: str) -> str:
@@ -67,9 +71,11 @@ def _add(app: Any, page: str, source: list[str]) -> None:
     source[0] = source[0].replace("](decisions/)", "](decisions/README.md)")
     if page == FRONT:
         for caption, pages in SECTIONS.items():
-            source[0] += _toctree([_entry(one) for one in pages], f":caption: {caption}")
+            entries = [_entry(one) for one in pages]
+            source[0] += _toctree(entries, ":hidden:", f":caption: {caption}")
     elif page in CHILDREN:
-        source[0] += _toctree(CHILDREN[page], ":glob:")
+        hidden = () if page == LISTED else (":hidden:",)
+        source[0] += _toctree(CHILDREN[page], ":glob:", ":maxdepth: 1", *hidden)
 
 
 def setup(app: Any) -> dict[str, Any]:
