@@ -71,6 +71,7 @@ def init(
     from likewise.cli.endings import DATA, FINE, Stop
     from likewise.cli.places import check_place, write_text
     from likewise.cli.reading import Reading
+    from likewise.cli.screen import progress
     from likewise.sources.guessing import first_rows
 
     printed = str(out) == "-"
@@ -88,13 +89,15 @@ def init(
                 f" {', '.join(map(repr, source.columns))}.",
                 DATA,
             )
-        table, refused = first_rows(source, SAMPLE)
+        with progress(f"reading {name}", compiles=False):
+            table, refused = first_rows(source, SAMPLE)
         told = f"{source.place(refused[0].place)}: {refused[0].why}" if refused else ""
     if len(table) == 0 and refused:
         raise Stop(told, DATA)
     if len(table) == 0:
         raise Stop(f"{name} has a header and no rows; a rule is proposed from values.", DATA)
-    rule, text = propose(table, outputs, name)
+    with progress(f"looking at {name}", compiles=False):
+        rule, text = propose(table, outputs, name)
     if printed:
         print(text, end="")
     else:

@@ -41,10 +41,11 @@ class Bar(Protocol):
 class _NoBar:
     """Nobody is looking; but if the first step takes long, kernels are being compiled: say so."""
 
-    def __init__(self) -> None:
+    def __init__(self, compiles: bool) -> None:
         self._timer = Timer(_PATIENCE, print, [_COMPILING], {"file": sys.stderr})
         self._timer.daemon = True
-        self._timer.start()
+        if compiles:
+            self._timer.start()
 
     def update(self, done: int, total: int | None, note: str = "") -> None:
         self._timer.cancel()
@@ -59,10 +60,10 @@ class _RichBar:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Bar]:
+def progress(what: str, *, compiles: bool = True) -> Iterator[Bar]:
     """A bar on a terminal, from the second second on; elsewhere a word if kernels are compiled."""
     if not sys.stderr.isatty():
-        quiet = _NoBar()
+        quiet = _NoBar(compiles)
         try:
             yield quiet
         finally:

@@ -27,7 +27,7 @@ def verify(
     from likewise.cli.ledgers import look
     from likewise.cli.screen import console, progress, visible
 
-    with look(ledger) as opened, progress(f"verifying {ledger}"):
+    with look(ledger) as opened, progress(f"verifying {ledger}", compiles=False):
         found = opened.verify(_head(head))
     if json:
         end = None if found.head is None else str(found.head)

@@ -93,6 +93,8 @@ class Watcher:
         if self._written is not None:
             for number, row in zip(places, rows, strict=True):
                 row[LINE] = number
+            self._written.prepare(rows)
+            for number, row in zip(places, rows, strict=True):
                 before = self._written.answer(row, self._settings.most)
                 if before is not None:
                     self._known += 1

@@ -22,6 +22,7 @@ from likewise.monitors.tables import TableMonitor
 from likewise.rule import Rule
 from likewise.types import Witness
 
+_CLOSE = 4  # rows for each that is wanted, up to which a run of them is read together
 LINE = "\x00line"
 """The name under which a row carries the number of its line; no column of a file has it."""
 
@@ -38,6 +39,7 @@ class Written:
         self._asked: Asked | None = None
         self._monitor: LedgerMonitor | None = None
         self._look: Ledger | None = None
+        self._read: dict[int, Any] = {}
         self.rule: Rule | None = None
         """The rule of a ledger that is there."""
         self.last_line = 0
@@ -73,13 +75,26 @@ class Written:
             return {}
         return {"keys": [row[LINE] for row in table]}
 
-    def answer(self, row: dict[str, Any], most: int) -> dict[str, Any] | None:
-        """What was answered to a line that is stored already; None if it is not."""
+    def prepare(self, rows: list[dict[str, Any]]) -> None:
+        """Read together what is stored of lines that came together."""
+        found = [place for place in map(self._place, rows) if place is not None]
+        self._read = {}
+        if found and max(found) - min(found) < _CLOSE * len(found):
+            self._entry(max(found))  # so that the look is recent enough
+            assert self._look is not None
+            self._read = {one.row: one for one in self._look.entries(min(found), max(found) + 1)}
+
+    def _place(self, row: dict[str, Any]) -> int | None:
+        """The row of a line that is stored already."""
         assert self._monitor is not None
         column = self._key_column()
         key = row.get(column) if column is not None else row[LINE]
         known = isinstance(key, str | int) and not isinstance(key, bool)
-        place = self._monitor.row_of(key) if known else None
+        return self._monitor.row_of(key) if known else None
+
+    def answer(self, row: dict[str, Any], most: int) -> dict[str, Any] | None:
+        """What was answered to a line that is stored already; None if it is not."""
+        column, place = self._key_column(), self._place(row)
         if place is None:
             seen = column is None and row[LINE] <= self.last_line
             why = "an earlier run could not judge this line, or it was erased since"
@@ -95,11 +110,15 @@ class Written:
         entry = self._entry(place)
         named = {} if column is None else {"key": entry.key}
         nearest = entry.nearest[:most]
-        told = answer(place, named, entry.count or 0, nearest, self._named(column))
+        told = answer(place, named, entry.count or 0, nearest, self._named)
         return {"known": True, **told}
 
-    def _named(self, column: str | None) -> Any:
-        return lambda row: {} if column is None else {"key": self._entry(row).key}
+    def _named(self, row: int) -> dict[str, Any]:
+        assert self._monitor is not None
+        memory = self._monitor.memory
+        if self._key_column() is None or not isinstance(memory, TableMonitor):
+            return {}
+        return {"key": memory.keys([row])[0]}
 
     def _key_column(self) -> str | None:
         features: Any = (self.rule.features if self.rule is not None else None) or {}
@@ -119,6 +138,8 @@ class Written:
 
     def _entry(self, row: int) -> Any:
         """A stored decision with its verdict."""
+        if row in self._read:
+            return self._read[row]
         if self._look is None or row >= self._look.rows:
             if self._look is not None:
                 self._look.close()
