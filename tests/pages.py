@@ -7,7 +7,7 @@
     <!-- not run: why -->   before a block that a test cannot run
 
 In a block of output a line with nothing but … stands for lines left out. Times, dates and hashes of
-a run are compared as such, not digit by digit.
+a run are compared as such, not digit by digit; but a hash that a page shows twice is one hash.
 """
 
 import contextlib
@@ -26,8 +26,9 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 RUN = ("sh", "python")
+HASH = re.compile(r"\b[0-9a-f]{64}\b")
 CHANGING = (
-    (re.compile(r"\b[0-9a-f]{64}\b"), "HASH"),
+    (HASH, "HASH"),
     (re.compile(r"\b\d+\.\d+ s\b"), "SECONDS"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?"), "TIME"),
 )
@@ -107,6 +108,17 @@ def differing(expected: str, printed: str) -> str | None:
             return piece
         at = found + len(piece)
     return None if given[at:].endswith(pieces[-1]) else pieces[-1]
+
+
+def same_hashes(shown: list[tuple[str, str]]) -> bool:
+    """Whether equal hashes in what a page shows were equal in what was printed."""
+    meant: dict[str, str] = {}
+    for expected, printed in shown:
+        named, given = HASH.findall(expected), HASH.findall(printed)
+        for name, one in zip(named, given, strict=True) if len(named) == len(given) else ():
+            if meant.setdefault(name, one) != one:
+                return False
+    return True
 
 
 def _steady(text: str) -> str:

@@ -83,6 +83,12 @@ def test_output_is_compared_line_by_line_but_for_times_and_hashes(expected, prin
     assert (pages.differing(expected, printed) is None) == same
 
 
+def test_hash_that_is_shown_twice_is_one_hash():
+    one, other = "0" * 64, "1" * 64
+    assert pages.same_hashes([(f"{one}\n", f"{other}\n"), (f"a {one}\n", f"a {other}\n")])
+    assert not pages.same_hashes([(f"{one}\n", f"{other}\n"), (f"a {one}\n", f"a {one}\n")])
+
+
 def test_blocks_are_taken_as_the_page_says():
     markdown = (
         "<!-- file: a.toml -->\n```toml\nx = 1\n```\n\n```sh\ntrue\n```\n\n```text\nout\n```\n\n"

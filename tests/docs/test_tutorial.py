@@ -27,6 +27,8 @@ def read_and_do(page: Path) -> None:
         if step.expected is not None:
             missing = pages.differing(step.expected, printed)
             assert missing is None, f"{step.place} shows\n{missing}\nand was printed\n{printed}"
+    shown = [(step.expected, printed) for step, printed in done if step.expected is not None]
+    assert pages.same_hashes(shown), "one hash on the page was two in the run"
 
 
 def test_tutorial_prints_what_it_says(tmp_path, monkeypatch):
