@@ -59,6 +59,7 @@ paper: .venv-bench/project  ## reproduce the paper's table and figures from its 
 	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks.paper $(ARGS)
 
 docs: .venv-docs/project  ## build the documentation: build/docs/index.html
+	@rm -rf build/docs .cache/docs
 	$(DOCS)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs/site --doctree-dir .cache/docs . build/docs
 	@echo "Open build/docs/index.html"
 

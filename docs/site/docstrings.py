@@ -12,9 +12,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
+
 # `path        the folder, new or empty`, or `threads: how many cores`
 _COLUMN = re.compile(r"([a-z_]+)(?:\s{2,}|\s+(?=whether )|: )(\S.*)")
-_ARRAY = re.compile(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]")
+# ndarray[tuple[Any, ...], dtype[int64]], with modules or without
+_ARRAY = re.compile(r"[~\w.]*ndarray\[tuple\[[~\w.]*Any, \.\.\.\], [~\w.]*dtype\[[~\w.]*?(\w+)\]\]")
 _NOT_GIVEN = re.compile(r"<object object[^>]*>")
 
 
@@ -60,6 +64,15 @@ def _signature(
     return _short(given), _short(answer)
 
 
+def _annotations(app: Any, page: Any, name: str) -> None:
+    """Arrays by their usual name where a signature does not come through `_signature`."""
+    for kind in (addnodes.desc_annotation, addnodes.desc_returns):
+        for node in list(page.findall(kind)):
+            text = node.astext()
+            if _ARRAY.search(text):
+                node.children = [nodes.Text(_short(text) or "")]
+
+
 def _short(text: str | None) -> str | None:
     return text and _NOT_GIVEN.sub("...", _ARRAY.sub(r"NDArray[\1]", text))
 
@@ -67,4 +80,5 @@ def _short(text: str | None) -> str | None:
 def setup(app: Any) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", _docstring)
     app.connect("autodoc-process-signature", _signature)
+    app.connect("doctree-resolved", _annotations)
     return {"parallel_read_safe": True}
