@@ -6,6 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 BENCH := .venv-bench/bin
 FAISS := .venv-faiss/bin
+DOCS := .venv-docs/bin
 PIN := .venv-pin/bin
 
 # Numba's cache notices a change in the file of a kernel, but not in a kernel that it imports and
@@ -16,7 +17,7 @@ PIP_INSTALL := -m pip --disable-pip-version-check --no-input install -qq --no-co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow check lint format types imports fix bench paper pin clean
+.PHONY: help demo test test-slow check lint format types imports fix bench paper docs pin clean
 
 help:  ## list the recipes (this list)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -57,13 +58,19 @@ bench: .venv-bench/project .venv-faiss/packages  ## measure, beside other librar
 paper: .venv-bench/project  ## reproduce the paper's table and figures from its data (40 minutes, can be resumed)
 	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks.paper $(ARGS)
 
+docs: .venv-docs/project  ## build the documentation: build/docs/index.html
+	@rm -rf build/docs .cache/docs
+	$(DOCS)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs/site --doctree-dir .cache/docs . build/docs
+	@echo "Open build/docs/index.html"
+
 pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
 	$(call compile,dev)
 	$(call compile,bench)
 	$(call compile,faiss)
+	$(call compile,docs)
 
 clean:  ## remove everything the recipes made
-	rm -rf .venv .venv-bench .venv-faiss .venv-pin .cache .hypothesis build dist
+	rm -rf .venv .venv-bench .venv-docs .venv-faiss .venv-pin .cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: two stamps each, one for the pinned packages, one for likewise itself ---
@@ -98,7 +105,12 @@ endef
 	@$(FAISS)/python $(PIP_INSTALL) --require-hashes -r requirements/faiss.txt
 	@touch $@
 
-.venv/project .venv-bench/project: %/project: %/packages pyproject.toml src/likewise/__init__.py
+.venv-docs/packages: requirements/docs.txt
+	$(call environment,.venv-docs)
+	@$(DOCS)/python $(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+	@touch $@
+
+.venv/project .venv-bench/project .venv-docs/project: %/project: %/packages pyproject.toml src/likewise/__init__.py
 	@$*/bin/python $(PIP_INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
 

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import sys
+import zlib
 
 import likewise as lw
 from likewise.history.ledger import records
@@ -34,7 +35,17 @@ def say(*what):
 
 def told(row, verdict):
     """A verdict as it is acknowledged."""
-    return [row, verdict.witnesses.rows.tolist(), [verdict.over.first, verdict.over.absent]]
+    return summary(row, verdict.witnesses.rows, verdict.over.first, verdict.over.absent)
+
+
+def summary(row, witnesses, first, absent):
+    """Short, so that a line is written to a pipe whole or not at all, whoever is killed."""
+    return [row, len(witnesses), zlib.crc32(witnesses.tobytes()), [first, absent]]
+
+
+def acknowledge(verdicts):
+    for at in range(0, len(verdicts), 40):
+        say("done", verdicts[at : at + 40])
 
 
 def observe_some(monitor, seed, count):
@@ -43,7 +54,7 @@ def observe_some(monitor, seed, count):
     x, z, keys = map(list, zip(*some, strict=True))
     say("trying", first + count)
     verdicts = monitor.observe_many(x, z, keys=keys)
-    say("done", [told(first + i, verdict) for i, verdict in enumerate(verdicts)])
+    acknowledge([told(first + i, verdict) for i, verdict in enumerate(verdicts)])
 
 
 def observe_one(monitor, seed):
@@ -89,7 +100,7 @@ def feed(folder, seed, durability, window, turn):
             waiting.append(observe_one(monitor, seed))
         if durability == "commit" or drawn.random() < 0.1:
             monitor.flush()
-            say("done", waiting)
+            acknowledge(waiting)
             waiting = []
 
 

@@ -51,7 +51,10 @@ class Uninterrupted:
             absent = sum(row >= first for row in self.erased)
             nearest = sorted(zip(found.input_distances[kept], found.rows[kept], strict=True))[:3]
             self.verdicts.append(
-                ([now, found.rows[kept].tolist(), [first, absent]], [row for _, row in nearest])
+                (
+                    crashing.summary(now, found.rows[kept], first, absent),
+                    [row for _, row in nearest],
+                )
             )
 
 
@@ -107,11 +110,11 @@ def _check_entry(ledger, entry, beside):
     _, z, key = crashing.decision(beside.seed, entry.row)
     verdict, nearest = beside.verdicts[entry.row]
     assert entry.erased == (entry.row in beside.erased)
-    assert entry.count == len(verdict[1])
+    assert entry.count == verdict[1]
     assert [one.row for one in entry.nearest] == nearest
-    assert entry.over.first == verdict[2][0]
+    assert entry.over.first == verdict[3][0]
     if entry.over.first >= ledger.first:  # else what was erased there has left with its rows
-        assert entry.over.absent == verdict[2][1]
+        assert entry.over.absent == verdict[3][1]
     if not entry.erased:
         assert (entry.output, entry.key) == (z, key)
 

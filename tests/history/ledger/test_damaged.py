@@ -16,6 +16,7 @@ import likewise as lw
 from likewise.history.ledger import records
 
 RULE = lw.Rule("linf", 0.1)
+BITS = [1, 2, 4, 8, 16, 32, 64, 128, 255]
 FURTHER = [([0.31, 0.52], "yes"), ([0.52, 0.31], "no"), ([0.4, 0.4], "new")]
 
 
@@ -141,15 +142,28 @@ def flip_some(whole, tmp_path, places, go_on=1):
     return told
 
 
-def places_of(whole, seed, most=None):
-    """Offsets in all files, or so many drawn of each, each with bits to flip."""
+def drawn_places(whole, seed, most):
+    """So many offsets of each file, each with bits to flip."""
     drawn = random.Random(seed)
     for path in sorted(whole[0].iterdir()):
-        offsets = range(path.stat().st_size)
-        if most is not None:
-            offsets = sorted(drawn.sample(offsets, min(most, len(offsets))))
-        for offset in offsets:
-            yield path.name, offset, drawn.choice([1, 2, 4, 8, 16, 32, 64, 128, 255])
+        size = path.stat().st_size
+        for offset in sorted(drawn.sample(range(size), min(most, size))):
+            yield path.name, offset, drawn.choice(BITS)
+
+
+def all_places(whole, seed):
+    """Every byte of every file, but one in sixteen where there is nothing but zeros.
+
+    With a log, one in three of the log's, and one in sixteen elsewhere: other files are as without.
+    """
+    drawn, log = random.Random(seed), (whole[0] / "ledger.sqlite-wal").exists()
+    for path in sorted(whole[0].iterdir()):
+        content = path.read_bytes()
+        for offset in range(len(content)):
+            empty = not any(content[max(0, offset - 8) : offset + 8])
+            every = 3 if path.suffix == ".sqlite-wal" else 16 if log or empty else 1
+            if drawn.randrange(every) == 0:
+                yield path.name, offset, drawn.choice(BITS)
 
 
 def test_the_ledger_is_whole(whole, tmp_path):
@@ -157,7 +171,7 @@ def test_the_ledger_is_whole(whole, tmp_path):
 
 
 def test_a_flipped_byte(whole, tmp_path):
-    told = flip_some(whole, tmp_path, places_of(whole, 1, 12))
+    told = flip_some(whole, tmp_path, drawn_places(whole, 1, 12))
     assert any(told["ledger.sqlite"]) and any(told["000000000000.rows"])
 
 
@@ -170,7 +184,7 @@ def test_a_flipped_byte_in_the_header(whole, tmp_path):
 @pytest.mark.slow
 def test_a_flipped_byte_anywhere(whole, tmp_path):
     """Every byte; looked at each time, and gone on with one time in twenty."""
-    told = flip_some(whole, tmp_path, places_of(whole, 3), go_on=20)
+    told = flip_some(whole, tmp_path, all_places(whole, 3), go_on=20)
     assert all(any(found) for name, found in told.items() if name.endswith(("sqlite", "rows")))
 
 

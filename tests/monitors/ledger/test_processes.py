@@ -116,6 +116,8 @@ def _ready(feeder):
 
 # Processes that are forked off
 
+FORKING = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
 
 def in_child(action):
     """What an action does in a forked process: its message, or how it failed."""
@@ -137,6 +139,7 @@ def in_child(action):
     return said.decode()
 
 
+@FORKING
 def test_a_forked_process_cannot_write_and_leaves_what_waits_to_its_parent(folder):
     with filled(folder, durability="batch", batch_seconds=1000) as monitor:
         said = in_child(monitor.flush)
@@ -149,6 +152,7 @@ def test_a_forked_process_cannot_write_and_leaves_what_waits_to_its_parent(folde
         assert monitor.rows == 2 and monitor.verify().ok
 
 
+@FORKING
 def test_a_forked_process_does_not_keep_the_lock(folder):
     monitor = filled(folder)
     out, into = os.pipe()

@@ -16,6 +16,7 @@ import sqlite3
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from likewise.errors import BadFile
@@ -151,6 +152,21 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
             f"the ledger {str(folder)!r} has format {version}, which there never was: it was"
             " altered. Nothing was changed: bring it back from a copy."
         )
+    if not _parts_of_schema().issubset(database.execute(_PARTS)):
+        raise BadFile(
+            f"the tables of the ledger {str(folder)!r} are not those of its format: they were"
+            " altered. Nothing was changed: bring it back from a copy."
+        )
+
+
+_PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+
+
+@cache
+def _parts_of_schema() -> frozenset[tuple[str, str, str, str | None]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(_SCHEMA)
+        return frozenset(database.execute(_PARTS))
 
 
 def _connect(folder: Path, mode: str) -> sqlite3.Connection:

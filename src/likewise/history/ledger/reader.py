@@ -207,7 +207,7 @@ class Reader:
         if not events:
             raise BadFile(f"the ledger {str(self.path)!r} has no events: it was altered.")
         last_row, last_time = decisions[0] if decisions else (first - 1, 0)
-        if type(last_time) is not int or not first - 1 <= last_row < _MOST:
+        if {type(last_time), type(last_row)} != {int} or not first - 1 <= last_row < _MOST:
             raise BadFile(f"the last row of the ledger {str(self.path)!r} was altered.")
         last = _event(*events[0])
         number, at_row, link = last.number, last.at_row, last.link
@@ -324,6 +324,8 @@ class Reader:
             return {}
         columns = list(zip(*rows, strict=True))
         owners = np.array(columns[0], np.int64) - first
+        if owners[0] < 0 or owners[-1] >= stop - first or (np.diff(owners) < 0).any():
+            raise ValueError("witnesses are not in order")
         kept = np.zeros(len(rows), chain.WITNESS)
         for name, column in zip(chain.WITNESS.names or (), columns[1:], strict=True):
             kept[name] = column
@@ -342,9 +344,9 @@ def _event(number: int, at_row: Any, time: Any, kind: Any, text: Any, link: Any)
     if isinstance(text, str):
         with contextlib.suppress(ValueError, RecursionError):
             body = json.loads(text)
-    whole = type(at_row) is int and type(time) is int and 0 <= at_row < _MOST
-    told = isinstance(kind, str) and isinstance(body, dict)
-    if not whole or not told or not _is_digest(link) or not 0 <= number < _MOST:
+    whole = {type(number), type(at_row), type(time)} == {int}
+    told = isinstance(kind, str) and isinstance(body, dict) and _is_digest(link)
+    if not whole or not told or not 0 <= at_row < _MOST or not 0 <= number < _MOST:
         raise BadFile(f"event {number} of the ledger cannot be read: it was altered.")
     return Event(number, at_row, time, kind, body or {}, text, link)
 
@@ -355,7 +357,7 @@ def _word(row: tuple[Any, ...]) -> Word:
     if (
         not (there or (value is None and salt is None))
         or not isinstance(column, str)
-        or not isinstance(code, int)
+        or {type(number), type(code)} != {int}
         or not 0 <= code < _MOST
         or not _is_digest(commitment)
         or not _is_digest(link)

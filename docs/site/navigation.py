@@ -1,0 +1,83 @@
+"""The order of the pages: toctrees, added to a few pages when the site is built.
+
+So pages stay plain Markdown, which a viewer of the repository shows as well.
+
+Invariant: a page that is nowhere here fails the build, by Sphinx's own check.
+"""
+
+from typing import Any
+
+FRONT = "docs/README"
+SECTIONS = {
+    "Begin": ["docs/tutorial", "README"],
+    "How to": [
+        "docs/how-to/rule-for-people",
+        "docs/how-to/choose-epsilon",
+        "docs/how-to/audit-in-ci",
+        "docs/how-to/read-the-report",
+        "docs/how-to/watch-in-production",
+        "docs/how-to/erase-a-person",
+        "docs/how-to/prove-a-ledger",
+        "docs/how-to/embeddings-and-pictures",
+        "docs/how-to/write-an-index",
+    ],
+    "Understand": [
+        "docs/explanation",
+        "docs/indexes/README",
+        "docs/paper",
+        "docs/benchmarks",
+        "ARCHITECTURE",
+        "decisions/README",
+    ],
+    "Look up": [
+        "docs/reference/command-line",
+        "docs/reference/python",
+        "docs/ledger-format",
+        "CHANGELOG",
+        "CONTRIBUTING",
+    ],
+}
+SHORT = {"README": "Overview", "docs/ledger-format": "The ledger's format"}
+"""Names in the sidebar, for titles that say too little there."""
+CHILDREN = {
+    "docs/indexes/README": [
+        "live",
+        "flat",
+        "brute",
+        "kdtree",
+        "snn",
+        "bdd",
+        "split",
+        "your-own",
+    ],
+    "decisions/README": ["0*"],
+}
+
+
+LISTED = "decisions/README"
+"""The page that shows what is below it; the others say it in words of their own."""
+
+
+def _toctree(entries: list[str], *options: str) -> str:
+    return "\n".join(["", "```{toctree}", *options, "", *entries, "```", ""])
+
+
+def _entry(page: str) -> str:
+    return f"{SHORT[page]} </{page}>" if page in SHORT else f"/{page}"
+
+
+def _add(app: Any, page: str, source: list[str]) -> None:
+    """Append the pages below this one; give links to folders a page."""
+    source[0] = source[0].replace("](decisions/)", "](decisions/README.md)")
+    if page == FRONT:
+        for caption, pages in SECTIONS.items():
+            entries = [_entry(one) for one in pages]
+            source[0] += _toctree(entries, ":hidden:", f":caption: {caption}")
+    elif page in CHILDREN:
+        hidden = () if page == LISTED else (":hidden:",)
+        source[0] += _toctree(CHILDREN[page], ":glob:", ":maxdepth: 1", *hidden)
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.connect("source-read", _add)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,44 @@
+"""The tutorial and the how-to pages keep their word: every block runs, and prints what is shown."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pages
+from likewise.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory) -> Path:
+    """What `likewise demo` leaves behind, and the how-to pages begin with."""
+    folder = tmp_path_factory.mktemp("demo")
+    assert main(["demo", "--folder", str(folder)]) == 0
+    return folder
+
+
+def read_and_do(page: Path) -> None:
+    done = pages.run(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+    assert any(step.expected for step, _ in done), "no block of the page shows its output"
+    for step, printed in done:
+        if step.expected is not None:
+            missing = pages.differing(step.expected, printed)
+            assert missing is None, f"{step.place} shows\n{missing}\nand was printed\n{printed}"
+    shown = [(step.expected, printed) for step, printed in done if step.expected is not None]
+    assert pages.same_hashes(shown), "one hash on the page was two in the run"
+
+
+def test_tutorial_prints_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    read_and_do(ROOT / "docs" / "tutorial.md")
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=[page.stem for page in HOW_TO])
+def test_how_to_prints_what_it_says(page, demo, tmp_path, monkeypatch):
+    for given in (*demo.glob("likewise-demo.*"), ROOT / "docs" / "verify_ledger.py"):
+        shutil.copy(given, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    read_and_do(page)
