@@ -321,6 +321,17 @@ def test_reader_that_leaves_is_no_error(folder):
         assert b"Traceback" not in running.stderr.read()
 
 
+def wait_until_idle(running):
+    """Until a process has taken no time of the processor for a second."""
+    before, since, until = None, time.monotonic(), time.monotonic() + 120
+    while time.monotonic() - since < 1.0:
+        times = Path(f"/proc/{running.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+        if times != before:
+            before, since = times, time.monotonic()
+        assert running.poll() is None and time.monotonic() < until
+        time.sleep(0.1)
+
+
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ended_by_a_signal_it_leaves_nothing_half_written(number, code, folder, tmp_path):
     with subprocess.Popen(
@@ -331,10 +342,10 @@ def test_ended_by_a_signal_it_leaves_nothing_half_written(number, code, folder, 
         header, rows = (folder / "n.csv").read_bytes().split(b"\n", 1)
         running.stdin.write(header + b"\n" + rows * (1 + (9 << 20) // len(rows)))
         running.stdin.flush()  # more than it takes at a time, and no end: it waits for more
-        until = time.monotonic() + 120
-        while not list(tmp_path.iterdir()):
+        while not list(tmp_path.iterdir()):  # nothing is begun yet
             time.sleep(0.05)
-            assert running.poll() is None and time.monotonic() < until
+            assert running.poll() is None
+        wait_until_idle(running)
         running.send_signal(number)
         assert running.wait(timeout=60) == code
         assert b"Traceback" not in running.stderr.read()
