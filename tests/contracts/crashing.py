@@ -74,7 +74,7 @@ def erase_one(monitor, drawn):
 
 class Feeding(lw.LedgerMonitor):
     def inputs_are_there(self, row):
-        history = self._monitor._history
+        history = self.memory._history
         return history is not None and row >= history.first and bool(history.alive()[row])
 
 

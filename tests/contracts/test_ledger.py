@@ -195,7 +195,7 @@ def test_window_keeps_memory_and_disk_bounded(tmp_path, monkeypatch):
                 assert monitor.verify().ok
         verification = monitor.verify()
         assert verification.ok and 5300 < verification.first <= 5800
-        assert len(monitor._monitor._history._gone) <= 2
+        assert len(monitor.memory._history._gone) <= 2
         head = monitor.head()
     assert max(sizes[20:]) == max(sizes[-20:]) < 900 * (80 + 32)
     with lw.Ledger(path) as ledger:

@@ -6,16 +6,9 @@ Cost: the database is written anew, a second for a million rows, so name many pe
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from likewise.monitors.keys import plain_key, unknown_key
-from likewise.monitors.refusal import rows_of
+from likewise.monitors.following import Following
 from likewise.types import Rows
-
-if TYPE_CHECKING:
-    from likewise.monitors.ledgered import LedgerMonitor
 
 
 @dataclass(frozen=True)
@@ -29,10 +22,9 @@ class Erasure:
     rows again, or close and open the ledger."""
 
 
-def erase(ledgered: "LedgerMonitor", key: Any, rows: Any) -> Erasure:
-    """Erase by key, or keys, or by row."""
-    wanted = _rows(ledgered, key, rows)
-    monitor, cargo, store = ledgered._monitor, ledgered._cargo, ledgered._store
+def erase(following: Following, wanted: Rows) -> Erasure:
+    """Erase rows, in memory and on disk."""
+    monitor, cargo, store = following.monitor, following.cargo, following.store
     history = monitor._history
     if history is not None:
         wanted = wanted[history.alive()[wanted] != 0]
@@ -47,23 +39,9 @@ def erase(ledgered: "LedgerMonitor", key: Any, rows: Any) -> Erasure:
     try:
         complete = store.erase(wanted.tolist(), numbers)
     except BaseException:
-        ledgered._stale = True  # on disk it may be erased
+        following.stale = True  # on disk it may be erased
         raise
     monitor.forget(wanted)
     cargo.drop_words(orphans)
-    ledgered._past.erase(wanted)
+    following.past.erase(wanted)
     return Erasure(tuple(wanted.tolist()), complete)
-
-
-def _rows(ledgered: "LedgerMonitor", key: Any, rows: Any) -> Rows:
-    if (key is None) == (rows is None):
-        raise TypeError("erase takes a key, or keys, or rows")
-    if rows is not None:
-        return np.unique(rows_of(rows, ledgered.rows, "Nothing was erased."))
-    found = []
-    for one in key if isinstance(key, list | tuple | set) else [key]:
-        row = ledgered.row_of(plain_key(one))
-        if row is None:
-            raise unknown_key(one)
-        found.append(row)
-    return np.unique(np.array(found, np.int64))

@@ -13,34 +13,31 @@ Not here: what a monitor's memory looks like as bytes (cargo.py).
 import atexit
 import math
 import os
-import time as clock
 import weakref
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from threading import Event, RLock
+from threading import RLock
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadDecision, BadFile, BadRule
-from likewise.history.ledger import words
 from likewise.history.ledger.chain import Key
-from likewise.history.ledger.reader import Decisions
-from likewise.history.ledger.store import Entries, Store
+from likewise.history.ledger.store import Store
 from likewise.history.ledger.times import all_microseconds
-from likewise.history.ledger.verify import Head, Verification, Walk, verify
+from likewise.history.ledger.verify import Head, Verification, verify
 from likewise.history.ledger.window import Window
-from likewise.monitors.cargo import ERASED, cargo_of
 from likewise.monitors.difference import difference
 from likewise.monitors.erasure import Erasure, erase
 from likewise.monitors.explanation import Explanation
 from likewise.monitors.flusher import start_flusher
-from likewise.monitors.keys import plain_key
+from likewise.monitors.following import Following
+from likewise.monitors.keys import plain_key, unknown_key
 from likewise.monitors.past import Past
-from likewise.monitors.pending import Pending, joined, kept_of_many, kept_of_one
+from likewise.monitors.pending import Pending, kept_of_many, kept_of_one
+from likewise.monitors.refusal import rows_of
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.tables import GIVEN_APART, TableMonitor
 from likewise.rule import Rule
@@ -48,9 +45,6 @@ from likewise.types import Rows, Verdict, Verdicts
 
 DURABILITIES = {"commit": (1, 0.0), "batch": (1024, 0.1), "off": (8192, 1.0)}
 """Decisions, and seconds, after which what was answered is on disk at the latest."""
-
-_CHUNK = 1 << 15  # decisions written as one transaction
-_LAG = 256  # rows that may stay in memory after they left the window
 
 
 class LedgerMonitor:
@@ -108,7 +102,6 @@ class LedgerMonitor:
         self.path = Path(path)
         self.durability = durability
         self._witnesses = witnesses
-        self._wanted_index = index
         self._lock = RLock()
         self.closed = False
         self._store = Store(self.path, rule, sync=durability != "off")
@@ -121,13 +114,12 @@ class LedgerMonitor:
                     " ledger. Nothing was changed."
                 )
             self._settle_window(wanted)
-            self._restore(check=check)
+            self._following = Following(self._store, self.rule, self.window, index, check=check)
         except BaseException:
             self._store.close()
             raise
-        self._wake = Event()
         if durability != "commit":
-            start_flusher(self, self._wake, self._wait)
+            start_flusher(self, self._following.waits, self._wait)
         self._finish = partial(_close, weakref.ref(self))
         atexit.register(self._finish)
 
@@ -137,72 +129,25 @@ class LedgerMonitor:
             self._store.event("window", {"keep": wanted.text})
         self.window = Window.of(stored) if wanted is None else wanted
 
-    # Memory follows the disk
-
-    def _restore(self, *, check: bool) -> None:
-        """Make memory from what is on disk."""
-        store = self._store
-        store.reconnect()
-        reader = store.reader
-        self._stale = True
-        self._pending: list[Pending] = []
-        self._taken = store.rows
-        self._monitor = Monitor(self.rule, index=self._wanted_index)
-        self._cargo = cargo_of(self._monitor)
-        self._past = Past(self.window, store.first, store.last_time, reader.erased())
-        self._words: dict[str, int] = {}
-        walk = Walk(reader)
-        if check:
-            reader.check_structure()
-        if store.rows > store.first:
-            self._load(walk.chunks() if check else reader.all_decisions(store.first, store.rows))
-        elif check:
-            list(walk.chunks())
-        self._cargo.guard()
-        if isinstance(self._monitor, TableMonitor):
-            self._monitor._kept.keepable = plain_key
-        self._stale = False
-        self._forget_before(self._past.compared(store.rows).first, lag=0)
-
-    def _load(self, chunks: Iterable[Decisions]) -> None:
-        store, reader = self._store, self._store.reader
-        layout = reader.layout
-        assert layout is not None
-        known: dict[str, list[Any]] = {}
-        for _, column, code, value, *_ in reader.words():
-            values = known.setdefault(column, [])
-            if code != len(values) or column not in self._cargo.columns_of_words():
-                raise BadFile(f"the words of {column!r} make no sense: the ledger was altered.")
-            values.append(ERASED if value is None else words.read(value))
-        self._words = {column: len(values) for column, values in known.items()}
-        self._cargo.begin(layout, store.first, known)
-        for chunk in chunks:
-            self._cargo.add(layout, chunk.records["input"], chunk.outputs, chunk.keys)
-            self._past.took(chunk.first, chunk.times, chunk.keys)
-        self._cargo.finish(self._past.erased)
-
-    def _agrees(self) -> bool:
-        """Whether memory has what is on disk and waiting, no more and no less."""
-        return self._monitor._next_row == self._taken and not self._stale
-
-    def _catch_up(self) -> None:
-        """Memory is made anew if writing failed, or something broke in between."""
-        if not self._agrees() and not self.closed:
-            self.flush()
-            self._restore(check=False)
-
     def _ready(self) -> None:
         """Have memory and disk agree before something changes."""
         if self.closed:
             raise BadFile(f"the ledger {str(self.path)!r} is closed. Open it again.")
-        if not self._agrees():
-            self._catch_up()
-            self._store.event("fault", {"rows": self._store.rows})
-        if self._taken - self._store.rows >= self._most or self._overdue():
-            self.flush()
+        following = self._following
+        if not following.agrees():
+            following.flush()
+            self._store.event("fault", {"rows": self._store.rows})  # first, as the cheaper trial
+            following.restore(check=False)
+        if following.taken - self._store.rows >= self._most or following.overdue(self._wait):
+            following.flush()
 
-    def _overdue(self) -> bool:
-        return bool(self._pending) and clock.monotonic() - self._pending[0].since >= self._wait
+    @property
+    def _past(self) -> Past:
+        return self._following.past
+
+    def _catch_up(self) -> None:
+        if not self.closed:
+            self._following.catch_up()
 
     # One decision
 
@@ -212,15 +157,15 @@ class LedgerMonitor:
         """Compare with the past, make it part of the past, and keep both on disk."""
         with self._lock:
             self._ready()
-            row = self._monitor._next_row
+            row = self.memory._next_row
             keys = self._past.keys.check(None if key is None else [self._own(key)], 1, row)
             now = self._now(time)
             over = self._past.compared(row, now)
-            verdict = self._monitor.observe(x, *_output(z)).within(over)
+            verdict = self.memory.observe(x, *_output(z)).within(over)
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, self._witnesses)
             some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept)
-            self._took(row, some, write=self._most == 1)
+            self._following.took(row, some, write=self._most == 1)
             return verdict
 
     def check(self, x: Any, z: Any = GIVEN_APART, *, time: Any = None) -> Verdict:
@@ -228,7 +173,7 @@ class LedgerMonitor:
         with self._lock:
             self._catch_up()
             over = self._past.compared(self.rows, self._past.now(time))
-            return self._monitor.check(x, *_output(z)).within(over)
+            return self.memory.check(x, *_output(z)).within(over)
 
     # Many
 
@@ -248,12 +193,14 @@ class LedgerMonitor:
         with self._lock:
             given, when = self._given(x, keys, times)
             first_row = self.rows
-            verdicts = self._monitor.observe_many(x, *_output(z), threads=threads)
+            verdicts = self.memory.observe_many(x, *_output(z), threads=threads)
             when = np.broadcast_to(when, len(verdicts))
             firsts = self._past.firsts(first_row, when)
             verdicts.within(firsts, self._past.absent(firsts))
             kept = kept_of_many(verdicts, self._witnesses)
-            self._took(first_row, Pending(when, given, firsts, verdicts.counts, kept), write=True)
+            self._following.took(
+                first_row, Pending(when, given, firsts, verdicts.counts, kept), write=True
+            )
             return verdicts
 
     def load(
@@ -267,10 +214,10 @@ class LedgerMonitor:
         """Remember decisions without judging them; their rows."""
         with self._lock:
             given, when = self._given(x, keys, times)
-            rows = self._monitor.load(x, *_output(z))
+            rows = self.memory.load(x, *_output(z))
             when = np.broadcast_to(when, len(rows))
             firsts = self._past.firsts(rows.start, when)
-            self._took(rows.start, Pending(when, given, firsts, None, {}), write=True)
+            self._following.took(rows.start, Pending(when, given, firsts, None, {}), write=True)
             return rows
 
     def _given(self, x: Any, keys: Any, times: Any) -> tuple[list[Key] | None, Rows]:
@@ -285,7 +232,7 @@ class LedgerMonitor:
 
     def _own(self, key: Any) -> Any:
         """A key that is given beside the decision, where the rule has no column for it."""
-        monitor = self._monitor
+        monitor = self.memory
         if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
             raise BadDecision(
                 f"the key is {key!r}, but the rule takes keys from the column"
@@ -300,93 +247,10 @@ class LedgerMonitor:
             self._store.event("clock", {"behind_microseconds": behind})
         return self._past.now(time)
 
-    # Writing
-
-    def _took(self, first_row: int, some: Pending, *, write: bool) -> None:
-        """Memory has taken decisions: so does the rest, and the disk, now or soon.
-
-        If it cannot be written now, it is refused: memory, too long by then, is made anew.
-        """
-        if len(some) == 0:
-            return
-        self._past.took(first_row, some.times, some.keys)
-        self._pending.append(some)
-        self._taken = first_row + len(some)
-        if write:
-            try:
-                self.flush()
-            except BaseException:
-                self._pending, self._taken = [], self._store.rows
-                raise
-        elif not self._wake.is_set():
-            self._wake.set()
-        self._forget_before(int(some.firsts[-1]))
-
     def flush(self) -> None:
         """Have everything that was answered on disk."""
         with self._lock:
-            if not self._pending:
-                return
-            store, waiting = self._store, joined(self._pending)
-            self._pending = [waiting]
-            if not store.known:  # what was given before may have come through all the same
-                store.reconnect()
-                self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
-            first = self._taken - len(waiting)
-            if store.rows == 0 and store.reader.layout != self._cargo.layout():
-                store.set_layout(self._cargo.layout())
-            try:
-                while (done := store.rows - first) < len(waiting):
-                    stop = min(done + _CHUNK, len(waiting))
-                    store.append(self._entries(waiting.part(done, stop)))
-                    self._words = {name: len(known) for name, known in self._cargo.words().items()}
-            except BadFile as error:
-                if store.rows <= first:
-                    raise
-                raise BadFile(
-                    f"{error} Decisions {first} to {store.rows - 1} are stored; send the rest"
-                    " again."
-                ) from None
-            self._pending = []
-
-    def _entries(self, some: Pending) -> Entries:
-        """With what memory holds of those rows, the next ones on disk."""
-        layout, first = self._store.reader.layout, self._store.rows
-        assert layout is not None
-        stop = first + len(some)
-        own = self._cargo.keys(first, stop)
-        fresh = [
-            (column, code, values[code])
-            for column, values in self._cargo.words().items()
-            for code in range(self._words.get(column, 0), len(values))
-        ]
-        return Entries(
-            times=some.times,
-            inputs=self._cargo.inputs(layout, first, stop),
-            outputs=self._cargo.outputs(first, stop),
-            keys=some.keys if own is None else [plain_key(key) for key in own],
-            firsts=some.firsts,
-            counts=some.counts,
-            witnesses=some.kept,
-            words=fresh,
-        )
-
-    def _forget_before(self, first: int, lag: int = _LAG) -> None:
-        """Let go of what left the window: from memory with some delay, from disk in whole files."""
-        history = self._monitor._history
-        if history is None or first < history.first + max(1, lag):
-            return
-        try:
-            self.flush()
-            self._store.drop(first)
-        except BadFile:  # the disk will be asked again; what was just answered stands
-            return
-        gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
-        self._monitor.forget(gone)
-        if isinstance(self._monitor, TableMonitor):
-            self._monitor._kept.release(first)
-        self._past.forget_before(first, gone)
-        self._past.first = self._store.first
+            self._following.flush()
 
     # Erasure and evidence
 
@@ -399,7 +263,20 @@ class LedgerMonitor:
         with self._lock:
             self._ready()
             self.flush()
-            return erase(self, key, rows)
+            return erase(self._following, self._wanted(key, rows))
+
+    def _wanted(self, key: Any, rows: Any) -> Rows:
+        if (key is None) == (rows is None):
+            raise TypeError("erase takes a key, or keys, or rows")
+        if rows is not None:
+            return np.unique(rows_of(rows, self.rows, "Nothing was erased."))
+        found = []
+        for one in key if isinstance(key, list | tuple | set) else [key]:
+            row = self.row_of(plain_key(one))
+            if row is None:
+                raise unknown_key(one)
+            found.append(row)
+        return np.unique(np.array(found, np.int64))
 
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
@@ -424,48 +301,42 @@ class LedgerMonitor:
     @property
     def memory(self) -> Monitor:
         """The monitor that holds the past in memory; to look at, not to tell anything."""
-        return self._monitor
+        return self._following.monitor
 
     def row_of(self, key: Any) -> int | None:
         """The row of a key, if it is remembered."""
         with self._lock:
-            monitor = self._monitor
+            monitor = self.memory
             if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
                 return monitor.row_of(key)
             return self._past.keys.row_of(plain_key(key))
 
-    def _key_of(self, row: int) -> Any:
-        monitor = self._monitor
-        if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
-            return monitor._kept.key_of(row)
-        return self._past.keys.key_of(row)
-
     def values(self, row: int) -> dict[str, Any]:
         """A row of a table as it came, its output included."""
-        if not isinstance(self._monitor, TableMonitor):
+        if not isinstance(self.memory, TableMonitor):
             raise BadRule("this rule has no columns; use `inputs` for vectors")
-        return self._monitor.values(row)
+        return self.memory.values(row)
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
         """What is remembered of these rows, as vectors."""
-        return self._monitor.inputs(rows)
+        return self.memory.inputs(rows)
 
     def explain(self) -> Explanation:
         """What index is in use, why, and what it costs."""
-        return self._monitor.explain()
+        return self.memory.explain()
 
     @property
     def rows(self) -> int:
         """Decisions ever taken: the row of the next one."""
         with self._lock:
             self._catch_up()
-            return self._monitor._next_row
+            return self.memory._next_row
 
     def __len__(self) -> int:
         """Decisions remembered now."""
         with self._lock:
             self._catch_up()
-            return len(self._monitor)
+            return len(self.memory)
 
     def close(self) -> None:
         """Write what is left, and let go of the folder."""
@@ -479,9 +350,9 @@ class LedgerMonitor:
                 self.flush()
             finally:
                 self.closed = True
-                self._wake.set()
+                self._following.waits.set()
                 self._store.close()
-                self._monitor.close()
+                self.memory.close()
                 atexit.unregister(self._finish)
 
     def __enter__(self) -> Self:

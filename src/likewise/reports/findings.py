@@ -254,7 +254,7 @@ class Tally:
     def _memory(self) -> Monitor:
         """What holds the history; a ledger may have made it anew since last time."""
         monitor = self._monitor
-        return monitor._monitor if isinstance(monitor, LedgerMonitor) else monitor
+        return monitor.memory if isinstance(monitor, LedgerMonitor) else monitor
 
     def _counted(self) -> tuple[Groups, ...]:
         memory = self._memory()

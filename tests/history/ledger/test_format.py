@@ -142,3 +142,9 @@ def test_head_kept_elsewhere_shows_a_chain_written_anew(lived, tmp_path):
     with pytest.raises(lw.BadFile, match="is no head; expected 'likewise-head 1 ROWS EVENTS HASH'"):
         lw.Head.of("likewise-head 2 0 0 00")
     assert lw.Head.of(str(heads[0])) == heads[0]
+
+
+def test_head_from_before_the_window_is_no_alarm_about_the_rows(lived):
+    with lw.Ledger(lived) as ledger:
+        found = ledger.verify(lw.Head(5, 3, bytes(32)))
+    assert "is from before row 128, the first that the window has kept" in str(found)

@@ -73,7 +73,7 @@ class Verification:
 
     def __str__(self) -> str:
         if not self.ok:
-            return f"altered: {self.problem}"
+            return f"not verified: {self.problem}"
         erased = f", {self.erased:,} of them erased" if self.erased else ""
         since = f" since row {self.first:,}" if self.first else ""
         return (
@@ -163,6 +163,13 @@ class Walk:
                 yield chunk
         if self._events != state.events or self._link != state.link:
             raise Altered(None, "the end of the chain is not where it should be")
+        head = self._wanted
+        if not self._met and head is not None and head.rows < self.first:
+            raise Altered(
+                None,
+                f"the head given ({head}) is from before row {self.first:,}, the first that the"
+                " window has kept, so whether it was on the chain can no longer be told",
+            )
         if not self._met:
             raise Altered(
                 None,
