@@ -12,6 +12,7 @@ Cost: making memory anew takes as long as opening the ledger.
 import time as clock
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from threading import Event
 from typing import Any
 
@@ -61,13 +62,12 @@ class Following:
         self.cargo = cargo_of(self.monitor)
         self.past = Past(self._window, store.first, store.last_time, reader.erased())
         self._words: dict[str, int] = {}
-        walk = Walk(reader)
-        if check:
-            reader.check_structure()
-        if store.rows > store.first:
-            self._load(walk.chunks() if check else reader.all_decisions(store.first, store.rows))
-        elif check:
-            list(walk.chunks())
+        with reader.structure_checked() if check else nullcontext():
+            walked = Walk(reader).chunks()
+            if store.rows > store.first:
+                self._load(walked if check else reader.all_decisions(store.first, store.rows))
+            elif check:
+                list(walked)
         self.cargo.guard()
         if isinstance(self.monitor, TableMonitor):
             self.monitor._kept.keepable = plain_key

@@ -138,9 +138,20 @@ class Reader:
             with contextlib.suppress(*folder.FAILURES):
                 self.database.execute("ROLLBACK")
 
-    def check_structure(self) -> None:
-        """What no hash covers: are the database's pages and indexes whole?"""
-        ((found,), *_) = self.all("PRAGMA quick_check(1)")
+    @contextlib.contextmanager
+    def structure_checked(self) -> Iterator[None]:
+        """Meanwhile see what no hash covers: are the database's pages and indexes whole?
+
+        On a connection of its own, so that SQLite looks while something else is done.
+        """
+        with ThreadPoolExecutor(1) as pool:
+            looking = pool.submit(self._check_structure)
+            yield
+            looking.result()
+
+    def _check_structure(self) -> None:
+        with contextlib.closing(folder.connect(self.path, write=False)) as database:
+            ((found,), *_) = Reader(self.path, database).all("PRAGMA quick_check(1)")
         if found != "ok":
             raise BadFile(
                 f"{str(self.path / folder.DATABASE)!r} is damaged: {' '.join(str(found).split())}."

@@ -109,11 +109,11 @@ def _taken(reader: Reader) -> int | None:
 def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verification:
     walk = Walk(reader, head)
     try:
-        reader.check_structure()
-        if mark is not None:
-            mark.check(reader.path, reader.state().mark)
-        for _ in walk.chunks():
-            pass
+        with reader.structure_checked():
+            if mark is not None:
+                mark.check(reader.path, reader.state().mark)
+            for _ in walk.chunks():
+                pass
     except Altered as error:
         return walk.outcome(error.row, error.problem)
     except BadFile as error:
