@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision, BadFile, BadRule
 from likewise.history.ledger.chain import Key
+from likewise.history.ledger.kept import Kept
 from likewise.history.ledger.store import Store
 from likewise.history.ledger.times import all_microseconds
 from likewise.history.ledger.verify import Head, Verification, verify
@@ -217,7 +218,9 @@ class LedgerMonitor:
             rows = self.memory.load(x, *_output(z))
             when = np.broadcast_to(when, len(rows))
             firsts = self._past.firsts(rows.start, when)
-            self._following.took(rows.start, Pending(when, given, firsts, None, {}), write=True)
+            self._following.took(
+                rows.start, Pending(when, given, firsts, None, Kept.none()), write=True
+            )
             return rows
 
     def _given(self, x: Any, keys: Any, times: Any) -> tuple[list[Key] | None, Rows]:

@@ -2,16 +2,12 @@
 
 import time as clock
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from likewise.history.ledger.chain import WITNESS, Key
+from likewise.history.ledger.chain import Key
+from likewise.history.ledger.kept import WITNESS, Kept
 from likewise.types import Rows, Verdict, Verdicts
-
-Kept = dict[int, npt.NDArray[Any]]
-"""The nearest witnesses by place, as WITNESS."""
 
 
 @dataclass
@@ -37,7 +33,7 @@ class Pending:
             None if self.keys is None else self.keys[start:stop],
             self.firsts[start:stop],
             None if self.counts is None else self.counts[start:stop],
-            {i - start: one for i, one in self.kept.items() if start <= i < stop},
+            self.kept.part(start, stop),
             self.since,
         )
 
@@ -55,11 +51,12 @@ def joined(several: list[Pending]) -> Pending:
         keys,
         np.concatenate([one.firsts for one in several]),
         np.concatenate([one.counts for one in several if one.counts is not None]),
-        {
-            int(offset) + i: kept
-            for offset, one in zip(offsets, several, strict=False)
-            for i, kept in one.kept.items()
-        },
+        Kept(
+            np.concatenate(
+                [one.kept.owners + at for at, one in zip(offsets, several, strict=False)]
+            ),
+            np.concatenate([one.kept.found for one in several]),
+        ),
         several[0].since,
     )
 
@@ -67,26 +64,25 @@ def joined(several: list[Pending]) -> Pending:
 def kept_of_one(verdict: Verdict, most: int) -> Kept:
     """The nearest witnesses of a verdict."""
     if not verdict.violation or most == 0:
-        return {}
+        return Kept.none()
     nearest = [
         (one.row, one.input_distance, one.output_distance)
         for one in verdict.witnesses.nearest(most)
     ]
-    return {0: np.array(nearest, WITNESS)}
+    return Kept(np.zeros(len(nearest), np.int64), np.array(nearest, WITNESS))
 
 
 def kept_of_many(verdicts: Verdicts, most: int) -> Kept:
     """The nearest witnesses of each; the earlier row first where equally near."""
     found = verdicts.witnesses
     if len(found) == 0 or most == 0:
-        return {}
+        return Kept.none()
     owners = np.repeat(np.arange(len(verdicts)), verdicts.counts)
-    order = np.lexsort((found.rows, found.input_distances, owners))
+    order = np.lexsort((found.input_distances, owners))  # stable, and rows are in order
     place = np.arange(len(found)) - verdicts.offsets[owners]
     order = order[place < most]
     kept = np.zeros(len(order), WITNESS)
     kept["row"] = found.rows[order]
     kept["input_distance"] = found.input_distances[order]
     kept["output_distance"] = found.output_distances[order]
-    starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
-    return dict(zip(owners[order][starts].tolist(), np.split(kept, starts[1:]), strict=True))
+    return Kept(owners[order], kept)

@@ -106,7 +106,6 @@ class _Replaying:
         )
         kept = kept_of_many(again, max(1, len(again.witnesses)))
         counts = again.counts.tolist()
-        nothing = np.empty(0, chain.WITNESS)
         for k, i in enumerate(there.tolist()):
             row, count = columns.first + i, int(some.counts[i])
             if count == chain.NOT_JUDGED:
@@ -115,8 +114,8 @@ class _Replaying:
             self._judged += 1
             lost = self._lost(int(firsts[k]), row)
             self._in_part += lost > 0
-            stored = some.witnesses.get(i, nothing)
-            mine = kept.get(k, nothing).copy()
+            stored = some.witnesses.of(i)
+            mine = kept.of(k).copy()
             mine["row"] = self._place_of[mine["row"]]
             found = _difference(
                 count, stored, counts[k], mine, lost, self._ledger.first, self._gone

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from likewise.errors import BadFile
-from likewise.history.ledger import chain, layout
+from likewise.history.ledger import layout
+from likewise.history.ledger.kept import WITNESS, Kept
 from likewise.history.ledger.store import Entries, Store
 from likewise.rule import Rule
 
@@ -42,13 +43,14 @@ def key(row):
 
 
 def witnesses(row):
-    return np.array([(row - 1, 0.0625, 1.5)], chain.WITNESS) if row % 5 == 4 else None
+    return np.array([(row - 1, 0.0625, 1.5)], WITNESS) if row % 5 == 4 else None
 
 
 def entries(first, count):
     rows = range(first, first + count)
     inputs = np.array([value(row)[0] for row in rows])
-    kept = {row - first: witnesses(row) for row in rows if witnesses(row) is not None}
+    some = [row for row in rows if witnesses(row) is not None]
+    found = np.concatenate([Kept.none().found, *map(witnesses, some)])
     return Entries(
         times=np.array([1_700_000_000_000_000 + 1_000_000 * row for row in rows]),
         inputs=inputs.view(np.uint8).reshape(count, -1),
@@ -56,7 +58,7 @@ def entries(first, count):
         keys=[key(row) for row in rows],
         firsts=np.zeros(count, np.int64),
         counts=np.array([int(row % 5 == 4) for row in rows]),
-        witnesses=kept,
+        witnesses=Kept(np.array(some, np.int64) - first, found),
         words=[("", row // 40, f"label {row // 40}") for row in rows if row % 40 == 0],
     )
 

@@ -258,7 +258,7 @@ def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):
 
     def forged(verdicts, most):
         kept = honest(verdicts, most)
-        kept[150]["input_distance"][0] /= 2
+        kept.of(150)["input_distance"][0] /= 2
         return kept
 
     monkeypatch.setattr(ledgered, "kept_of_many", forged)

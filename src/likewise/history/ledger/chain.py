@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from likewise.history.ledger.kept import Kept
 from likewise.types import Floats, Rows
 
 Bytes = npt.NDArray[np.uint8]
@@ -31,7 +32,6 @@ _sha256 = hashlib.sha256
 _ENTRY = struct.Struct("<QQq")
 _WORD = struct.Struct("<QQ")
 _INTEGER = struct.Struct("<q")
-WITNESS = np.dtype([("row", "<i8"), ("input_distance", "<f8"), ("output_distance", "<f8")])
 _DECISION = np.dtype(
     [
         ("sort", "S1"),
@@ -68,13 +68,13 @@ def links(
     committed: bytes,
     firsts: Rows,
     counts: npt.NDArray[np.uint64],
-    witnesses: dict[int, bytes],
+    witnesses: Kept,
 ) -> bytes:
     """The link after each of a run of decisions, joined.
 
     firsts      the first row that each was compared with
     counts      its witnesses, or NOT_JUDGED
-    witnesses   by place in the run: those that are kept, as WITNESS
+    witnesses   those that are kept
     """
     messages = np.zeros(len(times), _DECISION)
     messages["sort"] = b"D"
@@ -84,7 +84,7 @@ def links(
     messages["first"] = firsts
     messages["count"] = counts
     parts = _rows_as_bytes(messages.view(np.uint8).reshape(len(times), -1))
-    for i, kept in witnesses.items():
+    for i, kept in witnesses.as_bytes():
         parts[i] += kept
     link = before
     return b"".join([link := _sha256(link + part).digest() for part in parts])

@@ -135,7 +135,7 @@ class Ledger:
             some = columns.decisions
             for i in range(len(some)):
                 row, count = some.first + i, int(some.counts[i])
-                nearest = some.witnesses.get(i, np.empty(0, chain.WITNESS)).tolist()
+                nearest = some.witnesses.of(i).tolist()
                 since = int(some.firsts[i])
                 yield Entry(
                     row,

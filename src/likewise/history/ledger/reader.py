@@ -22,6 +22,7 @@ import numpy.typing as npt
 from likewise.errors import BadFile, BadRule
 from likewise.history.ledger import chain, folder
 from likewise.history.ledger.chain import Key
+from likewise.history.ledger.kept import WITNESS, Kept
 from likewise.history.ledger.layout import Layout
 from likewise.history.ledger.records import Records
 from likewise.rule import Rule
@@ -107,7 +108,7 @@ class Decisions:
     """NaN where erased."""
     firsts: Rows
     counts: npt.NDArray[np.uint64]
-    witnesses: dict[int, npt.NDArray[Any]]
+    witnesses: Kept
     records: npt.NDArray[Any]
 
     def __len__(self) -> int:
@@ -291,7 +292,7 @@ class Reader:
                 ),
                 firsts=_integers(firsts, there, whole),
                 counts=_integers(counts, there, whole).astype(np.uint64),
-                witnesses=self._witnesses(first, stop) if witnesses else {},
+                witnesses=self._witnesses(first, stop) if witnesses else Kept.none(),
                 records=records.read(first, stop),
             )
         except (TypeError, ValueError, OverflowError) as error:
@@ -323,8 +324,8 @@ class Reader:
             for last in reading:
                 yield last.result()
 
-    def _witnesses(self, first: int, stop: int) -> dict[int, npt.NDArray[Any]]:
-        """By place from `first`: the kept witnesses of each row that has some."""
+    def _witnesses(self, first: int, stop: int) -> Kept:
+        """The kept witnesses of a run of rows."""
         rows = self.all(
             "SELECT row, witness, input_distance, output_distance FROM witness"
             " WHERE row >= ? AND row < ? ORDER BY row, place",
@@ -332,16 +333,15 @@ class Reader:
             stop,
         )
         if not rows:
-            return {}
+            return Kept.none()
         columns = list(zip(*rows, strict=True))
         owners = np.array(columns[0], np.int64) - first
         if owners[0] < 0 or owners[-1] >= stop - first or (np.diff(owners) < 0).any():
             raise ValueError("witnesses are not in order")
-        kept = np.zeros(len(rows), chain.WITNESS)
-        for name, column in zip(chain.WITNESS.names or (), columns[1:], strict=True):
-            kept[name] = column
-        starts = np.flatnonzero(np.diff(owners, prepend=-1))
-        return dict(zip(owners[starts].tolist(), np.split(kept, starts[1:]), strict=True))
+        found = np.zeros(len(rows), WITNESS)
+        for name, column in zip(WITNESS.names or (), columns[1:], strict=True):
+            found[name] = column
+        return Kept(owners, found)
 
 
 def digest(event: Event) -> str:

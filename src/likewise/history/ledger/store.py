@@ -24,6 +24,7 @@ import numpy.typing as npt
 from likewise.errors import BadFile
 from likewise.history.ledger import chain, folder
 from likewise.history.ledger.chain import Bytes, Key
+from likewise.history.ledger.kept import Kept
 from likewise.history.ledger.layout import Layout
 from likewise.history.ledger.reader import KEPT, Reader
 from likewise.history.ledger.records import Records
@@ -48,8 +49,8 @@ class Entries:
     firsts: Rows
     counts: Rows | None
     """Witnesses of each; None if they were not judged."""
-    witnesses: dict[int, npt.NDArray[Any]] = field(default_factory=dict)
-    """By place: the nearest, as chain.WITNESS."""
+    witnesses: Kept = field(default_factory=Kept.none)
+    """The nearest."""
     words: list[Word] = field(default_factory=list)
     """That occur here for the first time."""
 
@@ -237,12 +238,13 @@ class Store:
         """One transaction; the head of the chain after it."""
         count, first, link = len(entries.times), self.rows, self.link
         words, words_link = self.words, self.words_link
-        kept = {i: one.tobytes() for i, one in entries.witnesses.items()}
         assert self.records is not None
         with self._transaction(what) as database:
             if entries.words:
                 link, words, words_link = self._add_words(database, entries.words, link)
-            links = chain.links(link, first, entries.times, committed, entries.firsts, counts, kept)
+            links = chain.links(
+                link, first, entries.times, committed, entries.firsts, counts, entries.witnesses
+            )
             records = self.records.fill(salts, entries.inputs)
             records["commitment"] = chain.digests(committed)
             records["link"] = chain.digests(links)
@@ -260,12 +262,7 @@ class Store:
                 ),
             )
             database.executemany(
-                "INSERT INTO witness VALUES (?, ?, ?, ?, ?)",
-                (
-                    (first + i, place, *witness)
-                    for i, some in entries.witnesses.items()
-                    for place, witness in enumerate(some.tolist())
-                ),
+                "INSERT INTO witness VALUES (?, ?, ?, ?, ?)", entries.witnesses.cells(first)
             )
         self.words, self.words_link = words, words_link
         return links[-chain.DIGEST :]

@@ -235,8 +235,9 @@ class Walk:
             if not self._is_erased(chunk, i):
                 wrong, problem = i, "its input, output or key is not as it was written"
                 break
-        kept = {i: some.tobytes() for i, some in chunk.witnesses.items()}
-        links = chain.links(self._link, first, chunk.times, known, chunk.firsts, chunk.counts, kept)
+        links = chain.links(
+            self._link, first, chunk.times, known, chunk.firsts, chunk.counts, chunk.witnesses
+        )
         for i in _differing(links, records["link"].tobytes())[:1]:
             if i < wrong:
                 wrong, problem = i, "its time, verdict or place is not as it was written"
