@@ -28,8 +28,8 @@ help:  ## list the recipes (this list)
 demo: .venv/project  ## show what likewise does on a small stream of decisions
 	@$(BIN)/likewise demo $(ARGS)
 
-test: .venv/project  ## run the tests, except the slow ones
-	$(BIN)/pytest -m "not slow" $(ARGS)
+test: .venv/project  ## run the tests, except the slow ones, on all cores
+	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not slow" $(ARGS)
 
 test-slow: .venv/project  ## run the slow tests
 	$(BIN)/pytest -m slow $(ARGS)

@@ -39,12 +39,11 @@ TAKING = ("erased", "dropped")
 _MOST = 1 << 62
 
 _SPAN = "FROM decision WHERE row >= ? AND row < ? ORDER BY row"
-_NUMBERS = f"""SELECT count(*),
-    total(typeof(time) = 'integer' AND typeof(first) = 'integer'
-        AND typeof(count) IN ('integer', 'null')),
-    group_concat(time), group_concat(first), group_concat(ifnull(count, -1)),
-    total(typeof(output) = 'integer'), group_concat(iif(typeof(output) = 'integer', output, NULL))
-FROM (SELECT time, first, count, output {_SPAN})"""
+_NUMBERS = f"""
+SELECT count(*), group_concat(time), group_concat(first), group_concat(ifnull(count, -1))
+FROM (SELECT time, first, count {_SPAN})"""
+_LABELS = f"SELECT group_concat(output) FROM (SELECT output {_SPAN})"
+_DIGITS = b"0123456789,-"
 
 
 @dataclass(frozen=True)
@@ -122,6 +121,7 @@ class Reader:
         self.path = path
         self.database = database
         self._layout: Layout | None = None
+        self._labels = False
 
     def all(self, query: str, *values: Any) -> list[Any]:
         try:
@@ -186,6 +186,7 @@ class Reader:
         if self._layout is None:
             event = self._last("layout")
             self._layout = None if event is None else Layout.of(event.body)
+            self._labels = self.rule.output == "label"
         return self._layout
 
     def forget_layout(self) -> None:
@@ -275,7 +276,7 @@ class Reader:
         if layout is None or records is None:
             raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
         span = (first, stop)
-        ((there, whole, times, firsts, counts, plain, labels),) = self.all(_NUMBERS, *span)
+        ((there, times, firsts, counts),) = self.all(_NUMBERS, *span)
         if there != stop - first:
             rows = {row for (row,) in self.all(f"SELECT row {_SPAN}", *span)}
             gone = next(row for row in range(first, stop) if row not in rows)
@@ -283,15 +284,11 @@ class Reader:
         try:
             found = Decisions(
                 first=first,
-                times=_integers(times, there, whole),
+                times=_integers(times, there),
                 keys=_keys(self.all(f"SELECT key {_SPAN}", *span)) if keys else None,
-                outputs=(
-                    _integers(labels, there, plain).astype(np.float64).reshape(-1, 1)
-                    if plain == there and layout.outputs == 1
-                    else _outputs(self.all(f"SELECT output {_SPAN}", *span), layout.outputs)
-                ),
-                firsts=_integers(firsts, there, whole),
-                counts=_integers(counts, there, whole).astype(np.uint64),
+                outputs=self._outputs(span, layout.outputs),
+                firsts=_integers(firsts, there),
+                counts=_integers(counts, there).astype(np.uint64),
                 witnesses=self._witnesses(first, stop) if witnesses else Kept.none(),
                 records=records.read(first, stop),
             )
@@ -303,6 +300,13 @@ class Reader:
                 f" cannot be read: {error}. It was altered."
             ) from None
         return found
+
+    def _outputs(self, span: tuple[int, int], width: int) -> Floats:
+        if self._labels and width == 1:
+            ((listed,),) = self.all(_LABELS, *span)
+            with contextlib.suppress(ValueError):  # else some are erased, and NULL
+                return _integers(listed, span[1] - span[0]).astype(np.float64).reshape(-1, 1)
+        return _outputs(self.all(f"SELECT output {_SPAN}", *span), width)
 
     def all_decisions(
         self, first: int, stop: int, *, witnesses: bool = False
@@ -382,11 +386,15 @@ def _is_digest(value: Any) -> bool:
     return isinstance(value, bytes) and len(value) == chain.DIGEST
 
 
-def _integers(listed: str | None, count: int, whole: int) -> Rows:
+def _integers(listed: Any, count: int) -> Rows:
     """A column that SQLite wrote as one text: a fifth of the time of a value at a time."""
-    if whole != count:
+    text = str(listed or "").encode()
+    if text.translate(None, _DIGITS) or text.count(b",") != max(0, count - 1):
         raise ValueError("a time or a count is no whole number")
-    return np.fromstring(listed or "", np.int64, count, sep=",")
+    numbers = np.fromstring(text, np.int64, sep=",")
+    if len(numbers) != count:
+        raise ValueError("a time or a count is missing")
+    return numbers
 
 
 def _keys(cells: Sequence[tuple[Any]]) -> list[Key]:

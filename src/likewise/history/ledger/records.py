@@ -1,7 +1,8 @@
 """Records: salt, commitment, link and input of every decision, in files of equal length.
 
 Each file holds `segment_rows` records and is named after its first row, so old ones can be deleted
-whole. Files are written at their end only, but for erasure, and mapped into memory to be read.
+whole. Files are written at their end only, but for erasure. They can be mapped into memory; here
+they are read, which is faster and safe from a file that is cut meanwhile.
 
 Invariant: what lies behind the rows that the database counts means nothing, and is overwritten.
 Cost: 80 bytes for each decision beside its input.
@@ -105,27 +106,28 @@ class Records:
 
     def read(self, first: int, stop: int) -> npt.NDArray[Any]:
         """The records of rows; BadFile if they are not all there."""
-        parts = [self._mapped(*span) for span in self._spans(first, stop)]
+        parts = [self._part(*span) for span in self._spans(first, stop)]
         return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, self.dtype)])
 
-    def _mapped(self, segment: int, first: int, stop: int) -> npt.NDArray[Any]:
+    def _part(self, segment: int, first: int, stop: int) -> npt.NDArray[Any]:
         path = self.path(segment)
         rows = stop - segment * self.segment_rows
         try:
-            there = path.stat().st_size // self.dtype.itemsize
+            offset = self._offset(first)
+            part = np.fromfile(path, self.dtype, stop - first, offset=offset)
+            there = offset // self.dtype.itemsize + len(part)
             if there < rows:
                 raise BadFile(
                     f"{str(path)!r} ends after row {segment * self.segment_rows + there - 1:,}, but"
                     f" row {stop - 1:,} should be there: it was cut. Nothing was changed: bring the"
                     " file back from a copy."
                 )
-            mapped = np.memmap(path, self.dtype, "r", shape=(rows,))
         except OSError as error:
             raise BadFile(
                 f"{str(path)!r} cannot be read: {error.strerror}. It should hold rows {first:,} to"
                 f" {stop - 1:,}. Nothing was changed: bring the file back from a copy."
             ) from None
-        return np.asarray(mapped)[first - segment * self.segment_rows :]
+        return part
 
     def fill(self, salts: Bytes, inputs: Bytes) -> npt.NDArray[Any]:
         """Records without commitments and links."""
