@@ -91,7 +91,9 @@ def test_parts_are_of_what_can_be_made_for_a_part(inner):
     assert refusal(lw.Split(inner)) == f"index is {inner!r}; expected one of {expected}"
 
 
-@pytest.mark.parametrize("index", [None, 7, 2.5, object(), ["kdtree"], b"live"], ids=repr)
+@pytest.mark.parametrize(
+    "index", [None, 7, 2.5, object(), ["kdtree"], b"live"], ids=lambda one: type(one).__name__
+)
 def test_what_is_no_index_is_refused(index):
     for asked in (index, lw.Split(index, 2)):
         said = refusal(asked)
