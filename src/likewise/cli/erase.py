@@ -38,7 +38,9 @@ def erase(
     if json:
         o.print_json({"rows": list(erased.rows), "complete": erased.complete})
     else:
-        print(f"{len(erased.rows):,} decisions erased" if erased.rows else "nothing left to erase")
+        count = len(erased.rows)
+        said = f"{count:,} decision{'s' if count > 1 else ''} erased"
+        print(said if count else "nothing left to erase")
     if not erased.complete:
         print(
             "Another process still reads an old state of the ledger: erase again when it is done.",
