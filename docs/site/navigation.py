@@ -26,6 +26,7 @@ SECTIONS = {
         "docs/indexes/README",
         "docs/paper",
         "docs/benchmarks",
+        "docs/audit-times",
         "ARCHITECTURE",
         "decisions/README",
     ],
