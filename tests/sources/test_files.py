@@ -178,11 +178,11 @@ def megabytes(code, path):
 
 @pytest.mark.parametrize(
     "name, times",
-    [("t.csv", (4, 16)), ("t.parquet", (4, 16)), ("t.arrows", (4, 16)), ("t.jsonl", (1, 3)),
+    [("t.csv", (4, 16)), ("t.parquet", (4, 16)), ("t.arrows", (4, 16)), ("t.jsonl", (3, 6)),
      ("t.csv.gz", (2, 6))],
 )  # fmt: skip
 def test_memory_does_not_grow_with_the_file(name, times, tmp_path):
-    """Three or four times the file, the same peak, but for what allocators keep."""
+    """Twice to four times the file, the same peak, but for what allocators keep."""
     random = np.random.default_rng(0)
     peaks, sizes = [], []
     for many in times:
