@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
+    from likewise.embedder import Embedder
     from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
     from likewise.feature import Feature
     from likewise.history.ledger.look import Ledger
@@ -43,6 +44,7 @@ _HOMES = {
     "BadRule": "errors",
     "Calibration": "monitors.calibration",
     "Compared": "types",
+    "Embedder": "embedder",
     "Erasure": "monitors.erasure",
     "Explanation": "monitors.explanation",
     "Feature": "feature",
@@ -75,6 +77,7 @@ __all__ = [
     "BadRule",
     "Calibration",
     "Compared",
+    "Embedder",
     "Erasure",
     "Explanation",
     "Feature",

@@ -3,6 +3,8 @@
     number      near within `tolerance`, in the column's own unit: 5, or "10%" of the value
     ordinal     a place in `order`; near within `tolerance` places
     category    equal or not; with `mismatch`, a difference costs that much instead
+    text        near within `tolerance` of the vectors that `embed` makes of it
+    image       the same for a picture: a path, bytes or an array
     protected   no part in the distance, but kept: groups are counted by it
     key         the caller's own name for a decision, unique
     ignore      not looked at
@@ -23,14 +25,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from likewise.embedder import Embedder
 from likewise.errors import BadRule
 
-KINDS = ("number", "ordinal", "category", "protected", "key", "ignore")
+KINDS = ("number", "ordinal", "category", "text", "image", "protected", "key", "ignore")
 MISSING = ("reject", "mismatch", "match")
 _SETTINGS = {
     "number": ("tolerance", "missing"),
     "ordinal": ("order", "tolerance", "missing"),
     "category": ("mismatch", "values", "missing"),
+    "text": ("embed", "tolerance", "missing"),
+    "image": ("embed", "tolerance", "missing"),
     "protected": ("values", "missing"),
     "key": (),
     "ignore": (),
@@ -58,6 +63,7 @@ class Feature:
     mismatch: float | None = None
     values: Sequence[Any] | None = None
     missing: str = "reject"
+    embed: Any = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -98,6 +104,14 @@ class Feature:
                 raise BadRule("an ordinal needs an order: its values from first to last")
             given = 1 if self.tolerance is None else self.tolerance
             self._set("tolerance", _positive("tolerance", given))
+        elif self.kind in ("text", "image"):
+            if self.embed is None or self.tolerance is None:
+                raise BadRule(
+                    f"kind {self.kind!r} needs embed, what makes vectors of it, such as"
+                    ' "wordllama", and tolerance: how far apart two of them are near'
+                )
+            self._set("embed", Embedder.of(self.embed))
+            self._set("tolerance", _positive("tolerance", self.tolerance))
         elif self.kind == "number":
             if self.tolerance is None:
                 raise BadRule(
@@ -118,12 +132,14 @@ class Feature:
     @property
     def measured(self) -> bool:
         """Whether the column takes part in the distance."""
-        return self.kind in ("number", "ordinal", "category")
+        return self.kind in ("number", "ordinal", "category", "text", "image")
 
     def to_dict(self) -> dict[str, Any]:
         """What is not as it is by default; `Feature(**…)` gives it back."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         default = {field.name: field.default for field in fields(self)[1:]}
+        if self.embed is not None:
+            given["embed"] = self.embed.to_plain()
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in given.items()

@@ -1,8 +1,8 @@
 """The rule: when inputs count as near, and outputs as different.
 
 A rule is a frozen value, checked when it is made, and reads and writes TOML. With features it
-speaks of the columns of a table (feature.py), without them of vectors. It says nothing about how
-neighbours are found.
+speaks of the columns of a table (feature.py), without them of vectors, or of what an embedder makes
+vectors of (embedder.py). It says nothing about how neighbours are found.
 """
 
 import datetime
@@ -10,11 +10,12 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from likewise.embedder import Embedder, Mark
 from likewise.errors import BadRule
 from likewise.feature import Feature, plain
 
@@ -73,6 +74,7 @@ class Rule:
                 mean it, floating point misses it by a hair. None: 1e-9 for float64 histories, 1e-5
                 for float32, 0 for integers.
     storage     the type in which inputs are kept and compared; auto takes it from the first input.
+    embed       what makes vectors of inputs that are texts or pictures (see Embedder).
     features    what each column of a table means (see Feature); epsilon is then 1 unless given.
     output_column         the column of the output; for probabilities, one column for each.
     favourable            the output that everyone wants: a label, or "high" or "low" for a number.
@@ -95,12 +97,15 @@ class Rule:
     output_metric: str = "linf"
     slack: float | None = None
     storage: str = "auto"
+    embed: Embedder | str | Mapping[str, Any] | Callable[..., Any] | None = None
     features: Mapping[str, Feature | Mapping[str, Any]] | None = None
     output_column: str | Sequence[str] | None = None
     favourable: Any = None
     protected_must_differ: bool = False
 
     def __post_init__(self) -> None:
+        if self.embed is not None:
+            self._set("embed", Embedder.of(self.embed))
         if self.features is not None:
             self._check_features()
         elif self.output_column is not None or self.protected_must_differ:
@@ -148,6 +153,14 @@ class Rule:
                 "with features, tolerances take the place of weights, the metric is linf, l1 or l2,"
                 " and storage is left to them"
             )
+        if self.embed is not None:
+            raise BadRule("with features, the columns of texts and pictures say what embeds them")
+        embedded = [name for name, feature in features.items() if feature.embed is not None]
+        if embedded and self.metric != "l2":
+            raise BadRule(
+                f"column {embedded[0]!r} is embedded, and the metric is {self.metric!r}; expected"
+                ' metric="l2": embeddings have no other distance that means something'
+            )
         if not any(feature.measured for feature in features.values()):
             raise BadRule("no feature takes part in the distance; expected a number at least")
         if sum(feature.kind == "key" for feature in features.values()) > 1:
@@ -190,7 +203,7 @@ class Rule:
         return weights
 
     def __hash__(self) -> int:
-        return hash(self.fingerprint)
+        return hash(self._sorted().to_toml())
 
     def __reduce__(self) -> Any:
         return Rule.from_toml, (self.to_toml(),)
@@ -205,6 +218,8 @@ class Rule:
         features = given.pop("features")
         if features is None:
             del given["protected_must_differ"]
+        if isinstance(self.embed, Embedder):
+            given["embed"] = self.embed.to_plain()
         lines = [
             f"{name} = {toml_value(value)}" for name, value in given.items() if value is not None
         ]
@@ -215,10 +230,43 @@ class Rule:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same rule, whatever the order in which its features are given."""
-        features = self.features and dict(sorted(self.features.items()))
-        rule = replace(self, features=features)
-        return hashlib.sha256(rule.to_toml().encode()).hexdigest()
+        """The same for the same rule, whatever the order in which its features are given.
+
+        It covers which models embed, so these are loaded for it.
+        """
+        text = self._sorted().to_toml()
+        for column, mark in sorted(self.marks().items()):
+            seen = [f"{one:.4g}" for one in mark.check]  # a model may vary a little by machine
+            text += f"\n# {column!r} {mark.identity} {' '.join(seen)}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _sorted(self) -> "Rule":
+        return replace(self, features=self.features and dict(sorted(self.features.items())))
+
+    def embedders(self) -> dict[str, Embedder]:
+        """By column; that of a rule without features is under ""."""
+        if isinstance(self.embed, Embedder):
+            return {"": self.embed}
+        features: Mapping[str, Any] = self.features or {}
+        return {name: one.embed for name, one in features.items() if one.embed is not None}
+
+    def marks(self) -> dict[str, Mark]:
+        """Which model each embedder is; loads those of which that is not recorded."""
+        return {column: embedder.mark for column, embedder in self.embedders().items()}
+
+    def same_but_for_models(self, other: "Rule") -> bool:
+        """Whether two rules are the same, whatever their models are called."""
+
+        def unnamed(rule: Rule) -> str:
+            features: Mapping[str, Any] = rule.features or {}
+            alike = {
+                name: one if one.embed is None else replace(one, embed="python:any:model")
+                for name, one in features.items()
+            }
+            embed = None if rule.embed is None else "python:any:model"
+            return replace(rule, embed=embed, features=alike or None)._sorted().to_toml()
+
+        return unnamed(self) == unnamed(other)
 
     @classmethod
     def from_data(
@@ -279,6 +327,9 @@ def toml_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        entries = (f"{toml_value(name)} = {toml_value(one)}" for name, one in value.items())
+        return f"{{{', '.join(entries)}}}"
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, datetime.date | datetime.time):

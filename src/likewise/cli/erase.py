@@ -33,7 +33,7 @@ def erase(
         rows = sorted({*(row_of(opened, None, one) for one in key), *row})
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Erase {len(rows):,} decisions from {ledger}, for ever?", abort=True)
-    with LedgerMonitor(ledger, check=False) as monitor:
+    with LedgerMonitor(ledger, check=False, models=False) as monitor:
         erased: Any = monitor.erase(rows=rows)
     if json:
         o.print_json({"rows": list(erased.rows), "complete": erased.complete})

@@ -8,8 +8,8 @@ import numpy as np
 
 from likewise.cli.endings import DATA, Stop
 from likewise.errors import BadFile
-from likewise.history.ledger.look import Columns, Ledger
-from likewise.monitors.robustness import Monitor
+from likewise.history.ledger.look import Ledger
+from likewise.monitors.again import judge_again, monitor_again
 from likewise.reports.findings import Findings, Tally
 from likewise.types import Rows, Verdicts
 
@@ -49,16 +49,16 @@ def findings_of(ledger: Ledger) -> Findings:
 
     Verdicts are computed again: a ledger keeps the nearest witnesses only, and findings need all.
     """
-    monitor = Monitor(ledger.rule)
+    monitor = monitor_again(ledger)
     tally = Tally(monitor)
     place_of: Rows = np.empty(0, np.int64)  # by row of this monitor: the ledger's
-    features: Any = ledger.rule.features or {}
-    key = next((name for name, one in features.items() if one.kind == "key"), None)
     for columns in ledger.columns():
         there = np.flatnonzero(~columns.erased)
         if len(there) == 0:
             continue
-        verdicts = _judged(monitor, columns, there, key)
+        keys = columns.decisions.keys
+        own = None if keys is None else [keys[i] for i in there.tolist()]
+        verdicts = judge_again(monitor, columns, there, own)
         place_of = np.concatenate([place_of, columns.first + there])
         firsts = columns.decisions.firsts[there]
         times = columns.decisions.times[there].astype("datetime64[us]")
@@ -69,20 +69,6 @@ def findings_of(ledger: Ledger) -> Findings:
         head=str(ledger.head),
     )
     return replace(found, worst=tuple(_renumbered(one, place_of) for one in found.worst))
-
-
-def _judged(monitor: Any, columns: Columns, there: Rows, key: str | None) -> Verdicts:
-    outputs = [columns.outputs[i] for i in there.tolist()]
-    if monitor.rule.features is None:
-        verdicts: Verdicts = monitor.observe_many(columns.inputs["input"][there], outputs)
-        return verdicts
-    named = {name: column[there].tolist() for name, column in columns.inputs.items()}
-    if key is not None:
-        keys = columns.decisions.keys or ()
-        named[key] = [keys[i] for i in there.tolist()]
-    rows = [dict(zip(named, one, strict=True)) for one in zip(*named.values(), strict=True)]
-    verdicts = monitor.observe_many(rows, outputs)
-    return verdicts
 
 
 def _within(verdicts: Verdicts, firsts: Rows, place_of: Rows) -> Verdicts:

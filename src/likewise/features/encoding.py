@@ -10,6 +10,8 @@ left out.) A category with a mismatch becomes coordinates of which two (for linf
     linf    its number in bits, each bit worth the mismatch
     l1, l2  one coordinate per value; two of them differ, each worth half (of the square)
 
+A text or a picture becomes the coordinates that its embedder makes of it (embedded.py).
+
 Invariant: the distance of two vectors is that of their rows, up to the rounding of float64.
 Cost: some Python for each value; the vector has a coordinate for each number and ordinal, one for
 all that must match, and a few for each category with a mismatch.
@@ -24,6 +26,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision
 from likewise.feature import Feature
+from likewise.features.embedded import EmbeddedColumn, Vectors
 from likewise.rule import Rule
 from likewise.tables import Column, is_missing, numbers_of, values_of
 
@@ -35,6 +38,16 @@ FAR = 4096.7
 _SHUFFLE, _NUMBERS = 2654435761, 1 << 32
 MISSING = -1
 """The code of a missing place."""
+
+
+class Erased:
+    """Stands for a label, category or text that was erased."""
+
+    def __repr__(self) -> str:
+        return "(erased)"
+
+
+ERASED = Erased()
 
 
 class Vocabulary:
@@ -90,11 +103,18 @@ class Vocabulary:
     def discard(self) -> None:
         self._fresh = {}
 
-    def know(self, values: Sequence[Any], gone: Any = None) -> None:
-        """Take over values by code, of an earlier history; those that are `gone` have no code."""
+    def know(self, values: Sequence[Any]) -> None:
+        """Take over values by code, of an earlier history; those that were erased have no code."""
         self.values[:] = values
         self._codes.clear()
-        self._codes.update((value, code) for code, value in enumerate(values) if value is not gone)
+        self._codes.update(
+            (value, code) for code, value in enumerate(values) if value is not ERASED
+        )
+
+    def drop(self, code: int) -> None:
+        """No row has this value any more: it is gone, and its code is not used again."""
+        self._codes.pop(self.values[code], None)
+        self.values[code] = ERASED
 
     def commit(self) -> None:
         for value, code in self._fresh.items():
@@ -127,14 +147,23 @@ class Encoder:
         self.vocabularies = {
             name: Vocabulary(name, feature.order or feature.values)
             for name, feature in self.features.items()
-            if feature.kind in ("ordinal", "category", "protected")
+            if feature.kind not in ("number", "key", "ignore")
+        }
+        self.embedded = {
+            name: EmbeddedColumn(name, feature)
+            for name, feature in self.features.items()
+            if feature.embed is not None
         }
         self._combinations: dict[bytes, int] = {}
         self._fresh: dict[bytes, int] = {}
         self.must = any(_must_match(feature) for feature in self.features.values())
         self.weights = [self._weight(self.far)] if self.must else []
-        for feature in self.features.values():
-            self.weights += self._weights(feature)
+        self.places: dict[str, slice] = {}
+        """Of the coordinates of a column."""
+        for name, feature in self.features.items():
+            own = self._weights(name, feature)
+            self.places[name] = slice(len(self.weights), len(self.weights) + len(own))
+            self.weights += own
         self.can_be_loose = any(feature.missing == "match" for feature in self.features.values())
 
     # Weights
@@ -142,7 +171,10 @@ class Encoder:
     def _weight(self, unit: float) -> float:
         return unit * unit if self.metric == "l2" else unit
 
-    def _weights(self, feature: Feature) -> list[float]:
+    def _weights(self, name: str, feature: Feature) -> list[float]:
+        if name in self.embedded:
+            width = self.embedded[name].width
+            return [self._weight(1.0 / float(feature.tolerance))] * width  # type: ignore[arg-type]
         if feature.kind in ("number", "ordinal"):
             tolerance = feature.tolerance if feature.ratio is None else np.log(feature.ratio)
             weights = [self._weight(1.0 / float(tolerance))]  # type: ignore[arg-type]
@@ -176,11 +208,15 @@ class Encoder:
     def read(self, columns: Mapping[str, Column], count: int) -> Read:
         """Rows as vectors; raise BadDecision, and change nothing, at the first that has none."""
         kept: dict[str, npt.NDArray[Any]] = {}
+        vectors: dict[str, Vectors] = {}
         for name, feature in self.features.items():
             if feature.kind in ("key", "ignore"):
                 continue
             if feature.kind == "number":
                 kept[name] = numbers_of(name, columns[name])
+            elif name in self.embedded:
+                values, vectors[name] = self.embedded[name].read(columns[name])
+                kept[name] = self.vocabularies[name].read(values)
             else:
                 kept[name] = self.vocabularies[name].read(columns[name])
             missing = _missing(kept[name])
@@ -189,10 +225,12 @@ class Encoder:
                     f"row {int(np.flatnonzero(missing)[0])}: {name!r} is missing. Nothing was"
                     ' stored: say in the rule what that means, missing = "mismatch" or "match".'
                 )
-        return self.encode(kept, count)
+        return self.encode(kept, count, vectors)
 
-    def encode(self, kept: dict[str, npt.NDArray[Any]], count: int) -> Read:
-        """Rows as vectors, from what is kept of them."""
+    def encode(
+        self, kept: dict[str, npt.NDArray[Any]], count: int, vectors: Mapping[str, Vectors]
+    ) -> Read:
+        """Rows as vectors, from what is kept of them and the vectors of what is embedded."""
         must: list[npt.NDArray[Any]] = []
         parts: list[Floats] = []
         loose: list[npt.NDArray[np.bool_]] = []
@@ -200,7 +238,12 @@ class Encoder:
             feature, missing = self.features[name], _missing(column)
             if not feature.measured:
                 continue
-            coordinates = self._coordinates(feature, column, missing, must)
+            if feature.missing == "mismatch" and feature.kind != "category":
+                must.append(missing)
+            if name in vectors:
+                coordinates = vectors[name]
+            else:
+                coordinates = self._coordinates(name, column, missing, must)
             parts.append(coordinates)
             if self.can_be_loose:
                 open_to_all = missing & (feature.missing == "match")
@@ -216,14 +259,13 @@ class Encoder:
 
     def _coordinates(
         self,
-        feature: Feature,
+        name: str,
         kept: npt.NDArray[Any],
         missing: npt.NDArray[np.bool_],
         must: list[npt.NDArray[Any]],
     ) -> Floats:
+        feature = self.features[name]
         apart = feature.missing == "match"
-        if feature.missing == "mismatch" and feature.kind != "category":
-            must.append(missing)
         if feature.kind == "number":
             values = np.where(missing, 0.0, kept)
             if feature.ratio is None:
@@ -241,15 +283,16 @@ class Encoder:
             must.append(kept)
             return np.empty((len(kept), 0))
         own = 0 if apart else len(feature.values or ())
-        return self._told_apart(feature, np.where(missing, own, kept))
+        return self._told_apart(name, np.where(missing, own, kept))
 
-    def told_apart(self, feature: Feature) -> Floats:
+    def told_apart(self, name: str) -> Floats:
         """By code: the coordinates of a category with a mismatch."""
-        return self._told_apart(feature, np.arange(len(feature.values or ())))
+        return self._told_apart(name, np.arange(len(self.features[name].values or ())))
 
-    def _told_apart(self, feature: Feature, codes: npt.NDArray[Any]) -> Floats:
+    def _told_apart(self, name: str, codes: npt.NDArray[Any]) -> Floats:
         """Coordinates of which any two values differ by as much."""
-        width = len(self._weights(feature))
+        feature, place = self.features[name], self.places[name]
+        width = place.stop - place.start
         many = len(feature.values or ()) + (feature.missing == "mismatch")
         if self.metric == "linf" or many <= 2:
             return np.asarray((codes[:, None] >> np.arange(width)) & 1, dtype=np.float64)

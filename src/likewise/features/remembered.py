@@ -2,11 +2,13 @@
 
 Numbers are kept as numbers, everything else as codes of its vocabulary; keys by value.
 
-Invariant: as many rows as the history has; a forgotten one has lost its values and its key.
+Invariant: as many rows as the history has; a forgotten one has lost its values and its key, and a
+text or picture that no other row has is gone.
 Cost: 8 bytes for a number, 4 for anything else, a key as it is; what is forgotten from the front on
 is given back.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,6 +36,7 @@ class Remembered:
         keys = [name for name, one in features.items() if one.kind == "key"]
         self.key = keys[0] if keys else None
         self.keepable: Callable[[Any], Any] | None = None  # asked about every key
+        self._uses: dict[str, Counter[int]] = {name: Counter() for name in encoder.embedded}
         self._row_of: dict[Any, int] = {}
         self._key_of: dict[int, Any] = {}
         self.count = 0
@@ -83,6 +86,8 @@ class Remembered:
     def add(self, kept: Mapping[str, npt.NDArray[Any]], keys: list[Any], many: int) -> None:
         for name, column in self._columns.items():
             column.put(self.count, kept[name], many)
+        for name, uses in self._uses.items():
+            uses.update(np.atleast_1d(kept[name]).tolist())
         for row, key in enumerate(keys, self.count):
             self._row_of[key] = row
             self._key_of[row] = key
@@ -91,9 +96,19 @@ class Remembered:
     def erase(self, rows: Rows) -> None:
         for name in self.names:
             column = self.column(name)
+            if name in self._uses:
+                self._drop_unused(name, column[rows].tolist())
             column[rows] = np.nan if column.dtype.kind == "f" else MISSING
         for row in rows.tolist() if self.key is not None else ():
             self._row_of.pop(self._key_of.pop(row, None), None)
+
+    def _drop_unused(self, name: str, codes: list[int]) -> None:
+        uses = self._uses[name]
+        uses.subtract(codes)
+        for code in set(codes) - {MISSING}:
+            if uses[code] <= 0:
+                del uses[code]
+                self._encoder.vocabularies[name].drop(code)
 
     def release(self, row: int) -> None:
         """Rows before that one are forgotten: give their memory back."""

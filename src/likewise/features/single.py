@@ -59,12 +59,14 @@ def _step(encoder: Encoder, name: str, feature: Feature) -> Step:
     if feature.kind == "number":
         return _relative(feature) if feature.ratio is not None else _number(feature)
     known = encoder.vocabularies[name].code_of
+    if feature.embed is not None:
+        return lambda value, must, coordinates: None  # a model's time is longer than a table's
     if feature.kind == "protected":
         return lambda value, must, coordinates: known(value)
     if feature.kind == "ordinal":
         return _ordinal(feature, known)
     if feature.mismatch is not None:
-        apart = encoder.told_apart(feature).tolist()
+        apart = encoder.told_apart(name).tolist()
 
         def told_apart(value: Any, must: list[int], coordinates: list[float]) -> int | None:
             code = known(value)

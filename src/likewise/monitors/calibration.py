@@ -19,6 +19,7 @@ import numpy as np
 
 from likewise.errors import BadDecision, BadRule, LikewiseError
 from likewise.features.encoding import FAR
+from likewise.monitors.embedded import embedded
 from likewise.monitors.hunting import HuntingMonitor
 from likewise.monitors.tables import GIVEN_APART, TableMonitor
 from likewise.rule import Rule
@@ -185,6 +186,9 @@ def calibrate(
     """
     if isinstance(rule, Rule) and rule.features is not None:
         return _of_table(rule, x, z, threads)
+    if isinstance(rule, Rule) and rule.embed is not None:
+        found = calibrate(replace(rule, embed=None), embedded(rule, x), z, threads=threads)
+        return replace(found, rule=rule)
     past = HuntingMonitor(_with_sensible_epsilon(rule, x, z))
     verdicts = past.observe_many(x, z, threads=threads)
     distances = np.full(len(verdicts), np.inf)

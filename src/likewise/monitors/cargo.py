@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadFile
+from likewise.features.encoding import ERASED
 from likewise.history.ledger.chain import Bytes, Key
-from likewise.history.ledger.layout import Layout
+from likewise.history.ledger.layout import CODE, VECTOR, Layout, with_vector
 from likewise.history.ledger.words import written
 from likewise.indexes.proposed import Proposed
 from likewise.metrics.outputs import Keepable, Labels, outputs_of
@@ -24,16 +25,6 @@ from likewise.monitors.tables import TableMonitor
 from likewise.types import Floats, Rows
 
 _BUILD = 512  # rows from which an index is built at once
-
-
-class Erased:
-    """Stands for a label or category that was erased."""
-
-    def __repr__(self) -> str:
-        return "(erased)"
-
-
-ERASED = Erased()
 
 
 class Cargo:
@@ -176,8 +167,16 @@ class TableCargo(Cargo):
 
     def layout(self) -> Layout:
         features = self._monitor._encoder.features
+        embedded = self._monitor._encoder.embedded
         columns = tuple(
-            (name, "<f8" if features[name].kind == "number" else "<i4")
+            (
+                name,
+                with_vector(embedded[name].dtype)
+                if name in embedded
+                else "<f8"
+                if features[name].kind == "number"
+                else "<i4",
+            )
             for name in self._monitor._kept.names
         )
         history = self._monitor._history
@@ -186,8 +185,15 @@ class TableCargo(Cargo):
 
     def inputs(self, layout: Layout, first: int, stop: int) -> Bytes:
         packed = np.zeros(stop - first, layout.dtype)
+        encoder, history = self._monitor._encoder, self._monitor._history
+        assert history is not None
         for name, _ in layout.columns:
-            packed[name] = self._monitor._kept.column(name)[first:stop]
+            kept = self._monitor._kept.column(name)[first:stop]
+            if name in encoder.embedded:
+                packed[name][CODE] = kept
+                packed[name][VECTOR] = history.rows[first:stop, encoder.places[name]]
+            else:
+                packed[name] = kept
         return packed.view(np.uint8).reshape(stop - first, -1)
 
     def guard(self, check: Keepable = written) -> None:
@@ -222,7 +228,7 @@ class TableCargo(Cargo):
         if column == "":
             super()._know(column, values)
         else:
-            self._monitor._encoder.vocabularies[column].know(values, ERASED)
+            self._monitor._encoder.vocabularies[column].know(values)
 
     def begin(self, layout: Layout, first: int, words: dict[str, list[Any]]) -> None:
         width = len(self._monitor._encoder.weights)
@@ -235,12 +241,17 @@ class TableCargo(Cargo):
         self._check_labels(outputs)
         packed = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
         kept: dict[str, npt.NDArray[Any]] = {}
+        vectors: dict[str, Floats] = {}
         for name, kind in layout.columns:
-            kept[name] = packed[name].astype(np.float64 if kind == "<f8" else np.int32)
+            codes = packed[name]
+            if codes.dtype.names is not None:
+                vectors[name] = codes[VECTOR].astype(np.float64)
+                codes = codes[CODE]
+            kept[name] = codes.astype(np.float64 if kind == "<f8" else np.int32)
             vocabulary = self._monitor._encoder.vocabularies.get(name)
             if vocabulary is not None and kept[name].max(initial=-1) >= len(vocabulary.values):
                 raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
-        read = self._monitor._encoder.encode(kept, len(packed))
+        read = self._monitor._encoder.encode(kept, len(packed), vectors)
         self._write(read.vectors, outputs)
         own = [] if self._monitor._kept.key is None else list(keys or [None] * len(packed))
         self._monitor._keep(read, own)

@@ -1,9 +1,47 @@
-"""How two rules differ, entry by entry."""
+"""Is a rule the one that a ledger was begun under, and are its models? If not, how do they differ?
+
+Rules are compared entry by entry, models by their marks: what an embedder is called may change,
+what it is may not.
+"""
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
+from likewise.errors import BadRule
 from likewise.rule import Rule
+
+
+def the_same_rule(kept: Rule, given: Rule | None, path: Path, *, models: bool) -> Rule:
+    """The rule to go on with; raise BadRule if it, or a model, is another than the ledger's."""
+    if given is not None and not given.same_but_for_models(kept):
+        raise BadRule(
+            f"the ledger {str(path)!r} was begun under another rule:\n"
+            f"{difference(kept, given)}\nOpen it without a rule, or begin another"
+            " ledger. Nothing was changed."
+        )
+    rule = kept if given is None else given
+    for column, embedder in rule.embedders().items() if models else ():
+        differs = embedder.loaded.mark.differs_from(kept.embedders()[column].mark)
+        if differs:
+            of = f" of column {column!r}" if column else ""
+            raise BadRule(
+                f"the embedder {embedder.text!r}{of} is not the model that the ledger"
+                f" {str(path)!r} was begun with: {differs}. Vectors of two models cannot be"
+                " compared: bring that model back, or begin another ledger. Nothing was changed."
+            )
+    return rule
+
+
+def insist_on_checks(rule: Rule) -> None:
+    """A ledger wants to notice another model, so an input must be known to try each with."""
+    for embedder in rule.embedders().values():
+        if not embedder.mark.check:
+            raise BadRule(
+                f"embed is {embedder.text!r}, and no input is known to try it with, so a ledger"
+                " would not notice another model. Say what an input looks like:"
+                " Embedder(…, shape=[28, 28])"
+            )
 
 
 def difference(kept: Rule, given: Rule) -> str:

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadFile
+from likewise.features.encoding import ERASED
 from likewise.history.ledger import words
 from likewise.history.ledger.reader import Decisions
 from likewise.history.ledger.store import Entries, Store
 from likewise.history.ledger.verify import Walk
 from likewise.history.ledger.window import Window
-from likewise.monitors.cargo import ERASED, cargo_of
+from likewise.monitors.cargo import cargo_of
 from likewise.monitors.keys import plain_key
 from likewise.monitors.past import Past
 from likewise.monitors.pending import Pending, joined

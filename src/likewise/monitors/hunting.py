@@ -19,10 +19,10 @@ class HuntingMonitor(Monitor):
 
     def __init__(self, rule: Rule, **question: Any) -> None:
         super().__init__(rule, index="live")
-        if rule.features is not None:
+        if rule.features is not None or rule.embed is not None:
             raise BadRule(
-                "the rule has features; expected one for inputs that are vectors, since a hunt"
-                " cannot read tables yet. Encode the columns first, or use a Monitor."
+                "the rule has features, or embeds; expected one for inputs that are vectors, since"
+                " a hunt cannot read anything else yet. Encode inputs first, or use a Monitor."
             )
         self._question = question
 

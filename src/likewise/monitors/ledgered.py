@@ -23,6 +23,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from likewise.embedders.standing_in import without_models
 from likewise.errors import BadDecision, BadFile, BadRule
 from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import Kept
@@ -30,7 +31,7 @@ from likewise.history.ledger.store import Store
 from likewise.history.ledger.times import all_microseconds
 from likewise.history.ledger.verify import Head, Verification, verify
 from likewise.history.ledger.window import Window
-from likewise.monitors.difference import difference
+from likewise.monitors.difference import insist_on_checks, the_same_rule
 from likewise.monitors.erasure import Erasure, erase
 from likewise.monitors.explanation import Explanation
 from likewise.monitors.flusher import start_flusher
@@ -71,6 +72,8 @@ class LedgerMonitor:
     witnesses   how many of the nearest are written for each decision; all are counted
     index       as for Monitor
     check       whether the whole chain is verified first
+    models      whether embedders are loaded, and compared with those of the ledger; without them
+                texts and pictures cannot be observed, but all else can be done
 
     All else is as with a `Monitor`. Methods may be called from several threads.
     """
@@ -87,6 +90,7 @@ class LedgerMonitor:
         witnesses: int = 3,
         index: Any = "auto",
         check: bool = True,
+        models: bool = True,
     ) -> None:
         if durability not in DURABILITIES:
             raise BadRule(
@@ -99,6 +103,8 @@ class LedgerMonitor:
             raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
         if rule is not None and not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+        if rule is not None:
+            insist_on_checks(rule)
         wanted = None if window is None else Window.of(window)
         self.path = Path(path)
         self.durability = durability
@@ -107,15 +113,10 @@ class LedgerMonitor:
         self.closed = False
         self._store = Store(self.path, rule, sync=durability != "off")
         try:
-            self.rule = self._store.reader.rule
-            if rule is not None and rule.fingerprint != self.rule.fingerprint:
-                raise BadRule(
-                    f"the ledger {str(self.path)!r} was begun under another rule:\n"
-                    f"{difference(self.rule, rule)}\nOpen it without a rule, or begin another"
-                    " ledger. Nothing was changed."
-                )
+            self.rule = the_same_rule(self._store.reader.rule, rule, self.path, models=models)
             self._settle_window(wanted)
-            self._following = Following(self._store, self.rule, self.window, index, check=check)
+            working = self.rule if models else self._without_models()
+            self._following = Following(self._store, working, self.window, index, check=check)
         except BaseException:
             self._store.close()
             raise
@@ -123,6 +124,10 @@ class LedgerMonitor:
             start_flusher(self, self._following.waits, self._wait)
         self._finish = partial(_close, weakref.ref(self))
         atexit.register(self._finish)
+
+    def _without_models(self) -> Rule:
+        layout = self._store.reader.layout
+        return without_models(self.rule, {} if layout is None else layout.vector_types)
 
     def _settle_window(self, wanted: Window | None) -> None:
         stored = self._store.reader.window

@@ -15,8 +15,8 @@ import numpy as np
 
 from likewise.history.ledger import chain
 from likewise.history.ledger.look import Columns, Ledger
+from likewise.monitors.again import judge_again, monitor_again
 from likewise.monitors.pending import kept_of_many
-from likewise.monitors.robustness import Monitor
 from likewise.types import Rows, Verdicts
 
 
@@ -54,7 +54,7 @@ def replay(path: str | os.PathLike[str], *, index: Any = "auto") -> Replay:
 class _Replaying:
     def __init__(self, ledger: Ledger, index: Any) -> None:
         self._ledger = ledger
-        self._monitor = Monitor(ledger.rule, index=index)
+        self._monitor = monitor_again(ledger, index)
         self._place_of = np.empty(0, np.int64)  # by row of the monitor: the ledger's
         self._gone: dict[int, int] = {  # by erased row: from which row on it was missing
             row: event.at_row
@@ -62,8 +62,6 @@ class _Replaying:
             if event.kind == "erased"
             for row in event.listed("rows")
         }
-        features: Any = ledger.rule.features or {}
-        self._key = next((name for name, one in features.items() if one.kind == "key"), None)
         self._judged = self._in_part = self._skipped = 0
 
     def run(self) -> Replay:
@@ -79,18 +77,8 @@ class _Replaying:
         self._skipped += int(columns.erased.sum())
         if len(there) == 0:
             return None
-        outputs = [columns.outputs[i] for i in there.tolist()]
-        inputs: Any
-        if self._ledger.rule.features is None:
-            inputs = columns.inputs["input"][there]
-            verdicts = self._monitor.observe_many(inputs, outputs)
-        else:
-            inputs = {name: column[there].tolist() for name, column in columns.inputs.items()}
-            if self._key is not None:  # which takes no part in a verdict
-                inputs[self._key] = (columns.first + there).tolist()
-            each = zip(*inputs.values(), strict=True)
-            rows = [dict(zip(inputs, one, strict=True)) for one in each]
-            verdicts = self._monitor.observe_many(rows, outputs)
+        # A key takes no part in a verdict, and was perhaps erased: a row's number will do.
+        verdicts = judge_again(self._monitor, columns, there, (columns.first + there).tolist())
         self._place_of = np.concatenate([self._place_of, columns.first + there])
         return self._compare(columns, there, verdicts)
 

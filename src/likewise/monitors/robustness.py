@@ -63,11 +63,15 @@ class Monitor:
     """
 
     def __new__(cls, rule: Rule, **_: Any) -> "Monitor":
-        """A rule with features gets the monitor that reads tables."""
+        """A rule with features gets the monitor that reads tables, one that embeds likewise."""
         if cls is Monitor and isinstance(rule, Rule) and rule.features is not None:
             from likewise.monitors.tables import TableMonitor
 
             return super().__new__(TableMonitor)
+        if cls is Monitor and isinstance(rule, Rule) and rule.embed is not None:
+            from likewise.monitors.embedded import EmbeddedMonitor
+
+            return super().__new__(EmbeddedMonitor)
         return super().__new__(cls)
 
     def __init__(

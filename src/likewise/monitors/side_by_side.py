@@ -18,12 +18,20 @@ from likewise.types import Witness
 def measured_gaps(
     features: Mapping[str, Feature], mine: Mapping[str, Any], other: Mapping[str, Any]
 ) -> dict[str, float]:
-    """How far apart two rows are in each measured column, in units of its tolerance."""
+    """How far apart two rows are in each measured column, in units of its tolerance.
+
+    A text needs its model for that, and is left out while that is not loaded; pictures, of which
+    only a name is kept, always.
+    """
     return {
         name: gap(feature, mine[name], other[name])
         for name, feature in features.items()
-        if feature.measured
+        if feature.measured and (feature.embed is None or _can_be_measured(feature))
     }
+
+
+def _can_be_measured(feature: Feature) -> bool:
+    return feature.kind == "text" and bool(feature.embed.is_loaded)
 
 
 def gap(feature: Feature, a: Any, b: Any) -> float:
@@ -37,6 +45,9 @@ def gap(feature: Feature, a: Any, b: Any) -> float:
         if np.sign(a) != np.sign(b):
             return float("inf")
         return float(abs(np.log(abs(a)) - np.log(abs(b))) / np.log(feature.ratio))
+    if feature.embed is not None:
+        u, v = feature.embed.loaded.many([a, b]).astype(np.float64)
+        return float(np.linalg.norm(u - v)) / float(feature.tolerance)  # type: ignore[arg-type]
     if feature.order is not None:
         a, b = feature.order.index(a), feature.order.index(b)
     return float(abs(a - b)) / float(feature.tolerance)  # type: ignore[arg-type]

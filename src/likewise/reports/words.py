@@ -111,7 +111,11 @@ def _alike_vectors(rule: Rule) -> str:
             "l2": f"their inputs lie at most {epsilon} apart (weighted Euclidean distance)",
             "cosine": f"the weighted cosine distance of their inputs is at most {epsilon}",
         }[rule.metric]
-    return f"Two decisions are alike if {said}."
+    return f"Two decisions are alike if {said}{_by(rule.embed)}."
+
+
+def _by(embed: Any) -> str:
+    return "" if embed is None else f", as {embed.text} embeds them"
 
 
 def _alike_tables(rule: Rule) -> str:
@@ -140,6 +144,7 @@ def _condition(feature: Feature, epsilon: float, alone: bool) -> str:
             text += f", in the order {_order(feature)}"
         else:
             text = f"at most {amount} apart" if alone else f"in units of {amount}"
+            text += _by(feature.embed)
     missing = {
         "reject": "",
         "mismatch": "; a missing value is like another missing value only",

@@ -10,6 +10,14 @@ from likewise.history.ledger.records import SEGMENT_BYTES, segment_rows_for
 
 _BESIDE_INPUT = 80
 
+CODE, VECTOR = "f0", "f1"
+"""The parts of a column of texts or pictures, as NumPy calls them: its word, and its vector."""
+
+
+def with_vector(vector: np.dtype[Any]) -> str:
+    """The type of such a column."""
+    return f"<i4,({vector.shape[0]},){vector.base.newbyteorder('<').str}"
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -41,6 +49,12 @@ class Layout:
             assert self.storage is not None
             return np.dtype((_kept_type(self.storage), self.shape))
         return np.dtype([(name, kind) for name, kind in self.columns])
+
+    @property
+    def vector_types(self) -> dict[str, np.dtype[Any]]:
+        """Of the vectors of texts and pictures, with their lengths, by column."""
+        types = {name: np.dtype(kind) for name, kind in self.columns}
+        return {name: kind[VECTOR] for name, kind in types.items() if kind.names is not None}
 
     def to_dict(self) -> dict[str, Any]:
         about: dict[str, Any] = {"outputs": self.outputs, "segment_rows": self.segment_rows}

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from likewise.errors import BadFile, BadRow
 from likewise.history.ledger import chain, folder, words
 from likewise.history.ledger.chain import Key
+from likewise.history.ledger.layout import CODE, VECTOR
 from likewise.history.ledger.reader import Decisions, Event, Reader
 from likewise.history.ledger.times import shown
 from likewise.history.ledger.verify import Head, Verification, verify
@@ -47,6 +48,8 @@ class Columns:
     outputs: list[Any]
     erased: npt.NDArray[np.bool_]
     decisions: Decisions
+    vectors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    """Those of texts and pictures, by column."""
 
 
 class Ledger:
@@ -182,14 +185,25 @@ class Ledger:
             some = self._reader.decisions(start, upto, keys=keys)
             packed = np.ascontiguousarray(some.records["input"]).view(layout.dtype.base)
             inputs: dict[str, npt.NDArray[Any]]
+            vectors: dict[str, npt.NDArray[Any]] = {}
             if layout.shape is not None:
                 inputs = {"input": packed.reshape(len(some), *layout.shape)}
             else:
+                rows = packed.reshape(-1)
+                embedded = [name for name, kind in layout.columns if rows[name].dtype.names]
+                vectors = {name: rows[name][VECTOR] for name in embedded}
                 inputs = {
-                    name: self._column(name, packed.reshape(-1)[name]) for name, _ in layout.columns
+                    name: self._column(name, rows[name][CODE] if name in vectors else rows[name])
+                    for name, _ in layout.columns
                 }
-            yield Columns(start, inputs, self._outputs(some), np.isnan(some.outputs[:, 0]), some)
+            erased = np.isnan(some.outputs[:, 0])
+            yield Columns(start, inputs, self._outputs(some), erased, some, vectors)
             start = upto
+
+    def vector_types(self) -> dict[str, np.dtype[Any]]:
+        """The type, with its length, of the vectors of texts and pictures, by column."""
+        layout = self._reader.layout
+        return {} if layout is None else layout.vector_types
 
     def _column(self, name: str, kept: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Numbers as they are, codes as what they stand for."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.embedder import Mark
 from likewise.errors import BadFile, BadRule
 from likewise.history.ledger import chain, folder
 from likewise.history.ledger.chain import Key
@@ -174,9 +175,12 @@ class Reader:
         event = self._last("rule")
         text = None if event is None else event.body.get("rule")
         try:
-            if isinstance(text, str):
-                return Rule.from_toml(text)
-        except BadRule:
+            if isinstance(text, str) and event is not None:
+                rule = Rule.from_toml(text)
+                for column, embedder in rule.embedders().items():
+                    embedder.record(Mark.of(event.body["embedders"][column]))
+                return rule
+        except (BadRule, KeyError, TypeError, ValueError):
             pass
         raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.")
 

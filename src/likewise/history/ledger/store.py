@@ -91,6 +91,7 @@ class Store:
                         "rule": rule.to_toml(),
                         "fingerprint": rule.fingerprint,
                         "likewise": __version__,
+                        **_embedders(rule),
                     }
                 )
                 now = _now()
@@ -384,6 +385,12 @@ class Store:
             self.records.drop(first)
         except OSError as error:
             raise self._failed("the end of a window", error) from None
+
+
+def _embedders(rule: Rule) -> dict[str, Any]:
+    """Which models the rule means, where it has any."""
+    marks = {column: mark.to_dict() for column, mark in rule.marks().items()}
+    return {"embedders": marks} if marks else {}
 
 
 def _output_cells(outputs: Floats) -> list[Any]:

@@ -1,0 +1,1 @@
+"""Texts and pictures become vectors: models by name, loaded when they are needed."""

@@ -1,0 +1,245 @@
+"""An embedder at work: a batch of items becomes a matrix of vectors, each checked.
+
+Items are read (a text must be one; a picture becomes an array), looked up by a digest of their
+content, and what is new goes to the model, each item once, in batches. What the model answers must
+be a finite vector for each, all of one length and type. An error names the item that it is about.
+
+Invariant: an item that is in the cache gets the vector that it got before, to the last bit.
+Cost: hashing the content; the cache holds as many vectors as were declared.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.embedder import Embedder, Mark
+from likewise.embedders.model import Model
+from likewise.embedders.pictures import array_of, file_bytes
+from likewise.errors import BadDecision, BadRule
+
+Vectors = npt.NDArray[Any]
+Name = Callable[[int], str]
+"""What an item is called in an error, by its place in the batch."""
+
+_SHOWN = 60  # characters of a text in an error
+_DIGITS = 9  # of a check vector
+
+
+def _item(i: int) -> str:
+    return f"item {i}"
+
+
+class Embedding:
+    """A loaded model, with its cache."""
+
+    def __init__(self, declared: Embedder, model: Model) -> None:
+        self._declared = declared
+        self._model = model
+        self._cache: dict[bytes, Vectors] = {}
+        self._lock = Lock()
+        self._width = 0
+        self._dtype: np.dtype[Any] | None = None
+        self._mark: Mark | None = None
+
+    def one(self, item: Any) -> Vectors:
+        """The vector of a single item."""
+        vector: Vectors = self.many([item], lambda _: "the input")[0]
+        return vector
+
+    def many(self, items: Sequence[Any], name: Name = _item) -> Vectors:
+        """The vectors of items, one row each; raise BadDecision, naming the first it is about."""
+        with self._lock:
+            found: list[Vectors | None] = [None] * len(items)
+            wanted: dict[bytes | int, list[int]] = {}
+            for i, item in enumerate(items):
+                key = self._key(item, i, name)
+                known = self._known(key)
+                if known is None:
+                    wanted.setdefault(key, []).append(i)
+                else:
+                    found[i] = known
+            places = list(wanted.values())
+            for first in range(0, len(places), self._declared.batch):
+                some = places[first : first + self._declared.batch]
+                firsts = [at[0] for at in some]
+                made = self._embedded([items[i] for i in firsts], firsts, name)
+                self._settle(made, firsts[0], name)
+                for at, vector in zip(some, made, strict=True):
+                    for i in at:
+                        found[i] = vector
+            for key, at in wanted.items():
+                self._keep(key, found[at[0]])
+        if not found:
+            return np.empty((0, self._width), self._dtype or np.float64)
+        return np.stack(found)  # type: ignore[arg-type]
+
+    # The cache
+
+    def _key(self, item: Any, i: int, name: Name) -> bytes | int:
+        """A digest of an item's content, or its place if that is not known.
+
+        Raises BadDecision if it is not what the model takes.
+        """
+        digest = blake2b(digest_size=16)
+        if isinstance(item, str) and self._model.takes != "pictures":
+            digest.update(b"text ")
+            digest.update(item.encode("utf-8", "surrogatepass"))
+        elif self._model.takes == "texts":
+            raise self._refused(name(i), f"is {_shown(item)}; expected a text")
+        else:
+            try:
+                content = file_bytes(item)
+                if content is None:
+                    array = array_of(item)
+                    digest.update(f"array {array.dtype.str} {array.shape} ".encode())
+                    content = np.ascontiguousarray(array).tobytes()
+            except (OSError, ValueError, TypeError) as error:
+                if self._model.takes == "pictures":
+                    raise self._refused(name(i), f"is no picture: {error}") from None
+                return i  # whatever it is, the function may know
+            digest.update(content)
+        return digest.digest()
+
+    def _known(self, key: bytes | int) -> Vectors | None:
+        vector = self._cache.pop(key, None) if isinstance(key, bytes) else None
+        if vector is not None and isinstance(key, bytes):
+            self._cache[key] = vector  # the latest used is the last to go
+        return vector
+
+    def _keep(self, key: bytes | int, vector: Any) -> None:
+        if isinstance(key, int) or not self._declared.cache:
+            return
+        while len(self._cache) >= self._declared.cache:
+            del self._cache[next(iter(self._cache))]
+        self._cache[key] = vector
+
+    # The model
+
+    def _embedded(self, items: list[Any], places: list[int], name: Name) -> Vectors:
+        batch = items
+        if self._model.takes == "pictures":
+            batch = []
+            for item, i in zip(items, places, strict=True):
+                try:
+                    batch.append(array_of(item))
+                except (OSError, ValueError) as error:
+                    raise self._refused(name(i), f"is no picture: {error}") from None
+        try:
+            answer = self._model.embed(batch)
+        except Exception as error:
+            raise self._culprit(batch, places, name, error) from error
+        return self._checked(answer, batch, places, name)
+
+    def _culprit(
+        self, batch: list[Any], places: list[int], name: Name, error: Exception
+    ) -> BadDecision:
+        """Which item a model failed on."""
+        for item, i in zip(batch, places, strict=True) if len(batch) > 1 else ():
+            try:
+                self._model.embed([item])
+            except Exception as own:
+                return self._refused(name(i), f"is {_shown(item)}, and the model failed: {own!r}")
+        if len(batch) == 1:
+            return self._refused(
+                name(places[0]), f"is {_shown(batch[0])}, and the model failed: {error!r}"
+            )
+        about = f"{name(places[0])} to {name(places[-1])}"
+        return self._refused(about, f"make the model fail, though each alone does not: {error!r}")
+
+    def _checked(self, answer: Any, batch: list[Any], places: list[int], name: Name) -> Vectors:
+        try:
+            vectors = np.asarray(answer)
+        except ValueError:
+            vectors = np.empty(0, object)
+        if vectors.dtype.kind not in "biuf" or vectors.ndim < 2 or len(vectors) != len(batch):
+            raise self._refused(
+                name(places[0]),
+                f"and {len(batch) - 1} more were embedded as a {type(answer).__name__} of type"
+                f" {vectors.dtype} and shape {vectors.shape}; expected {len(batch)} vectors",
+            )
+        vectors = vectors.reshape(len(vectors), -1)
+        if vectors.dtype in (np.float16, np.bool_):
+            vectors = vectors.astype(np.float32)
+        finite = np.isfinite(vectors).all(axis=1)
+        if self._declared.unit_length and finite.all():
+            lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+            finite = lengths[:, 0] > 0
+            kept = vectors.dtype if vectors.dtype.kind == "f" else np.float64
+            vectors = (vectors / np.where(lengths > 0, lengths, 1)).astype(kept)
+        if not finite.all():
+            i = int(np.flatnonzero(~finite)[0])
+            raise self._refused(
+                name(places[i]),
+                f"is {_shown(batch[i])}, of which the model makes no direction: nothing that it"
+                " knows is in it, or it is broken",
+            )
+        return vectors
+
+    def _settle(self, vectors: Vectors, i: int, name: Name) -> None:
+        """The first vectors settle length and type."""
+        if self._dtype is None:
+            self._width, self._dtype = vectors.shape[1], vectors.dtype
+        if vectors.shape[1] != self._width or vectors.dtype != self._dtype:
+            raise self._refused(
+                name(i),
+                f"became {vectors.shape[1]} numbers of {vectors.dtype}, and others before it"
+                f" {self._width} of {self._dtype}; expected vectors of one length and type",
+            )
+
+    def _refused(self, which: str, what: str) -> BadDecision:
+        return BadDecision(
+            f"{which} {what} (embedder {self._declared.text!r}). Nothing was stored."
+        )
+
+    # Which model it is
+
+    @property
+    def mark(self) -> Mark:
+        """Its identity, and its vector of a fixed input."""
+        if self._mark is None:
+            vector = self._of_probe()
+            check = () if vector is None else vector.astype(np.float64).tolist()
+            unit = " normalised" if self._declared.unit_length else ""
+            self._mark = Mark(
+                self._model.identity + unit, tuple(float(f"{one:.{_DIGITS}g}") for one in check)
+            )
+        return self._mark
+
+    def _of_probe(self) -> Vectors | None:
+        """The vector of a fixed input; None where none is known that the model takes."""
+        probe = self._model.probe()
+        if probe is None:
+            return None
+        try:
+            with self._lock:
+                vector: Vectors = self._embedded([probe], [0], lambda _: "the fixed input")[0]
+                return vector
+        except BadDecision as error:
+            if self._model.takes == "anything" and self._declared.shape is None:
+                return None
+            raise BadRule(f"a check vector cannot be made: {error}") from None
+
+    def settled(self) -> np.dtype[Any]:
+        """The type of a vector, with its length, found out before an input comes.
+
+        Raises BadRule where that cannot be.
+        """
+        vector = self._of_probe()
+        if vector is None:
+            raise BadRule(
+                f"embed is {self._declared.text!r}, and no input is known to try it with. Say what"
+                " one looks like: Embedder(…, shape=[28, 28])"
+            )
+        return np.dtype((vector.dtype, vector.shape))
+
+
+def _shown(item: Any) -> str:
+    if isinstance(item, str):
+        return repr(item if len(item) <= _SHOWN else f"{item[: _SHOWN - 1]}…")
+    if isinstance(item, np.ndarray):
+        return f"an array of shape {item.shape}"
+    return f"a {type(item).__name__}"

@@ -1,0 +1,50 @@
+"""A function of one's own as an embedder, as it is or by the name of its module."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from likewise.embedder import Embedder
+from likewise.embedders.model import SENTENCE, Takes, fixed_picture
+from likewise.errors import BadRule
+
+
+class Function:
+    takes: Takes = "anything"
+
+    def __init__(self, declared: Embedder) -> None:
+        self._declared = declared
+        self._call = declared.name if callable(declared.name) else imported(declared)
+        self.identity = declared.text
+
+    def embed(self, batch: Sequence[Any]) -> Any:
+        arrays = all(isinstance(one, np.ndarray) for one in batch)
+        alike = arrays and len({(one.shape, one.dtype) for one in batch}) == 1
+        return self._call(np.stack(batch) if alike else list(batch))
+
+    def probe(self) -> Any:
+        return probe_of(self._declared)
+
+
+def probe_of(declared: Embedder) -> Any:
+    """An array of the declared shape, or the fixed text, which it may take or not."""
+    return SENTENCE if declared.shape is None else fixed_picture(declared.shape)
+
+
+def imported(declared: Embedder) -> Any:
+    """The function behind `kind:module:function`; raise BadRule if it is not there."""
+    module, _, path = declared.place.partition(":")
+    try:
+        found: Any = import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadRule(
+            f"embed is {declared.text!r}, which is not there: {error}. Give a rule whose embed is"
+            " the function itself, or put it where it can be imported."
+        ) from None
+    if not callable(found):
+        raise BadRule(f"embed is {declared.text!r}, which is {found!r}; expected a function")
+    return found

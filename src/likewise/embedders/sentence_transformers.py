@@ -1,0 +1,39 @@
+"""Sentence Transformers: a folder with a model, or a name that its hub knows.
+
+A name is looked up on the hub, and downloaded, unless that is forbidden (HF_HUB_OFFLINE=1).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from likewise.embedder import Embedder
+from likewise.embedders.model import SENTENCE, Takes, digest_of, need
+from likewise.errors import BadRule
+
+_WEIGHTS = (".safetensors", ".bin")
+
+
+class SentenceTransformers:
+    takes: Takes = "texts"
+
+    def __init__(self, declared: Embedder) -> None:
+        need("sentence_transformers", declared.text, "sentence-transformers")
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            self._model = SentenceTransformer(declared.place, device="cpu")
+        except Exception as error:
+            raise BadRule(f"embed is {declared.text!r}, which cannot be loaded: {error}") from None
+        folder = Path(declared.place)
+        weights = sorted(path for path in folder.rglob("*") if path.suffix in _WEIGHTS)
+        made_of = digest_of(*weights) if weights else declared.place
+        self.identity = f"sentence-transformers {made_of}"
+
+    def embed(self, batch: Sequence[str]) -> Any:
+        return self._model.encode(
+            list(batch), batch_size=max(1, len(batch)), show_progress_bar=False
+        )
+
+    def probe(self) -> str:
+        return SENTENCE

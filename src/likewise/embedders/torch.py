@@ -1,0 +1,63 @@
+"""A torch model that a function makes: `torch:module:function`.
+
+The function is called once, without arguments. What it gives is called with a batch: arrays as one
+float32 tensor, texts as a list. A torch module is put into evaluation mode first; nothing is
+recorded for gradients.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.embedder import Embedder
+from likewise.embedders.function import imported, probe_of
+from likewise.embedders.model import Takes, need
+from likewise.embedders.pictures import Preparing, array_of
+from likewise.errors import BadRule
+
+
+class Torch:
+    takes: Takes = "anything"
+
+    def __init__(self, declared: Embedder) -> None:
+        need("torch", declared.text, "torch")
+        import torch
+
+        self._torch = torch
+        self._declared = declared
+        self._prepare = Preparing(declared)
+        try:
+            self._model = imported(declared)()
+        except BadRule:
+            raise
+        except Exception as error:
+            raise BadRule(f"embed is {declared.text!r}, and making it failed: {error}") from None
+        self.identity = declared.text
+        if isinstance(self._model, torch.nn.Module):
+            self._model.eval()
+            self.identity += f" {_digest(self._model)}"
+
+    def embed(self, batch: Sequence[Any]) -> npt.NDArray[Any]:
+        torch = self._torch
+        given: Any = list(batch)
+        if not isinstance(given[0], str):
+            given = torch.from_numpy(self._prepare.all([array_of(one) for one in given]))
+        with torch.inference_mode():
+            answer = self._model(given)
+        if isinstance(answer, torch.Tensor):
+            answer = answer.to(device="cpu", dtype=torch.float32).numpy()
+        return np.asarray(answer)
+
+    def probe(self) -> Any:
+        return probe_of(self._declared)
+
+
+def _digest(model: Any) -> str:
+    digest = sha256()
+    for name, values in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(values.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,32 @@
+"""WordLlama: a text is the average of its words' vectors. Small, fast, without a network.
+
+Its package carries weights and tokenizer. Told that this is its cache, and not to download, it
+loads them from there.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from likewise.embedder import Embedder
+from likewise.embedders.model import SENTENCE, Takes, digest_of, need
+
+_WEIGHTS = "l2_supercat_256.safetensors"
+
+
+class WordLlama:
+    takes: Takes = "texts"
+
+    def __init__(self, declared: Embedder) -> None:
+        need("wordllama", declared.text, "wordllama")
+        import wordllama
+
+        home = Path(wordllama.__file__).parent
+        self._model = wordllama.WordLlama.load(cache_dir=home, disable_download=True)
+        self.identity = f"wordllama {digest_of(home / 'weights' / _WEIGHTS)}"
+
+    def embed(self, batch: Sequence[str]) -> Any:
+        return self._model.embed(list(batch), norm=False, batch_size=max(1, len(batch)))
+
+    def probe(self) -> str:
+        return SENTENCE
