@@ -162,6 +162,11 @@ def _inputs(quick: Quick, columns: Sequence[str], source: str) -> list[str]:
 def _of_vectors(
     rule: Rule, quick: Quick, columns: Sequence[str], source: str, path: Path | None
 ) -> Asked:
+    if rule.embed is not None:
+        raise Stop(
+            f"the rule {path} embeds an input, and a file has columns: say which one it is, with"
+            ' [features.NAME], kind = "text" or "image", embed and tolerance.'
+        )
     if quick.output_column is None:
         raise Stop(
             f"the rule {path} has no features, so it does not say which column is the output: add"
