@@ -50,7 +50,7 @@ def ask(setting: Setting) -> Answer:
             "digits": Table(
                 COLUMNS,
                 pictures,
-                "scikit-learn's digits (64 float64 numbers, L∞), one `predict` of one row at a time",
+                "scikit-learn's digits (64 float64 numbers, L∞), one `predict` of a row at a time",
             ),
             "texts": Table(
                 COLUMNS,
