@@ -51,9 +51,10 @@ def document(
 
 def section(name: str, title: str, lead: str, inside: str) -> str:
     """A part of the page under its heading; all four are HTML."""
+    words = f'<p class="lead">{lead}</p>\n' if lead else ""
     return (
         f'<section aria-labelledby="{name}">\n<h2 id="{name}">{title}</h2>\n'
-        f'<p class="lead">{lead}</p>\n{inside}\n</section>\n'
+        f"{words}{inside}\n</section>\n"
     )
 
 
