@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
+    from likewise.burst import Burst
     from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
     from likewise.feature import Feature
     from likewise.history.ledger.look import Ledger
@@ -41,6 +42,7 @@ _HOMES = {
     "BadFile": "errors",
     "BadRow": "errors",
     "BadRule": "errors",
+    "Burst": "burst",
     "Calibration": "monitors.calibration",
     "Compared": "types",
     "Erasure": "monitors.erasure",
@@ -73,6 +75,7 @@ __all__ = [
     "BadFile",
     "BadRow",
     "BadRule",
+    "Burst",
     "Calibration",
     "Compared",
     "Erasure",

@@ -95,21 +95,42 @@ class Verdict:
 
     `row` is the decision's place in the history, or None if it was only checked. `over` says what
     it was compared with, where a ledger keeps that; None: with all that was remembered then.
+    Verdicts are equal if they name the same row and witnesses, whatever else was counted.
     """
 
     row: int | None
     witnesses: Witnesses
     over: Compared | None = field(repr=False, compare=False)
+    _burst: tuple[int, bool] | None = field(repr=False, compare=False)
 
     def __init__(self, row: int | None, witnesses: Witnesses) -> None:
         _set_row(self, row)  # half the time of a frozen dataclass's own __init__, once a decision
         _set_witnesses(self, witnesses)
         _set_over(self, None)
+        _set_burst(self, None)
 
     @property
     def violation(self) -> bool:
         """Whether a near past input got a different output."""
         return len(self.witnesses.rows) > 0
+
+    @property
+    def neighbours(self) -> int | None:
+        """How many of the last decisions had a near input, whatever their output.
+
+        None where the monitor has no burst to count.
+        """
+        return None if self._burst is None else self._burst[0]
+
+    @property
+    def alarm(self) -> bool:
+        """Whether there are so many neighbours that the burst's alarm is raised."""
+        return self._burst is not None and self._burst[1]
+
+    def amid(self, neighbours: int, alarm: int | None) -> Self:
+        """This verdict, made by a monitor that counts neighbours, and alarms from so many on."""
+        _set_burst(self, (neighbours, alarm is not None and neighbours >= alarm))
+        return self
 
     def within(self, over: Compared) -> Self:
         """This verdict, made by a monitor that keeps a window: witnesses from before are none."""
@@ -122,6 +143,7 @@ class Verdict:
 _set_row = vars(Verdict)["row"].__set__
 _set_witnesses = vars(Verdict)["witnesses"].__set__
 _set_over = vars(Verdict)["over"].__set__
+_set_burst = vars(Verdict)["_burst"].__set__
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,9 +160,27 @@ class Verdicts:
     """The first row that each was compared with, where a ledger keeps that."""
     absent: Rows | None = None
     """How many rows since then were erased, and could not be compared with."""
+    neighbours: Rows | None = None
+    """How many of the last decisions had a near input, where a burst is counted."""
+    alarm: int | None = None
+    """How many neighbours raise an alarm."""
 
     def __post_init__(self) -> None:
         self.offsets.flags.writeable = False
+
+    def amid(self, neighbours: Rows, alarm: int | None) -> Self:
+        """These verdicts, made by a monitor that counts neighbours, and alarms from so many on."""
+        neighbours.flags.writeable = False
+        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "alarm", alarm)
+        return self
+
+    @property
+    def alarms(self) -> npt.NDArray[np.bool_]:
+        """Whether each decision raised an alarm."""
+        if self.neighbours is None or self.alarm is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return self.neighbours >= self.alarm
 
     def within(self, firsts: Rows, absent: Rows) -> Self:
         """These verdicts, made by a monitor that keeps a window: witnesses from before are none."""
@@ -190,7 +230,11 @@ class Verdicts:
             Witnesses(found.rows[part], found.input_distances[part], found.output_distances[part]),
         )
         _set_over(verdict, self._over(i))
-        return verdict
+        return verdict if self.neighbours is None else verdict.amid(*self._amid(i))
+
+    def _amid(self, i: int) -> tuple[int, int | None]:
+        assert self.neighbours is not None
+        return int(self.neighbours[i]), self.alarm
 
     def _over(self, i: int) -> Compared | None:
         if self.firsts is None or self.absent is None:
