@@ -203,5 +203,4 @@ class Crowd:
     def __str__(self) -> str:
         if self._tree is None:
             return "none yet"
-        held, size = self._next - self._start, self._tree.state.used_bytes
-        return f"{held:,} rows in a tree of their own, {size:,} bytes"
+        return f"{self._next - self._start:,} rows in a tree of their own"

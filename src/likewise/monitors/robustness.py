@@ -136,11 +136,10 @@ class Monitor:
         """Compare (x, z) with the past, then make it part of the past."""
         with self._lock:
             index = self._admit(x, z, remember=True)
-            crowd = self._crowd
             near = 0
             try:
-                if crowd is not None:  # first, so that what fails here was not remembered
-                    near = crowd.observe(index)
+                if self._crowd is not None:  # first, so that what fails here was not remembered
+                    near = self._crowd.observe(index)
                 found = index.observe()
             except BaseException:  # as in _undone, without its cost
                 self._forget_beginning()
@@ -156,9 +155,9 @@ class Monitor:
                 self._note_touched(1)
             if self._busy or row % EVERY == 0:
                 self._mind(1)
-            if crowd is None:
+            if self._crowd is None:
                 return Verdict(row, witnesses)
-            crowd.joined(1)
+            self._crowd.joined(1)
             return Verdict(row, witnesses).amid(near, self._alarm)
 
     def check(self, x: Any, z: Any) -> Verdict:

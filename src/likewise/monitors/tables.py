@@ -360,9 +360,8 @@ class TableVerdicts(Verdicts):
     def __getitem__(self, i: int) -> TableVerdict:
         one = super().__getitem__(i)
         verdict = TableVerdict(one.row, one.witnesses, self._monitor, None)
-        if self.neighbours is not None:
-            verdict.amid(*self._amid(i))
-        return verdict if one.over is None else verdict.within(one.over)
+        object.__setattr__(verdict, "_beside", one._beside)
+        return verdict
 
     def by_group(self, column: str) -> Groups:
         """How often a violating pair put which protected group at a disadvantage."""
