@@ -425,5 +425,8 @@ def test_a_monitor_says_that_it_counts():
     monitor = lw.Monitor(lw.Rule("linf", 0.1), burst=lw.Burst(1000, alarm=20))
     monitor.observe_many(np.random.default_rng(1).random((50, 2)), [0] * 50)
     told = str(monitor.explain())
-    assert "last 1,000 decisions are counted, alarm from 20 neighbours on; 50 rows" in told
+    assert (
+        "last 1,000 decisions are counted, alarm from 20 neighbours on; a tree of its own holds 50"
+        in told
+    )
     assert "burst" not in str(lw.Monitor(lw.Rule("linf", 0.1)).explain())

@@ -172,7 +172,7 @@ class Monitor:
             self._outputs.discard()  # type: ignore[union-attr]
             verdict = Verdict(None, index.witnesses(found) if found else NO_WITNESSES)
             if self._crowd is not None:
-                verdict.amid(0 if fresh else self._crowd.check(), self._alarm)
+                verdict.amid(0 if fresh else self._crowd.check(index), self._alarm)
             if fresh:
                 self._forget_beginning()
             elif self._filed:
