@@ -8,6 +8,8 @@ Invariant: a pair is compared in the coordinates that neither of its rows leaves
 Cost: as many distances as there are rows that a look takes in.
 """
 
+from bisect import bisect_left
+
 import numpy as np
 import numpy.typing as npt
 
@@ -68,7 +70,7 @@ class Loose:
     def count(self, history: History, index: Index, row: int, left_open: Open, first: int) -> int:
         """How many rows from `first` on are near a written row; the index takes any output."""
         apart = {
-            pattern: np.array([one for one in rows if first <= one < row], np.int64)
+            pattern: np.array(rows[bisect_left(rows, first) : bisect_left(rows, row)], np.int64)
             for pattern, rows in self._rows.items()
         }
         every = np.concatenate([*apart.values(), np.empty(0, np.int64)])
