@@ -86,6 +86,7 @@ def test_index_is_explained(name, page):
 
 MODULES = (
     "rule",
+    "burst",
     "monitors.robustness",
     "monitors.calibration",
     "monitors.slope",

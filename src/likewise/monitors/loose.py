@@ -8,6 +8,8 @@ Invariant: a pair is compared in the coordinates that neither of its rows leaves
 Cost: as many distances as there are rows that a look takes in.
 """
 
+from bisect import bisect_left
+
 import numpy as np
 import numpy.typing as npt
 
@@ -64,6 +66,20 @@ class Loose:
         rows, near, far = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(rows)
         return Witnesses(rows[order], near[order], far[order])
+
+    def count(self, history: History, index: Index, row: int, left_open: Open, first: int) -> int:
+        """How many rows from `first` on are near a written row; the index takes any output."""
+        apart = {
+            pattern: np.array(rows[bisect_left(rows, first) : bisect_left(rows, row)], np.int64)
+            for pattern, rows in self._rows.items()
+        }
+        every = np.concatenate([*apart.values(), np.empty(0, np.int64)])
+        whole = np.setdiff1d(np.arange(first, row), every, assume_unique=True)
+        found = len(_among(history, index, row, whole, left_open)[0])
+        for pattern, rows in apart.items():
+            both = left_open | np.frombuffer(pattern, np.bool_)
+            found += len(_among(history, index, row, rows, both)[0])
+        return found
 
 
 def _among(
