@@ -14,8 +14,8 @@ PIN := .venv-pin/bin
 # inlines. So the folder of the cache is named after the text of all kernels.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/likewise/kernels/*.py 2>/dev/null | cksum | cut -d' ' -f1)
 
-# torch 2.13.0 built for the CPU alone, for Python 3.11 on x86-64 Linux. The registry's own builds for
-# Linux want CUDA. With a new version of torch in requirements/torch.in, this changes too.
+# The hash of torch 2.13.0+cpu for Python 3.11 on x86-64 Linux; see requirements/cpu_only.awk. With a
+# new version of torch in requirements/torch.in, this changes too.
 TORCH_FOR_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
 
 PIP_INSTALL := -m pip --disable-pip-version-check --no-input install -qq --no-compile
@@ -121,8 +121,8 @@ endef
 	@$(DOCS)/python $(PIP_INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
-# Where pip has a build of torch for the CPU at hand (a folder of --find-links, or another index), it
-# takes that. Where it has not, on Linux, it takes one that wants CUDA, and stops: that is not listed.
+# On Linux this takes torch built for the CPU, which pip has to be told where to find, if it is not
+# told already: in a folder (PIP_FIND_LINKS) or from an index (PIP_EXTRA_INDEX_URL).
 .venv-torch/packages: requirements/torch.txt
 	$(call environment,.venv-torch)
 	@$(TORCH)/python $(PIP_INSTALL) --require-hashes -r requirements/torch.txt

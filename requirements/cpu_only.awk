@@ -2,9 +2,13 @@
 #
 #   awk -v cpu_build=SHA256 -f cpu_only.awk all.txt > torch.txt
 #
-# On Linux the registry's torch asks for CUDA, gigabytes of it, and Triton. A build for the CPU asks
-# for neither and lies elsewhere, so its hash is not among the registry's: it is added to them here.
+# On Linux the registry's torch asks for CUDA, gigabytes of it, and for Triton. A build for the CPU
+# asks for neither. It has a version of its own, ending in +cpu, and is asked for by that: were both
+# builds allowed, pip would prefer the registry's, whose hash it knows before it has the file.
 
 /^[^ #]/ { dropped = /^(nvidia-|cuda-|triton==)/ }
-!dropped { print }
-/^torch==/ { print "    --hash=sha256:" cpu_build " \\" }
+/^torch==/ {
+    print $1 "+cpu ; sys_platform == 'linux' \\\n    --hash=sha256:" cpu_build
+    $0 = $1 " ; sys_platform != 'linux' \\"
+}
+!dropped

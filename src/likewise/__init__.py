@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
-    from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
+    from likewise.errors import (
+        BadDecision,
+        BadFile,
+        BadRow,
+        BadRule,
+        FailureWarning,
+        LikewiseError,
+        Violation,
+        ViolationWarning,
+    )
     from likewise.feature import Feature
     from likewise.history.ledger.look import Ledger
     from likewise.history.ledger.verify import Head, Verification
@@ -35,6 +44,8 @@ if TYPE_CHECKING:
     from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
     from likewise.rule import Rule
     from likewise.types import Compared, Verdict, Verdicts, Witness, Witnesses
+    from likewise.watching.estimator import WatchedEstimator
+    from likewise.watching.watched import Watched, watch
 
 _HOMES = {
     "BadDecision": "errors",
@@ -45,6 +56,7 @@ _HOMES = {
     "Compared": "types",
     "Erasure": "monitors.erasure",
     "Explanation": "monitors.explanation",
+    "FailureWarning": "errors",
     "Feature": "feature",
     "Head": "history.ledger.verify",
     "Ledger": "history.ledger.look",
@@ -61,11 +73,16 @@ _HOMES = {
     "Verdict": "types",
     "Verdicts": "types",
     "Verification": "history.ledger.verify",
+    "Violation": "errors",
+    "ViolationWarning": "errors",
+    "Watched": "watching.watched",
+    "WatchedEstimator": "watching.estimator",
     "Witness": "types",
     "Witnesses": "types",
     "calibrate": "monitors.calibration",
     "open": "monitors.ledgered",
     "replay": "monitors.replay",
+    "watch": "watching.watched",
 }
 
 __all__ = [
@@ -77,6 +94,7 @@ __all__ = [
     "Compared",
     "Erasure",
     "Explanation",
+    "FailureWarning",
     "Feature",
     "Head",
     "Ledger",
@@ -93,12 +111,17 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "Verification",
+    "Violation",
+    "ViolationWarning",
+    "Watched",
+    "WatchedEstimator",
     "Witness",
     "Witnesses",
     "__version__",
     "calibrate",
     "open",
     "replay",
+    "watch",
 ]
 
 
