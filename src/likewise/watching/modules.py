@@ -18,40 +18,43 @@ class Hooks:
     """The two hooks of one module."""
 
     def __init__(self, module: Any, watcher: Watcher) -> None:
-        self._watcher = watcher
+        self._watcher: Watcher | None = watcher
         self._latest = threading.local()
         self._handles = (
             module.register_forward_pre_hook(self.before, with_kwargs=True),
             module.register_forward_hook(self.after, with_kwargs=True),
         )
 
+    def _watching(self, module: Any) -> Watcher | None:
+        watcher = self._watcher
+        return None if watcher is None or watcher.closed or module.training else watcher
+
     def before(self, module: Any, args: Any, kwargs: Any) -> None:
-        if not module.training and not self._watcher.closed:
+        watcher = self._watching(module)
+        if watcher is not None:
             # One place for each thread: if the module raises, the next call takes it.
-            self._latest.call = (args, self._watcher.given(args, kwargs))
+            self._latest.call = (args, watcher.given(args, kwargs))
 
     def after(self, module: Any, args: Any, kwargs: Any, answer: Any) -> None:
-        if module.training or self._watcher.closed:
+        watcher = self._watching(module)
+        if watcher is None:
             return
         known, given = getattr(self._latest, "call", (None, None))
         self._latest.call = (None, None)
         if given is None or known is not args:  # a module within itself, or another's hook
-            given = self._watcher.given(args, kwargs)
-        self._watcher.answered(given, answer)
+            given = watcher.given(args, kwargs)
+        watcher.answered(given, answer)
 
     def remove(self) -> None:
         for handle in self._handles:
             handle.remove()
 
     def __reduce__(self) -> Any:
-        return NoHooks, ()
+        return _of_a_copy, ()
 
 
-class NoHooks:
-    """What a copy of a watched module has instead."""
-
-    def before(self, module: Any, args: Any, kwargs: Any) -> None:
-        pass
-
-    def after(self, module: Any, args: Any, kwargs: Any, answer: Any) -> None:
-        pass
+def _of_a_copy() -> Hooks:
+    """What a copy of a watched module has: hooks that do nothing."""
+    hooks = Hooks.__new__(Hooks)
+    hooks._watcher = None
+    return hooks
