@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import likewise as lw
+from likewise.watching.records import Counts
 from watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, iris, regressor, same
 
 X, Y = iris()
@@ -64,7 +65,7 @@ def test_watched_estimator_answers_as_the_inner_one_and_finds_what_a_monitor_fin
     told = lw.Monitor(rule).observe_many(flower, expected)
     found = [verdict for verdict in told if verdict.violation]
     assert len(found) > 5
-    assert watched.counts == type(watched.counts)(len(flower), len(found), 0)
+    assert watched.counts == Counts(len(flower), len(found), 0)
     assert all(same(a.verdict, b) for a, b in zip(watched.violations, found, strict=True))
 
 
@@ -225,7 +226,7 @@ def test_frame_of_mixed_columns_gives_one_row_as_it_gives_many():
     one = lw.watch(Approves(), rule, on_failure="raise")
     for i in range(len(frame)):
         one.predict(frame[i : i + 1])
-    assert many.counts == one.counts == type(one.counts)(4, 1, 0)
+    assert many.counts == one.counts == Counts(4, 1, 0)
     for row in range(4):
         assert many.monitor.values(row) == one.monitor.values(row)
     assert same(many.violations[0].verdict, one.violations[0].verdict)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.watching.records import Counts
 from small_disk import on_small_disk, skip_without
 from watching.models import RULE, classifier, flowers
 
@@ -71,7 +72,7 @@ def test_failure_warns_unless_told_otherwise_and_the_answer_is_given(failing):
         answer = watched(x)
     assert answer == positive(x)
     assert warned[0].filename == __file__
-    assert watched.counts == type(watched.counts)(0, 0, 1)
+    assert watched.counts == Counts(0, 0, 1)
     (failure,) = watched.failures
     assert failure.call == 1 and type(failure.error) is kind
     assert failure.error.__traceback__ is None and "Traceback" in failure.traceback
@@ -113,7 +114,7 @@ def test_watching_goes_on_after_a_failure():
     watched = lw.watch(positive, RULE, on_failure="record")
     for x in ([1.0], [np.nan], [1.0, 2.0], [0.9], [-0.1]):
         watched(x)
-    assert watched.counts == type(watched.counts)(3, 0, 2)
+    assert watched.counts == Counts(3, 0, 2)
     assert [failure.call for failure in watched.failures] == [2, 3]
 
 
@@ -133,7 +134,7 @@ def test_batch_with_another_number_of_outputs_fails(answers):
     watched = lw.watch(lambda X: answers, RULE, batched=True, on_failure="record")
     assert watched(np.zeros((2, 2))) is answers
     assert watched(np.zeros((1, 2))) is answers
-    assert watched.counts == type(watched.counts)(0, 0, 2)
+    assert watched.counts == Counts(0, 0, 2)
 
 
 def test_call_without_arguments_has_no_input():
@@ -158,7 +159,7 @@ def test_callable_for_violations_that_raises_is_a_failure_and_the_rest_are_told(
     )
     assert watched(np.zeros((4, 2))).tolist() == [0, 1, 2, 3]
     assert got == [1, 2, 3]
-    assert watched.counts == type(watched.counts)(4, 3, 3)
+    assert watched.counts == Counts(4, 3, 3)
     assert [str(failure.error) for failure in watched.failures] == [
         f"pager, row {row}" for row in got
     ]
@@ -213,7 +214,7 @@ def test_closed_ledger_fails_and_the_model_goes_on(tmp_path):
     ledger.close()
     with pytest.warns(lw.FailureWarning, match="BadFile.*is closed"):
         assert watched([-1.0]) is False
-    assert watched.counts == type(watched.counts)(1, 0, 1)
+    assert watched.counts == Counts(1, 0, 1)
 
 
 def test_full_disk_does_not_stop_the_model(tmp_path):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
 import likewise as lw
+from likewise.watching.records import Counts
 from strategies import METRICS, Tally, prove, streams
 from watching.models import same
 
@@ -62,7 +63,7 @@ def test_watching_changes_no_answer_and_finds_what_a_monitor_finds(metric, how):
         assert all(one is other for one, other in zip(answers, model.answered, strict=True))
         assert np.array_equal(given, X)
         found = [one for one in by_hand if one.violation]
-        assert watched.counts == type(watched.counts)(len(X), len(found), 0), watched.failures
+        assert watched.counts == Counts(len(X), len(found), 0), watched.failures
         for record, verdict in zip(watched.violations, found, strict=True):
             assert same(record.verdict, verdict)
 

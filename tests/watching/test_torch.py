@@ -12,6 +12,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 import likewise as lw
+from likewise.watching.records import Counts
 
 pytestmark = pytest.mark.torch
 
@@ -66,7 +67,7 @@ def test_watched_module_answers_as_before_and_finds_what_a_monitor_finds(torch, 
     with torch.no_grad():
         parts = [net(flowers[:1]), net(flowers[1:50]), watched(flowers[50:])]
     assert torch.allclose(torch.cat(parts), before)
-    assert watched.counts == type(watched.counts)(len(flowers), len(found), 0)
+    assert watched.counts == Counts(len(flowers), len(found), 0)
     for record, verdict in zip(watched.violations, found, strict=True):
         assert record.verdict.row == verdict.row
         assert record.verdict.witnesses == verdict.witnesses
@@ -146,7 +147,7 @@ def test_module_that_raises_is_not_observed_and_goes_on(torch, net, flowers):
     with pytest.raises(RuntimeError, match="shapes"):
         net(torch.ones(2, 9))
     net(flowers)
-    assert watched.counts == type(watched.counts)(len(flowers), watched.counts.violations, 0)
+    assert watched.counts == Counts(len(flowers), watched.counts.violations, 0)
     assert np.array_equal(watched.monitor.inputs(0), flowers[:1].numpy())
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.watching.records import Counts
 from watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 
 
@@ -79,7 +80,7 @@ def test_verdicts_of_batches_and_of_single_inputs_are_those_of_a_monitor(rule):
     for x in X:
         single(x)
     for watched in (batched, single):
-        assert watched.counts == type(watched.counts)(len(X), len(found), 0)
+        assert watched.counts == Counts(len(X), len(found), 0)
         assert len(watched.violations) == len(found)
         for record, verdict in zip(watched.violations, found, strict=True):
             assert same(record.verdict, verdict)
@@ -97,7 +98,7 @@ def test_exception_of_the_model_passes_and_nothing_is_observed():
         watched([1.0])
     assert raised.value is fault
     assert len(watched.monitor) == 0
-    assert watched.counts == type(watched.counts)(0, 0, 0)
+    assert watched.counts == Counts(0, 0, 0)
 
 
 @pytest.mark.parametrize("make", [list, np.array, lambda x: [list(x)]], ids=["list", "array", "2d"])
@@ -195,7 +196,7 @@ def test_rule_with_features_watches_rows_and_frames():
     for i in range(len(frame)):
         apart(frame[i : i + 1])
     for watched in (one, many, apart):
-        assert watched.counts == type(watched.counts)(4, 2, 0)
+        assert watched.counts == Counts(4, 2, 0)
         assert watched.monitor.values(1) == {"age": 44, "job": "nurse", "approved": "yes"}
         assert "nurse" in str(watched.violations[0].verdict.explain())
 
@@ -277,7 +278,7 @@ def test_async_callable_is_awaited_and_watched():
             return await asyncio.gather(*(watched([value]) for value in (1.2, 0.9, 5.0)))
 
         assert asyncio.run(serve()) == ["yes", "no", "yes"]
-        assert watched.counts == type(watched.counts)(3, 1, 0)
+        assert watched.counts == Counts(3, 1, 0)
 
 
 def test_threads_lose_no_decision():
@@ -298,7 +299,7 @@ def test_threads_lose_no_decision():
         thread.start()
     for thread in threads:
         thread.join()
-    assert watched.counts == type(watched.counts)(8 * len(X), sum(expected), 0)
+    assert watched.counts == Counts(8 * len(X), sum(expected), 0)
     assert len(watched.monitor) == 8 * len(X)
     assert len(watched.violations) == 5
 
@@ -321,7 +322,7 @@ def test_given_inputs_are_let_go_of():
         del x
         gc.collect()
         assert gone() is None
-    assert watched.counts == type(watched.counts)(1, 0, 1)
+    assert watched.counts == Counts(1, 0, 1)
 
 
 def test_watched_is_not_pickled():
@@ -372,7 +373,7 @@ def test_raised_violation_carries_the_answer_and_the_decision_is_remembered():
     assert raised.value.answer is answers[1]
     assert raised.value.verdict.row == 1 and len(raised.value.verdicts) == 1
     assert len(watched.monitor) == 2
-    assert watched.counts == type(watched.counts)(2, 1, 0)
+    assert watched.counts == Counts(2, 1, 0)
     again = pickle.loads(pickle.dumps(raised.value))
     assert str(again) == str(raised.value) and again.answer == ["no"]
 
