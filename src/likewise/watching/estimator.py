@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from likewise.errors import BadRule
 from likewise.rule import Rule
-from likewise.watching.watcher import KEEP, Looks, Watcher
+from likewise.watching.looks import Looks
+from likewise.watching.watcher import KEEP, Watcher
 
 try:
     from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone

@@ -15,8 +15,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from likewise.watching.looks import Looks
 from likewise.watching.modules import Hooks
-from likewise.watching.watcher import KEEP, Looks, Watcher
+from likewise.watching.watcher import KEEP, Watcher
 
 if TYPE_CHECKING:
     from likewise.watching.estimator import WatchedEstimator

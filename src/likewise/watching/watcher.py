@@ -10,24 +10,22 @@ Cost: a copy of the input, `observe`, and some microseconds. The latest `keep` v
 failures are kept, nothing else.
 """
 
-import inspect
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from likewise.errors import BadRule, FailureWarning, Violation, ViolationWarning
+from likewise.errors import FailureWarning, Violation, ViolationWarning
 from likewise.feature import plain
-from likewise.monitors.robustness import Monitor
 from likewise.rule import Rule
 from likewise.types import Verdict
+from likewise.watching.choices import check_keys, check_policy, monitor_of, shown
 from likewise.watching.copies import as_answered, as_given, one_output, one_row
 from likewise.watching.records import Counts, Failure, Flagged, all_told, failure_of
 from likewise.watching.warned import warn
 
-POLICIES = ("record", "warn", "raise")
 KEEP = 100
 
 
@@ -52,8 +50,8 @@ class Watcher:
         keep: int = KEEP,
         settings: dict[str, Any] | None = None,
     ) -> None:
-        _check_policy("on_violation", on_violation)
-        _check_policy("on_failure", on_failure)
+        check_policy("on_violation", on_violation)
+        check_policy("on_failure", on_failure)
         for what, one in {"input": input, "output": output, "key": key}.items():
             if one is not None and not callable(one):
                 raise TypeError(f"{what} is {one!r}; expected a callable, or None")
@@ -65,12 +63,12 @@ class Watcher:
         self.batched = batched
         self.closed = False
         self._owned = isinstance(watched_by, Rule)
-        self.monitor = _monitor_of(watched_by, settings or {})
+        self.monitor = monitor_of(watched_by, settings or {})
         self._columns = self.monitor.rule.features is not None
         self._number = self.monitor.rule.output == "number"
         self._input, self._output, self._key = input, output, key
         if key is not None:
-            _check_keys(self.monitor)
+            check_keys(self.monitor)
         self._keep = keep
         self._violations: deque[Flagged] = deque(maxlen=keep)
         self._failures: deque[Failure] = deque(maxlen=keep)
@@ -186,7 +184,7 @@ class Watcher:
         error = failure.error
         text = (
             f"{self.name} answered, but was not watched: {type(error).__name__}: {error}"
-            f" (see .failures; on_failure={_shown(self.on_failure)} chose to go on)"
+            f" (see .failures; on_failure={shown(self.on_failure)} chose to go on)"
         )
         warn(FailureWarning(text), self._warned)
 
@@ -214,92 +212,13 @@ class Watcher:
             self.monitor.close()
 
     def __str__(self) -> str:
-        policies = f"on_violation={_shown(self.on_violation)}, on_failure={_shown(self.on_failure)}"
+        policies = f"on_violation={shown(self.on_violation)}, on_failure={shown(self.on_failure)}"
         counts = self.counts
         told = (
             f"{counts.decisions:,} decisions, {counts.violations:,} violations,"
             f" {counts.failures:,} failures"
         )
         return f"{policies}: {told}{', closed' * self.closed}"
-
-
-class Looks:
-    """What a watched model shows of its watcher."""
-
-    _watcher: Watcher
-
-    def _watching(self) -> Watcher:
-        return self._watcher
-
-    @property
-    def monitor(self) -> Any:
-        """The monitor that is told of each decision."""
-        return self._watching().monitor
-
-    @property
-    def violations(self) -> tuple[Flagged, ...]:
-        """The latest decisions that contradict earlier ones, the latest last."""
-        return self._watching().violations
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """The latest calls that could not be watched, the latest last."""
-        return self._watching().failures
-
-    @property
-    def counts(self) -> Counts:
-        """How many decisions were watched, contradicted earlier ones, could not be watched."""
-        return self._watching().counts
-
-    def close(self) -> None:
-        """Watch no more. The model goes on; a monitor that was made here is closed."""
-        self._watching().close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _monitor_of(given: Any, settings: dict[str, Any]) -> Any:
-    """A monitor for a rule, or the monitor that was given."""
-    if isinstance(given, Rule):
-        return Monitor(given, **settings)
-    if not all(hasattr(given, name) for name in ("observe", "observe_many", "rule")):
-        raise BadRule(f"the rule is {given!r}; expected a likewise.Rule, or a monitor")
-    if settings:
-        raise TypeError(
-            f"{', '.join(settings)}: settings of a monitor, but a monitor was given. Give a rule"
-            " and settings, or a monitor that has them."
-        )
-    return given
-
-
-def _check_policy(name: str, policy: Any) -> None:
-    if not callable(policy) and policy not in POLICIES:
-        raise ValueError(
-            f"{name} is {policy!r}; expected one of {', '.join(POLICIES)}, or a callable"
-        )
-
-
-def _shown(policy: Any) -> str:
-    """A policy for people."""
-    return str(getattr(policy, "__qualname__", repr(policy)))
-
-
-def _check_keys(monitor: Any) -> None:
-    if "key" not in inspect.signature(monitor.observe).parameters:
-        raise TypeError(
-            f"key is given, but a {type(monitor).__name__} keeps no keys. Leave it out, or watch"
-            " with a ledger: lw.open(folder, rule)."
-        )
-    features = monitor.rule.features or {}
-    for name, feature in features.items():
-        if feature.kind == "key":
-            raise TypeError(
-                f"key is given, but the rule takes keys from the column {name!r}. Leave it out."
-            )
 
 
 def _alone(verdict: Any) -> Any:
