@@ -323,5 +323,5 @@ def test_watching_a_single_prediction_costs_less_than_a_fifth_of_it():
             start = time.thread_time_ns()
             model.predict(one)
             times[i] = time.thread_time_ns() - start
-    ratio = np.median(beside) / np.median(alone)
+    ratio = np.quantile(beside, 0.1) / np.quantile(alone, 0.1)  # what nothing came between
     assert ratio < 1.2, f"{ratio:.2f} times as long"
