@@ -15,6 +15,7 @@ SECTIONS = {
         "docs/how-to/choose-epsilon",
         "docs/how-to/audit-in-ci",
         "docs/how-to/read-the-report",
+        "docs/how-to/watch-a-model-in-code",
         "docs/how-to/watch-in-production",
         "docs/how-to/notice-a-burst",
         "docs/how-to/erase-a-person",

@@ -95,6 +95,8 @@ MODULES = (
     "history.ledger.look",
     "history.ledger.verify",
     "history.ledger.window",
+    "watching.watched",
+    "watching.estimator",
 )
 
 
