@@ -23,7 +23,7 @@ import likewise as lw
 
 LEVELS = 16  # of grey. Pixels and budgets are multiples of 1/16: no rounding, not even on the rim
 BUDGETS = (1, 2, 3, 4)  # levels by which the attack may change each pixel
-MODELS = {"base": 0, "robust": 3}  # and the budget each is trained against
+MODELS = {"base": 0, "robust": 4}  # and the budget each is trained against
 SETTING = """Handwritten digits, 8 × 8 pixels in 16 levels of grey. Base is a small network, taught
 with clean pictures; robust is the same, taught with attacked ones as well. An attack may move
 every pixel by its budget. The monitor saw clean pictures first, then attacked ones."""

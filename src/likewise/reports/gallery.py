@@ -122,7 +122,8 @@ class Gallery:
         if deepest is None:
             deepest = max((float(np.nanmax(one, initial=0)) for one in values.values()), default=0)
         drawn = "".join(
-            f'<div class="panel">{heat_table(one, rows, columns, name, deepest, as_shares)}</div>'
+            f'<div class="panel" tabindex="0" role="region" aria-label="{safe(name or title)}">'
+            f"{heat_table(one, rows, columns, name, deepest, as_shares)}</div>"
             for name, one in values.items()
         )
         self._add(

@@ -16,7 +16,7 @@ from likewise.reports.words import figure, percent
 from likewise.types import Floats
 
 _MOST_LINES = 4  # that can still be told apart
-_WHITE_BY_DAY, _BLACK_BY_NIGHT = 0.77, 0.62  # how deep a shade is when its text changes sides
+_WHITE_BY_DAY, _BLACK_BY_NIGHT = 86, 61  # percent of shade beyond which text changes sides
 
 
 def numbers_of(given: Any, name: str) -> Floats:
@@ -64,8 +64,9 @@ def heat_table(
         f"{''.join(_cell(float(one), most, as_shares) for one in line)}</tr>"
         for row, line in zip(rows, values, strict=True)
     )
+    caption = f"<caption>{safe(name)}</caption>" if name else ""
     return (
-        f'<table class="heat"><caption>{safe(name)}</caption><thead><tr><td></td>{heads}</tr>'
+        f'<table class="heat">{caption}<thead><tr><td></td>{heads}</tr>'
         f"</thead><tbody>{lines}</tbody></table>"
     )
 
@@ -73,10 +74,10 @@ def heat_table(
 def _cell(value: float, most: float, as_shares: bool) -> str:
     if math.isnan(value):
         return "<td>–</td>"
-    shade = min(1.0, value / most) if most > 0 else 0.0
+    shade = round(100 * min(1.0, value / most)) if most > 0 else 0
     kinds = "shade" + " deep" * (shade > _WHITE_BY_DAY) + " bright" * (shade > _BLACK_BY_NIGHT)
     words = safe(short_share(value) if as_shares else figure(float(f"{value:.3g}")))
-    return f'<td class="{kinds}" style="--shade:{100 * shade:.0f}%">{words}</td>'
+    return f'<td class="{kinds}" style="--shade:{shade}%">{words}</td>'
 
 
 # Lines
@@ -125,9 +126,9 @@ def _ends(frame: Frame, x: float, values: list[float]) -> list[str]:
     high, low = max(values), min(values)
     told = [text(x, frame.y(high) - 11, percent(high), "note", "middle")]
     apart = frame.y(low) - frame.y(high)
-    fits = frame.y(low) + 22 < frame.base - 2
+    fits = frame.y(low) + 20 <= frame.base + 5
     if apart > (12 if fits else 34):
-        told.append(text(x, frame.y(low) + (22 if fits else -11), percent(low), "note", "middle"))
+        told.append(text(x, frame.y(low) + (20 if fits else -11), percent(low), "note", "middle"))
     return told
 
 
