@@ -115,7 +115,7 @@ def report(rows: list[dict], saved: dict[str, np.ndarray]) -> lw.Gallery:
         said, answers = saved[f"{name} said"], saved[f"{name} answers"][k - 1]
         for i in np.flatnonzero(said != answers)[:4]:
             pair = [one[i].reshape(8, 8) for one in (clean, saved[f"{name} attacked"][k - 1])]
-            note = f"A {truth[i]}; {np.abs(pair[1] - pair[0]).max():g} apart, ε = {k}/16."
+            note = f"Meant: {truth[i]}. Distance {np.abs(pair[1] - pair[0]).max():g}, ε = {k}/16."
             shown = {"names": ("clean", "attacked"), "note": note, "difference": True}
             page.pair(*pair, f"{name}, picture {i}", outputs=(said[i], answers[i]), **shown)
     page.section("Every stream", STREAMS)
