@@ -85,11 +85,11 @@ def watch(rule: lw.Rule, clean: np.ndarray, twins: np.ndarray, said: np.ndarray)
 def report(rates: dict, within: dict, epsilon: float, pairs: list[tuple]) -> lw.Gallery:
     page = lw.Gallery(
         "The same digit, read otherwise",
-        "Handwritten digits of 8 × 8 pixels, corrupted. To an encoder a corrupted picture is still"
-        " near its clean twin; a model that reads it otherwise than a picture near it contradicts"
-        " itself. First, how many of the corrupted pictures do so, over all corruptions.",
+        "Handwritten digits of 8 × 8 pixels, clean and corrupted. An encoder says which of them are"
+        " near in meaning; a model that answers two near ones differently contradicts itself. Here"
+        " is how many corrupted pictures contradict one before them, over all corruptions.",
     )
-    page.figures([(f"violations: {name}", f"{rates[name][:, 1:].mean():.1%}") for name in rates])
+    page.figures([(f"contradict: {name}", f"{rates[name][:, 1:].mean():.1%}") for name in rates])
     page.section(
         "Violation rate: model by corruption by severity",
         f"A witness is a picture seen before, within ε = {epsilon:.3g}, that got another answer."

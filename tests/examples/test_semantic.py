@@ -120,7 +120,7 @@ def test_share_within_epsilon_is_what_brute_force_counts(run, world):
 
 
 def test_corruptions_are_what_they_are_called(world):
-    for (kind, s), pictures in world.twins.items():
+    for (_, s), pictures in world.twins.items():
         assert pictures.shape == world.clean.shape
         assert pictures.min() >= 0 and pictures.max() <= 1
         assert np.array_equal(pictures, world.clean) == (s == 0)
