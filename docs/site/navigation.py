@@ -22,6 +22,7 @@ SECTIONS = {
         "docs/how-to/prove-a-ledger",
         "docs/how-to/embeddings-and-pictures",
         "docs/how-to/adversarial-pictures",
+        "docs/how-to/semantic-robustness",
         "docs/how-to/write-an-index",
     ],
     "Understand": [
