@@ -126,7 +126,8 @@ a callable
         if not callable(self.name) and not isinstance(self.name, str):
             raise BadRule(f"embed is {self.name!r}; expected {_NAMES}")
         kind, _, rest = self.text.partition(":")
-        if kind not in _SETTINGS or (self.text == "wordllama") != (rest == ""):
+        whole = self.text == kind if kind == "wordllama" else rest != ""
+        if kind not in _SETTINGS or not whole:
             raise BadRule(f"embed is {self.name!r}; expected {_NAMES}")
         if kind in ("torch", "python") and rest.count(":") != 1 and not callable(self.name):
             raise BadRule(f"embed is {self.name!r}; expected {kind}:module:function")
