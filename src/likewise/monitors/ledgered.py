@@ -14,6 +14,7 @@ import atexit
 import math
 import os
 import weakref
+from dataclasses import replace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.standing_in import without_models
+from likewise.embedders.standing_in import no_model, without_models
 from likewise.errors import BadDecision, BadFile, BadRule
+from likewise.history.ledger import folder
 from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import Kept
 from likewise.history.ledger.store import Store
@@ -103,7 +105,7 @@ class LedgerMonitor:
             raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
         if rule is not None and not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
-        if rule is not None:
+        if rule is not None and (models or not folder.exists(Path(path))):
             insist_on_checks(rule)
         wanted = None if window is None else Window.of(window)
         self.path = Path(path)
@@ -127,7 +129,8 @@ class LedgerMonitor:
 
     def _without_models(self) -> Rule:
         layout = self._store.reader.layout
-        return without_models(self.rule, {} if layout is None else layout.vector_types)
+        rule = without_models(self.rule, {} if layout is None else layout.vector_types)
+        return rule if self.rule.embed is None else replace(rule, embed=no_model())
 
     def _settle_window(self, wanted: Window | None) -> None:
         stored = self._store.reader.window
