@@ -21,7 +21,7 @@ kind = "key"
 [features.message]
 kind = "text"
 embed = "wordllama"
-tolerance = 0.6
+tolerance = 0.9
 [features.length]
 kind = "number"
 tolerance = 50
@@ -111,7 +111,7 @@ def ledger(here, request, monkeypatch):
     """A ledger whose model is gone: a function that nobody can import, or a missing package."""
     rule = RULE
     if request.param == "python":
-        rule = RULE.replace("wordllama", "python:gone_by_now:embed").replace("0.6", "6")
+        rule = RULE.replace("wordllama", "python:gone_by_now:embed").replace("0.9", "6")
         (here / "gone_by_now.py").write_text(
             "def embed(batch):\n    return [[float(one.count(c)) for c in 'aeiou'] for one in batch]\n"
         )
