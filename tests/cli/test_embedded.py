@@ -51,7 +51,9 @@ def here(tmp_path, monkeypatch):
 
 
 def test_an_audit_of_texts_shows_the_texts_of_a_pair(here):
-    done = likewise("audit", "messages.csv", "--rule", "rule.toml", "--report", "page.html", "--json")
+    done = likewise(
+        "audit", "messages.csv", "--rule", "rule.toml", "--report", "page.html", "--json"
+    )
     found = json.loads(done.stdout)
     assert (found["rows"], found["flagged"], found["pairs"]) == (6, 2, 2)
     assert sorted(one["row"] for one in found["worst"]) == [3, 4]
@@ -96,7 +98,9 @@ def test_an_audit_of_pictures_by_relative_paths(here, capsys):
         'embed = {name = "onnx:model.onnx", scale = 0.00392156862745098, normalise = true}\n'
         "tolerance = 0.1\n"
     )
-    assert main(["audit", "seen.csv", "--rule", "seen.toml", "--report", "page.html", "--json"]) == 0
+    assert (
+        main(["audit", "seen.csv", "--rule", "seen.toml", "--report", "page.html", "--json"]) == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert (found["flagged"], found["worst"][0]["row"]) == (1, 2)
     page = (here / "page.html").read_text()
@@ -165,7 +169,9 @@ def test_the_installed_command_erases_without_the_model(here):
 
     given = lw.Rule.from_toml(RULE)
     features = dict(given.features) | {"message": lw.Feature("text", embed=local, tolerance=6)}
-    with lw.open(here / "led", lw.Rule("l2", features=features, output_column="verdict")) as monitor:
+    with lw.open(
+        here / "led", lw.Rule("l2", features=features, output_column="verdict")
+    ) as monitor:
         monitor.observe({"id": "m0", "message": MESSAGES[0][0], "length": 3, "verdict": "ham"})
     likewise("erase", "led", "--key", "m0", "--yes")
     assert not any(b"parcel" in one.read_bytes() for one in (here / "led").iterdir())

@@ -60,8 +60,13 @@ def test_a_monitor_of_texts_is_an_oracle_of_vectors(metric, seed, batch, wide):
     texts = some_texts(rng, 60)
     labels = rng.integers(0, 3, 60).tolist()
     epsilon = drawn_radius(rng, metric, vectors_of(texts, kind))
-    embed = Embedder(lambda some: vectors_of(some, kind), batch=batch, cache=int(rng.choice([0, 5, 99])))
-    monitor, oracle = lw.Monitor(lw.Rule(metric, epsilon, embed=embed)), Oracle(lw.Rule(metric, epsilon))
+    embed = Embedder(
+        lambda some: vectors_of(some, kind), batch=batch, cache=int(rng.choice([0, 5, 99]))
+    )
+    monitor, oracle = (
+        lw.Monitor(lw.Rule(metric, epsilon, embed=embed)),
+        Oracle(lw.Rule(metric, epsilon)),
+    )
     at = 0
     while at < 60:
         some = texts[at : at + int(rng.integers(1, 12))]
@@ -107,7 +112,9 @@ def test_texts_come_in_whatever_holds_them(given):
 
 
 @pytest.mark.parametrize(
-    "given", ["abc", b"abc", bytearray(b"abc"), 7, None, np.array("abc"), {"a": 1}, iter("ab")], ids=repr
+    "given",
+    ["abc", b"abc", bytearray(b"abc"), 7, None, np.array("abc"), {"a": 1}, iter("ab")],
+    ids=repr,
 )
 def test_inputs_that_are_no_list_are_refused(given):
     monitor = lw.Monitor(lw.Rule("l1", 2, embed=letters))
@@ -195,7 +202,10 @@ def gap(feature, a, b):
             return 0.0
         return INF if feature.mismatch is None else feature.mismatch
     if feature.kind == "text":
-        return math.dist(*np.array([letter_vector(a), letter_vector(b)], np.float32)) / feature.tolerance
+        return (
+            math.dist(*np.array([letter_vector(a), letter_vector(b)], np.float32))
+            / feature.tolerance
+        )
     if feature.kind == "image":
         return math.dist(pixel_vector(a), pixel_vector(b)) / feature.tolerance
     if feature.kind == "number":
@@ -227,7 +237,9 @@ def drawn_table(seed, count=40, pictures=True):
         return str(rng.choice(["reject", "mismatch", "match"]))
 
     features = {
-        "said": Feature("text", embed=letters, tolerance=float(rng.choice([0.5, 1, 2])), missing=missing()),
+        "said": Feature(
+            "text", embed=letters, tolerance=float(rng.choice([0.5, 1, 2])), missing=missing()
+        ),
         "sex": Feature("protected"),
         "age": Feature("number", tolerance=5, missing=missing()),
         "job": Feature("category", missing=missing()),
@@ -235,7 +247,9 @@ def drawn_table(seed, count=40, pictures=True):
         "seen": Feature(
             "image", embed=Embedder(pixels, shape=[2, 2]), tolerance=0.5, missing=missing()
         ),
-        "more": Feature("text", embed=Embedder(letters, batch=2, cache=3), tolerance=3, missing=missing()),
+        "more": Feature(
+            "text", embed=Embedder(letters, batch=2, cache=3), tolerance=3, missing=missing()
+        ),
     }
     chosen = ["said", *rng.choice(list(features)[2:], int(rng.integers(0, 5)), replace=False)]
     if not pictures:
@@ -253,9 +267,7 @@ def drawn_table(seed, count=40, pictures=True):
     }
     rows = [
         {
-            name: None
-            if feature.missing != "reject" and rng.random() < 0.15
-            else values[name][i]
+            name: None if feature.missing != "reject" and rng.random() < 0.15 else values[name][i]
             for name, feature in features.items()
         }
         | {"z": str(rng.choice(["yes", "no"]))}
@@ -306,7 +318,9 @@ def test_a_table_with_texts_and_pictures_is_what_its_columns_say(seed):
 
 def test_tables_do_find_something():
     """Else the test above could pass by finding nothing."""
-    pairs = [lw.Monitor(rule).observe_many(rows).pairs for rule, rows in map(drawn_table, range(30))]
+    pairs = [
+        lw.Monitor(rule).observe_many(rows).pairs for rule, rows in map(drawn_table, range(30))
+    ]
     assert sum(one > 0 for one in pairs) > 20
 
 
@@ -381,7 +395,9 @@ def test_a_row_that_cannot_be_embedded_is_named_and_nothing_is_stored(tmp_path):
         r"row 1: 'seen' is missing": {"seen": float("nan")},
         r"row 1: 'seen' is no picture: .*gone\.png": {"seen": str(tmp_path / "gone.png")},
         r"row 1: 'seen' is no picture: it is no picture that can be read": {"seen": b"abc"},
-        r"row 1: 'seen' became 9 numbers of float64, and others before it 4": {"seen": np.zeros((3, 3))},
+        r"row 1: 'seen' became 9 numbers of float64, and others before it 4": {
+            "seen": np.zeros((3, 3))
+        },
     }
     with lw.open(tmp_path / "led", rule) as ledger:
         for monitor in (lw.Monitor(rule), ledger):

@@ -193,7 +193,7 @@ def test_a_table_has_a_name_and_known_settings(given):
 
 
 FULL = Embedder(
-    "onnx:models/encoder \"x\".onnx",
+    'onnx:models/encoder "x".onnx',
     normalise=True,
     batch=7,
     cache=0,

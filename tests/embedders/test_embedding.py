@@ -212,7 +212,9 @@ def picky(batch):
     for one in batch:
         if one == "bad":
             raise RuntimeError("a word too many")
-        rows.append({"nan": [np.nan, 1], "inf": [1, np.inf], "zero": [0, 0]}.get(one, [len(one), 1]))
+        rows.append(
+            {"nan": [np.nan, 1], "inf": [1, np.inf], "zero": [0, 0]}.get(one, [len(one), 1])
+        )
     if "few" in batch:
         rows.pop()
     if "wide" in batch:
@@ -265,7 +267,7 @@ def test_another_width_later_is_refused():
     with pytest.raises(lw.BadDecision, match="item 2 became 3 numbers of float64, and others"):
         embedding.many(["a", "b", "wide"])
     assert embedding.many(["wide"]).shape == (1, 3), "a refused call has settled nothing"
-    with pytest.raises(lw.BadDecision, match="item 0 became 2 numbers .* 3 of float64; expected"):
+    with pytest.raises(lw.BadDecision, match=r"item 0 became 2 numbers .* 3 of float64; expected"):
         embedding.many(["a"])
 
 
@@ -274,7 +276,9 @@ def test_another_type_later_is_refused():
     embedding = Embedder(model).loaded
     embedding.one("a")
     model.dtype = np.float64
-    with pytest.raises(lw.BadDecision, match="4 numbers of float64, and others before it 4 of float"):
+    with pytest.raises(
+        lw.BadDecision, match="4 numbers of float64, and others before it 4 of float"
+    ):
         embedding.one("b")
 
 
@@ -327,7 +331,9 @@ def test_a_function_that_takes_no_text_has_no_check_vector_without_a_shape():
 
     assert Embedder(pictures).mark.check == ()
     assert len(Embedder(pictures, shape=[4, 4]).mark.check) == 2
-    with pytest.raises(lw.BadRule, match="a check vector cannot be made: the fixed input is an arr"):
+    with pytest.raises(
+        lw.BadRule, match="a check vector cannot be made: the fixed input is an arr"
+    ):
         Embedder(lambda batch: 1 / 0, shape=[4, 4]).mark  # noqa: B018
 
 

@@ -124,7 +124,7 @@ def test_weights_that_the_fixed_input_does_not_see_are_noticed_too(tmp_path):
     model = onnx.load(str(path))
     model.doc_string = "another file"
     onnx.save(model, str(path))
-    with pytest.raises(lw.BadRule, match="it is onnx .*, and was onnx "):
+    with pytest.raises(lw.BadRule, match=r"it is onnx .*, and was onnx "):
         lw.open(tmp_path / "led")
 
 
@@ -145,9 +145,9 @@ def test_pictures_prepared_otherwise_are_noticed(tmp_path):
 def test_another_rule_is_still_another_rule(tmp_path):
     with lw.open(tmp_path / "led", lw.Rule("l2", 1, embed=letters)):
         pass
-    with pytest.raises(lw.BadRule, match="epsilon is 1.0 in the ledger, and 2.0 was given"):
+    with pytest.raises(lw.BadRule, match=r"epsilon is 1.0 in the ledger, and 2.0 was given"):
         lw.open(tmp_path / "led", lw.Rule("l2", 2, embed=letters))
-    with pytest.raises(lw.BadRule, match="embed is .*letters.* in the ledger, and not set was"):
+    with pytest.raises(lw.BadRule, match=r"embed is .*letters.* in the ledger, and not set was"):
         lw.open(tmp_path / "led", lw.Rule("l2", 1))
     with lw.open(tmp_path / "plain", lw.Rule("l2", 1)):
         pass
@@ -162,7 +162,9 @@ def test_a_function_that_changed_its_type_is_noticed(tmp_path, module):
     with lw.open(path, table_rule(name)) as monitor:
         monitor.observe(people(["abc"])[0])
     module(body.replace("float32", "float64"))
-    with pytest.raises(lw.BadRule, match="'said' becomes 1 numbers of float64, and the ledger keep"):
+    with pytest.raises(
+        lw.BadRule, match="'said' becomes 1 numbers of float64, and the ledger keep"
+    ):
         lw.open(path)
 
 
@@ -190,7 +192,7 @@ def test_a_function_that_cannot_be_imported_is_said_and_can_be_given(tmp_path):
     path = tmp_path / "led"
     with lw.open(path, table_rule(local)) as monitor:
         monitor.observe_many(people(["abc", "abd"]))
-    with pytest.raises(lw.BadRule, match="<locals>.local', which is not there: .*the function it"):
+    with pytest.raises(lw.BadRule, match=r"<locals>.local', which is not there: .*the function it"):
         lw.open(path)
     with lw.open(path, table_rule(local)) as monitor:
         assert monitor.check(people(["abd"], 2)[0]).witnesses.rows.tolist() == [1]

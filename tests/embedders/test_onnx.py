@@ -153,7 +153,7 @@ def test_pictures_in_a_batch_are_pictures_one_by_one(tmp_path):
 def test_an_empty_text_is_a_vector_of_nothing(texts):
     declare, _ = texts
     assert declare().loaded.one("").tolist() == [0.0] * 6
-    with pytest.raises(lw.BadDecision, match="item 1 is '', of which .* without direction"):
+    with pytest.raises(lw.BadDecision, match=r"item 1 is '', of which .* without direction"):
         declare(normalise=True).loaded.many(["red", ""])
 
 

@@ -162,9 +162,7 @@ def prepared(array, **settings):
 
 
 def resized(array, size):
-    return np.asarray(
-        Image.fromarray(array).resize((size[1], size[0]), Image.Resampling.BILINEAR)
-    )
+    return np.asarray(Image.fromarray(array).resize((size[1], size[0]), Image.Resampling.BILINEAR))
 
 
 @pytest.mark.parametrize("layout", [None, "channels first", "channels last"])
@@ -222,7 +220,7 @@ def test_only_pictures_of_levels_are_brought_to_a_size(tmp_path):
     picture_model(tmp_path / "m.onnx", (6, 5, 3))
     sized = Embedder(f"onnx:{tmp_path / 'm.onnx'}", size=(6, 5))
     assert sized.loaded.one(PICTURE.astype(float)).shape == (5,), "it has that size already"
-    with pytest.raises(lw.BadDecision, match="float64 .* only pictures of uint8 can be brought"):
+    with pytest.raises(lw.BadDecision, match=r"float64 .* only pictures of uint8 can be brought"):
         sized.loaded.one(np.zeros((9, 9, 3)))
 
 
@@ -230,7 +228,9 @@ def test_pictures_of_different_shapes_need_a_size(tmp_path):
     picture_model(tmp_path / "m.onnx", (6, 5, 3), fixed=False)
     large = RNG.integers(0, 256, (12, 10, 3), dtype=np.uint8)
     plain = Embedder(f"onnx:{tmp_path / 'm.onnx'}")
-    with pytest.raises(lw.BadDecision, match="item 0 to item 1 .* of different shapes, .* declare"):
+    with pytest.raises(
+        lw.BadDecision, match=r"item 0 to item 1 .* of different shapes, .* declare"
+    ):
         plain.loaded.many([PICTURE, large])
     sized = Embedder(f"onnx:{tmp_path / 'm.onnx'}", size=(6, 5))
     both = sized.loaded.many([PICTURE, large])

@@ -97,7 +97,9 @@ def test_sms_texts_through_minilm_come_near_the_known_vectors_and_counts():
     embed = Embedder(f"sentence-transformers:{MODEL}", cache=len(texts))
     vectors = embed.loaded.many(texts)
     gaps = np.linalg.norm(vectors.astype(float) - data["emb"].astype(float), axis=1)
-    print(f"gaps: median {np.median(gaps):.2g}, 99 % {np.quantile(gaps, 0.99):.2g}, max {gaps.max():.2g}")
+    print(
+        f"gaps: median {np.median(gaps):.2g}, 99 % {np.quantile(gaps, 0.99):.2g}, max {gaps.max():.2g}"
+    )
     print(f"beyond 0.001: {int((gaps > 0.001).sum())} of {len(gaps)}")
     for decisions in ("pred_base", "pred_better"):
         for radius, known in answers(decisions).items():

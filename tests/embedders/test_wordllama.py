@@ -49,7 +49,10 @@ def test_a_monitor_finds_the_text_in_other_words():
     monitor = lw.Monitor(lw.Rule("cosine", 0.5, embed="wordllama"))
     monitor.observe_many(TEXTS[:3], ["yes", "yes", "no"])
     assert monitor.check(TEXTS[3], "yes").witnesses.rows.tolist() == [2]
-    assert monitor.check("The loan was granted by your bank.", "no").witnesses.rows.tolist() == [0, 1]
+    assert monitor.check("The loan was granted by your bank.", "no").witnesses.rows.tolist() == [
+        0,
+        1,
+    ]
 
 
 def test_an_empty_text_is_refused_and_its_place_is_named():

@@ -25,9 +25,7 @@ Vectors = npt.NDArray[Any]
 Name = Callable[[int], str]
 """What an item is called in an error, by its place in the batch."""
 
-SAY_AN_INPUT = (
-    f"Say what a picture looks like, Embedder(…, shape=[28, 28]), or have it take the text {SENTENCE!r}"
-)
+SAY_AN_INPUT = f"Say what a picture looks like, Embedder(…, shape=[28, 28]), or have it take the text {SENTENCE!r}"
 _SHOWN = 60  # characters of a text in an error
 _DIGITS = 9  # of a check vector
 
@@ -251,7 +249,9 @@ class Embedding:
                 f" {SAY_AN_INPUT}"
             )
         with self._lock:
-            self._settled = self._the_same(self._settled, vector[None], 0, lambda _: "a fixed input")
+            self._settled = self._the_same(
+                self._settled, vector[None], 0, lambda _: "a fixed input"
+            )
             return self._settled
 
 

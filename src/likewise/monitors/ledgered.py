@@ -14,8 +14,8 @@ import atexit
 import math
 import os
 import weakref
-from dataclasses import replace
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock
