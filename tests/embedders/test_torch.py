@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
 import likewise as lw
 from likewise import Embedder
+
+pytest.importorskip("torch")
 
 pytestmark = pytest.mark.torch
 

@@ -25,7 +25,10 @@ Vectors = npt.NDArray[Any]
 Name = Callable[[int], str]
 """What an item is called in an error, by its place in the batch."""
 
-SAY_AN_INPUT = f"Say what a picture looks like, Embedder(…, shape=[28, 28]), or have it take the text {SENTENCE!r}"
+SAY_AN_INPUT = (
+    "Say what a picture looks like, Embedder(…, shape=[28, 28]), or have it take the text"
+    f" {SENTENCE!r}"
+)
 _SHOWN = 60  # characters of a text in an error
 _DIGITS = 9  # of a check vector
 

@@ -236,9 +236,9 @@ class TableCargo(Cargo):
             made = encoder.embedded[name].dtype
             if made != kept:
                 raise BadRule(
-                    f"column {name!r} becomes {made.shape[0]} numbers of {made.base}, and the ledger"
-                    f" keeps {kept.shape[0]} of {kept.base}: bring the model back that it was"
-                    " begun with. Nothing was changed."
+                    f"column {name!r} becomes {made.shape[0]} numbers of {made.base}, and the"
+                    f" ledger keeps {kept.shape[0]} of {kept.base}: bring the model back that it"
+                    " was begun with. Nothing was changed."
                 )
         width = len(encoder.weights)
         self._begin((width,), "float64", layout.outputs, first, words)
