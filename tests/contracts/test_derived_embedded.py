@@ -131,9 +131,9 @@ def test_sms_through_wordllama_is_brute_force_on_its_vectors():
     vectors = embed.loaded.many(texts)
     assert vectors.shape == (6_321, 256)
     labels = data["pred_base"]
-    pairs = brute_force(vectors, labels, 1.0)
+    pairs = brute_force(vectors, labels, 1.1)
     nearest = np.sort(pairs[:, 2])
-    radii = [float(nearest[nearest > 0][place]) for place in (10, 100, 1_000, 10_000)]
+    radii = [float(nearest[nearest > 0][place]) for place in (10, 100, 1_000)]
     for radius in radii:
         mine = pairs[pairs[:, 2] <= radius * (1 + 1e-5)]
         rule = lw.Rule("l2", radius, embed=embed)
