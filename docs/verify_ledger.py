@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sqlite3
 import sys
 from hashlib import sha256
@@ -30,7 +31,9 @@ for n, column, code, value, salt, commitment, stored in db.execute("SELECT * FRO
     assert words == stored and said.get(n + 1, words.hex()) == words.hex(), f"word {n}"
 
 kinds = [kind for _, kind in layout.get("columns", [(None, layout.get("type", "<f0"))])]
-size = sum(int(kind[2:]) for kind in kinds) * math.prod(layout.get("shape", ()))
+parts = [part for kind in kinds for part in re.findall(r"(?:\((\d+),\))?[<|]\w(\d+)", kind)]
+size = sum(int(many or 1) * int(width) for many, width in parts)
+size *= math.prod(layout.get("shape", ()))
 record_bytes = 80 + size + -size % 8
 waiting = [event for event in events if event[0] >= number]
 for decision in [*db.execute("SELECT * FROM decision ORDER BY row"), None]:

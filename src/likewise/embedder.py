@@ -20,6 +20,7 @@ Invariant: a declaration is checked when it is made; whether the model is there,
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import BadRule
@@ -41,6 +42,7 @@ _NAMES = (
     '"wordllama", "sentence-transformers:MODEL", "onnx:PATH", "torch:module:function",'
     ' "python:module:function" or a callable'
 )
+_LOADING = RLock()  # a model is loaded once, whoever asks first
 _CLOSE = 1e-3  # of their length: how far check vectors of one model may be apart on two machines
 
 
@@ -55,6 +57,8 @@ class Mark:
 
     def differs_from(self, other: "Mark") -> str:
         """How, in words; nothing if they are the same model."""
+        if other.check and not self.check:
+            return "it cannot take the fixed input that it took"
         if len(self.check) != len(other.check):
             return f"it makes {len(self.check)} numbers of an input, and made {len(other.check)}"
         apart = math.dist(self.check, other.check)
@@ -122,13 +126,17 @@ a callable
         if not callable(self.name) and not isinstance(self.name, str):
             raise BadRule(f"embed is {self.name!r}; expected {_NAMES}")
         kind, _, rest = self.text.partition(":")
-        if kind not in _SETTINGS or (kind == "wordllama") != (rest == ""):
+        whole = self.text == kind if kind == "wordllama" else rest != ""
+        if kind not in _SETTINGS or not whole:
             raise BadRule(f"embed is {self.name!r}; expected {_NAMES}")
         if kind in ("torch", "python") and rest.count(":") != 1 and not callable(self.name):
             raise BadRule(f"embed is {self.name!r}; expected {kind}:module:function")
         for field in fields(self)[1:]:
             allowed = (*_EVERYWHERE, *_SETTINGS[kind])
-            if getattr(self, field.name) != field.default and field.name not in allowed:
+            given = getattr(self, field.name)
+            if hasattr(given, "tolist"):  # NumPy's, which compares one by one
+                object.__setattr__(self, field.name, given := given.tolist())
+            if given != field.default and field.name not in allowed:
                 raise BadRule(
                     f"{field.name} is given, which says nothing for {self.text!r}; expected"
                     f" {', '.join(allowed)}"
@@ -193,6 +201,13 @@ a callable
         return self.text.partition(":")[2]
 
     @property
+    def takes(self) -> str:
+        """texts, pictures, or anything: what a function takes, it alone knows."""
+        if self.kind == "onnx":
+            return "pictures" if self.tokenizer is None else "texts"
+        return "texts" if self.kind in ("wordllama", "sentence-transformers") else "anything"
+
+    @property
     def unit_length(self) -> bool:
         """Whether vectors are scaled to length 1."""
         if self.normalise is not None:
@@ -206,8 +221,9 @@ a callable
         if found is None:
             from likewise.embedders.loading import load
 
-            found = load(self)
-            object.__setattr__(self, "_loaded", found)
+            with _LOADING:
+                found = self.__dict__.get("_loaded") or load(self)
+                object.__setattr__(self, "_loaded", found)
         return found
 
     def __call__(self, items: Sequence[Any]) -> Any:
@@ -274,7 +290,7 @@ def _lengths(name: str, given: Any) -> tuple[int, ...]:
         lengths = tuple(given)
     except TypeError:
         lengths = ()
-    if not lengths or any(not isinstance(one, int) or one < 1 for one in lengths):
+    if not lengths or any(type(one) is not int or one < 1 for one in lengths):
         raise BadRule(f"{name} is {given!r}; expected a list of lengths, such as [28, 28]")
     return lengths
 

@@ -111,6 +111,12 @@ class Feature:
                     ' "wordllama", and tolerance: how far apart two of them are near'
                 )
             self._set("embed", Embedder.of(self.embed))
+            takes = {"text": "texts", "image": "pictures"}[self.kind]
+            if self.embed.takes not in (takes, "anything"):
+                raise BadRule(
+                    f"kind is {self.kind!r}, and {self.embed.text!r} takes {self.embed.takes};"
+                    f" expected an embedder of {takes} (an ONNX model of texts has a tokenizer)"
+                )
             self._set("tolerance", _positive("tolerance", self.tolerance))
         elif self.kind == "number":
             if self.tolerance is None:

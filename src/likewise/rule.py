@@ -211,7 +211,8 @@ class Rule:
         return hash(self._sorted().to_toml())
 
     def __reduce__(self) -> Any:
-        return Rule.from_toml, (self.to_toml(),)
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _rule_of, (given | {"features": self.features and dict(self.features)},)
 
     def slack_for(self, storage: str) -> float:
         """The slack in use for a history kept in `storage`."""
@@ -302,6 +303,10 @@ class Rule:
         if isinstance(output, dict):
             given |= _output_table(given.pop("output"))
         return cls(**given)
+
+
+def _rule_of(given: dict[str, Any]) -> Rule:
+    return Rule(**given)
 
 
 _OUTPUT_KEYS = {

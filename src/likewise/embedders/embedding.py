@@ -17,14 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.embedder import Embedder, Mark
-from likewise.embedders.model import Model
-from likewise.embedders.pictures import array_of, file_bytes
+from likewise.embedders.model import SENTENCE, Model
+from likewise.embedders.pictures import array_of, file_bytes, raw_array
 from likewise.errors import BadDecision, BadRule
 
 Vectors = npt.NDArray[Any]
 Name = Callable[[int], str]
 """What an item is called in an error, by its place in the batch."""
 
+SAY_AN_INPUT = (
+    "Say what a picture looks like, Embedder(…, shape=[28, 28]), or have it take the text"
+    f" {SENTENCE!r}"
+)
 _SHOWN = 60  # characters of a text in an error
 _DIGITS = 9  # of a check vector
 
@@ -41,8 +45,7 @@ class Embedding:
         self._model = model
         self._cache: dict[bytes, Vectors] = {}
         self._lock = Lock()
-        self._width = 0
-        self._dtype: np.dtype[Any] | None = None
+        self._settled: np.dtype[Any] | None = None  # of a vector, with its length
         self._mark: Mark | None = None
 
     def one(self, item: Any) -> Vectors:
@@ -63,18 +66,20 @@ class Embedding:
                 else:
                     found[i] = known
             places = list(wanted.values())
+            settled = self._settled
             for first in range(0, len(places), self._declared.batch):
                 some = places[first : first + self._declared.batch]
                 firsts = [at[0] for at in some]
                 made = self._embedded([items[i] for i in firsts], firsts, name)
-                self._settle(made, firsts[0], name)
+                settled = self._the_same(settled, made, firsts[0], name)
                 for at, vector in zip(some, made, strict=True):
                     for i in at:
                         found[i] = vector
+            self._settled = settled  # only now: an error before it has changed nothing
             for key, at in wanted.items():
                 self._keep(key, found[at[0]])
         if not found:
-            return np.empty((0, self._width), self._dtype or np.float64)
+            return np.empty(0, self._settled or np.dtype((np.float64, (0,))))
         return np.stack(found)  # type: ignore[arg-type]
 
     # The cache
@@ -94,13 +99,15 @@ class Embedding:
             try:
                 content = file_bytes(item)
                 if content is None:
-                    array = array_of(item)
+                    array = array_of(item) if self._model.takes == "pictures" else raw_array(item)
                     digest.update(f"array {array.dtype.str} {array.shape} ".encode())
                     content = np.ascontiguousarray(array).tobytes()
             except (OSError, ValueError, TypeError) as error:
                 if self._model.takes == "pictures":
                     raise self._refused(name(i), f"is no picture: {error}") from None
                 return i  # whatever it is, the function may know
+            else:
+                digest.update(b"file ")
             digest.update(content)
         return digest.digest()
 
@@ -115,7 +122,7 @@ class Embedding:
             return
         while len(self._cache) >= self._declared.cache:
             del self._cache[next(iter(self._cache))]
-        self._cache[key] = vector
+        self._cache[key] = vector.copy()  # not a view, which would keep all of its batch
 
     # The model
 
@@ -164,31 +171,41 @@ class Embedding:
         vectors = vectors.reshape(len(vectors), -1)
         if vectors.dtype in (np.float16, np.bool_):
             vectors = vectors.astype(np.float32)
+        if vectors.dtype == np.int64 and not isinstance(answer, np.ndarray):
+            vectors = vectors.astype(np.float64)  # [1, 2] is of the type of [1.5, 2]
         finite = np.isfinite(vectors).all(axis=1)
-        if self._declared.unit_length and finite.all():
-            lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-            finite = lengths[:, 0] > 0
-            kept = vectors.dtype if vectors.dtype.kind == "f" else np.float64
-            vectors = (vectors / np.where(lengths > 0, lengths, 1)).astype(kept)
         if not finite.all():
-            i = int(np.flatnonzero(~finite)[0])
-            raise self._refused(
-                name(places[i]),
-                f"is {_shown(batch[i])}, of which the model makes no direction: nothing that it"
-                " knows is in it, or it is broken",
-            )
+            self._refuse_one(finite, batch, places, name, "NaN or infinity: it is broken")
+        if self._declared.unit_length:
+            with np.errstate(over="ignore"):
+                lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+            good = (lengths[:, 0] > 0) & np.isfinite(lengths[:, 0])
+            if not good.all():
+                why = "a vector without direction: nothing that it knows is in it"
+                self._refuse_one(good, batch, places, name, why)
+            kept = vectors.dtype if vectors.dtype.kind == "f" else np.float64
+            vectors = (vectors / lengths).astype(kept)
         return vectors
 
-    def _settle(self, vectors: Vectors, i: int, name: Name) -> None:
-        """The first vectors settle length and type."""
-        if self._dtype is None:
-            self._width, self._dtype = vectors.shape[1], vectors.dtype
-        if vectors.shape[1] != self._width or vectors.dtype != self._dtype:
+    def _refuse_one(
+        self, good: Any, batch: list[Any], places: list[int], name: Name, why: str
+    ) -> None:
+        i = int(np.flatnonzero(~good)[0])
+        what = f"is {_shown(batch[i])}, of which the model makes {why}"
+        raise self._refused(name(places[i]), what)
+
+    def _the_same(
+        self, settled: np.dtype[Any] | None, vectors: Vectors, i: int, name: Name
+    ) -> np.dtype[Any]:
+        """The length and type of vectors, which the first settle for all."""
+        own = np.dtype((vectors.dtype, vectors.shape[1:]))
+        if settled is not None and own != settled:
             raise self._refused(
                 name(i),
                 f"became {vectors.shape[1]} numbers of {vectors.dtype}, and others before it"
-                f" {self._width} of {self._dtype}; expected vectors of one length and type",
+                f" {settled.shape[0]} of {settled.base}; expected vectors of one length and type",
             )
+        return own
 
     def _refused(self, which: str, what: str) -> BadDecision:
         return BadDecision(
@@ -231,10 +248,14 @@ class Embedding:
         vector = self._of_probe()
         if vector is None:
             raise BadRule(
-                f"embed is {self._declared.text!r}, and no input is known to try it with. Say what"
-                " one looks like: Embedder(…, shape=[28, 28])"
+                f"embed is {self._declared.text!r}, and no input is known to try it with."
+                f" {SAY_AN_INPUT}"
             )
-        return np.dtype((vector.dtype, vector.shape))
+        with self._lock:
+            self._settled = self._the_same(
+                self._settled, vector[None], 0, lambda _: "a fixed input"
+            )
+            return self._settled
 
 
 def _shown(item: Any) -> str:

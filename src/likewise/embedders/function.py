@@ -40,7 +40,7 @@ def imported(declared: Embedder) -> Any:
         found: Any = import_module(module)
         for name in path.split("."):
             found = getattr(found, name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise BadRule(
             f"embed is {declared.text!r}, which is not there: {error}. Give a rule whose embed is"
             " the function itself, or put it where it can be imported."

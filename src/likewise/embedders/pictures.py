@@ -1,8 +1,8 @@
 """Pictures as arrays, whatever they come as, and prepared as a model was trained on them.
 
 A picture is a path, the bytes of a file, a Pillow image, or an array: height by width, with three
-(or four, or one) channels last or none. Files are decoded by Pillow, turned upright as their camera
-says, and become RGB. An array is taken as it is.
+(or four, or one) channels last or none. Files are decoded by Pillow; they and its images are turned
+upright as their camera says, and become RGB. An array is taken as it is.
 
 Invariant: what a model gets is decided by the declaration alone, never by the batch around it.
 """
@@ -32,13 +32,21 @@ def file_bytes(picture: Any) -> bytes | None:
     return None
 
 
+def raw_array(item: Any) -> npt.NDArray[Any]:
+    """Whatever tells an item from others: all of a Pillow image, not what becomes of it."""
+    if hasattr(item, "convert") and hasattr(item, "getbands"):
+        about = f"{item.mode} {item.size} {sorted(item.info.items(), key=str)}"
+        return np.frombuffer(about.encode() + item.tobytes(), np.uint8)
+    return array_of(item)
+
+
 def array_of(picture: Any) -> npt.NDArray[Any]:
     """A picture as an array; raise ValueError if it is none."""
     content = file_bytes(picture)
     if content is not None:
         return _decoded(content)
     if hasattr(picture, "convert") and hasattr(picture, "getbands"):  # Pillow's own
-        return np.asarray(picture.convert("RGB"))
+        return _upright(picture)
     array = np.asarray(picture)
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2, 3) or array.size == 0:
         raise ValueError(
@@ -54,13 +62,19 @@ def _decoded(content: bytes) -> npt.NDArray[Any]:
             "files of pictures need the package Pillow, which is not installed. Install it with:"
             " pip install 'likewise[images]'"
         )
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(content)) as image:
-            return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+            return _upright(image)
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
         raise ValueError(f"it is no picture that can be read: {error}") from None
+
+
+def _upright(image: Any) -> npt.NDArray[Any]:
+    from PIL import ImageOps
+
+    return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
 
 
 class Preparing:

@@ -16,18 +16,19 @@ def without_models(rule: Rule, vectors: Mapping[str, np.dtype[Any]]) -> Rule:
     """The rule with embedders that only know how long their vectors are, by column."""
     features: Mapping[str, Any] = rule.features or {}
     standing = {
-        name: one if one.embed is None else replace(one, embed=_stand_in(vectors.get(name)))
+        name: one if one.embed is None else replace(one, embed=no_model(vectors.get(name)))
         for name, one in features.items()
     }
     return replace(rule, embed=None, features=standing or None)
 
 
-def _stand_in(dtype: np.dtype[Any] | None) -> Embedder:
+def no_model(dtype: np.dtype[Any] | None = None) -> Embedder:
+    """An embedder that refuses whatever is to be embedded."""
     width, base = (1, np.dtype(np.float64)) if dtype is None else (dtype.shape[0], dtype.base)
 
-    def no_model(batch: list[Any]) -> Any:
+    def refuse(batch: list[Any]) -> Any:
         if batch != [SENTENCE]:
             raise BadRule("the ledger was opened without its models, and nothing can be embedded")
         return np.zeros((1, width), base)
 
-    return Embedder(no_model)
+    return Embedder(refuse)

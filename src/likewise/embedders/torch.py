@@ -56,8 +56,14 @@ class Torch:
 
 
 def _digest(model: Any) -> str:
+    import torch
+
     digest = sha256()
     for name, values in model.state_dict().items():
         digest.update(name.encode())
-        digest.update(values.detach().cpu().contiguous().numpy().tobytes())
+        if isinstance(values, torch.Tensor):  # as bytes: NumPy has no bfloat16
+            flat = values.detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().tobytes())
+        else:
+            digest.update(repr(values).encode())
     return digest.hexdigest()[:16]

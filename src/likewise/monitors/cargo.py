@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadFile
+from likewise.errors import BadFile, BadRule
 from likewise.features.encoding import ERASED, MISSING
 from likewise.history.ledger.chain import Bytes, Key
 from likewise.history.ledger.layout import CODE, VECTOR, Layout, with_vector
@@ -262,7 +262,16 @@ class TableCargo(Cargo):
             self._monitor._encoder.vocabularies[column].know(values)
 
     def begin(self, layout: Layout, first: int, words: dict[str, list[Any]]) -> None:
-        width = len(self._monitor._encoder.weights)
+        encoder = self._monitor._encoder
+        for name, kept in layout.vector_types.items():
+            made = encoder.embedded[name].dtype
+            if made != kept:
+                raise BadRule(
+                    f"column {name!r} becomes {made.shape[0]} numbers of {made.base}, and the"
+                    f" ledger keeps {kept.shape[0]} of {kept.base}: bring the model back that it"
+                    " was begun with. Nothing was changed."
+                )
+        width = len(encoder.weights)
         self._begin((width,), "float64", layout.outputs, first, words)
         self._monitor._kept.begin_at(first)
 

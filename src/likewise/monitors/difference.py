@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from likewise.embedders.embedding import SAY_AN_INPUT
 from likewise.errors import BadRule
 from likewise.rule import Rule
 
@@ -39,8 +40,7 @@ def insist_on_checks(rule: Rule) -> None:
         if not embedder.mark.check:
             raise BadRule(
                 f"embed is {embedder.text!r}, and no input is known to try it with, so a ledger"
-                " would not notice another model. Say what an input looks like:"
-                " Embedder(…, shape=[28, 28])"
+                f" would not notice another model. {SAY_AN_INPUT}"
             )
 
 

@@ -55,7 +55,8 @@ def embedded(rule: Rule, x: Any) -> Any:
     """The vectors of inputs under a rule with an embedder; a decision's number names it."""
     if hasattr(x, "to_list"):  # a series
         x = x.to_list()
-    if isinstance(x, str | bytes) or not isinstance(x, Sequence | np.ndarray):
+    single = isinstance(x, str | bytes | bytearray) or (isinstance(x, np.ndarray) and x.ndim == 0)
+    if single or not isinstance(x, Sequence | np.ndarray):
         raise BadDecision(
             f"the inputs are of type {type(x).__name__}; expected a list of texts or pictures, or"
             " an array of them. Nothing was stored."

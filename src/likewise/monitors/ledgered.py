@@ -15,6 +15,7 @@ import math
 import os
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -24,8 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.burst import Burst
-from likewise.embedders.standing_in import without_models
+from likewise.embedders.standing_in import no_model, without_models
 from likewise.errors import BadDecision, BadFile, BadRule
+from likewise.history.ledger import folder
 from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import Kept
 from likewise.history.ledger.store import Store
@@ -106,7 +108,7 @@ class LedgerMonitor:
             raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
         if rule is not None and not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
-        if rule is not None:
+        if rule is not None and (models or not folder.exists(Path(path))):
             insist_on_checks(rule)
         wanted = None if window is None else Window.of(window)
         self.path = Path(path)
@@ -132,7 +134,8 @@ class LedgerMonitor:
 
     def _without_models(self) -> Rule:
         layout = self._store.reader.layout
-        return without_models(self.rule, {} if layout is None else layout.vector_types)
+        rule = without_models(self.rule, {} if layout is None else layout.vector_types)
+        return rule if self.rule.embed is None else replace(rule, embed=no_model())
 
     def _settle_window(self, wanted: Window | None) -> None:
         stored = self._store.reader.window
