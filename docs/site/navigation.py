@@ -16,6 +16,7 @@ SECTIONS = {
         "docs/how-to/audit-in-ci",
         "docs/how-to/read-the-report",
         "docs/how-to/watch-in-production",
+        "docs/how-to/notice-a-burst",
         "docs/how-to/erase-a-person",
         "docs/how-to/prove-a-ledger",
         "docs/how-to/embeddings-and-pictures",

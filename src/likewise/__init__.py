@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
+    from likewise.burst import Burst
     from likewise.embedder import Embedder
     from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
     from likewise.feature import Feature
@@ -42,6 +43,7 @@ _HOMES = {
     "BadFile": "errors",
     "BadRow": "errors",
     "BadRule": "errors",
+    "Burst": "burst",
     "Calibration": "monitors.calibration",
     "Compared": "types",
     "Embedder": "embedder",
@@ -75,6 +77,7 @@ __all__ = [
     "BadFile",
     "BadRow",
     "BadRule",
+    "Burst",
     "Calibration",
     "Compared",
     "Embedder",

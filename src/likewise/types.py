@@ -6,7 +6,7 @@ A `Verdict` is what one decision revealed, its `Witnesses` are the past decision
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -89,39 +89,74 @@ class Compared:
         return self.first > 0 or self.absent > 0
 
 
+class _Beside(NamedTuple):
+    """What some monitors say beside the witnesses."""
+
+    over: Compared | None = None
+    neighbours: int | None = None
+    alarm: bool = False
+
+
+_NOTHING = _Beside()
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Verdict:
     """What one decision revealed. No witnesses: nothing contradicts it yet.
 
-    `row` is the decision's place in the history, or None if it was only checked. `over` says what
-    it was compared with, where a ledger keeps that; None: with all that was remembered then.
+    `row` is the decision's place in the history, or None if it was only checked.
+    Verdicts are equal if they name the same row and witnesses, whatever else was counted.
     """
 
     row: int | None
     witnesses: Witnesses
-    over: Compared | None = field(repr=False, compare=False)
+    _beside: _Beside = field(repr=False, compare=False)
 
     def __init__(self, row: int | None, witnesses: Witnesses) -> None:
         _set_row(self, row)  # half the time of a frozen dataclass's own __init__, once a decision
         _set_witnesses(self, witnesses)
-        _set_over(self, None)
+        _set_beside(self, _NOTHING)
 
     @property
     def violation(self) -> bool:
         """Whether a near past input got a different output."""
         return len(self.witnesses.rows) > 0
 
+    @property
+    def over(self) -> Compared | None:
+        """What it was compared with, where a ledger keeps that; else all remembered then."""
+        return self._beside.over
+
+    @property
+    def neighbours(self) -> int | None:
+        """How many of the last decisions had a near input, whatever their output.
+
+        None where the monitor has no burst to count.
+        """
+        return self._beside.neighbours
+
+    @property
+    def alarm(self) -> bool:
+        """Whether there are so many neighbours that the burst's alarm is raised."""
+        return self._beside.alarm
+
+    def amid(self, neighbours: int, alarm: int | None) -> Self:
+        """This verdict, made by a monitor that counts neighbours, and alarms from so many on."""
+        raised = alarm is not None and neighbours >= alarm
+        _set_beside(self, _Beside(self._beside.over, neighbours, raised))
+        return self
+
     def within(self, over: Compared) -> Self:
         """This verdict, made by a monitor that keeps a window: witnesses from before are none."""
         if over.first > 0 and self.violation and self.witnesses.rows[0] < over.first:
             _set_witnesses(self, self.witnesses.some(self.witnesses.rows >= over.first))
-        _set_over(self, over)
+        _set_beside(self, self._beside._replace(over=over))
         return self
 
 
 _set_row = vars(Verdict)["row"].__set__
 _set_witnesses = vars(Verdict)["witnesses"].__set__
-_set_over = vars(Verdict)["over"].__set__
+_set_beside = vars(Verdict)["_beside"].__set__
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,9 +173,27 @@ class Verdicts:
     """The first row that each was compared with, where a ledger keeps that."""
     absent: Rows | None = None
     """How many rows since then were erased, and could not be compared with."""
+    neighbours: Rows | None = None
+    """How many of the last decisions had a near input, where a burst is counted."""
+    alarm: int | None = None
+    """How many neighbours raise an alarm."""
 
     def __post_init__(self) -> None:
         self.offsets.flags.writeable = False
+
+    def amid(self, neighbours: Rows, alarm: int | None) -> Self:
+        """These verdicts, made by a monitor that counts neighbours, and alarms from so many on."""
+        neighbours.flags.writeable = False
+        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "alarm", alarm)
+        return self
+
+    @property
+    def alarms(self) -> npt.NDArray[np.bool_]:
+        """Whether each decision raised an alarm."""
+        if self.neighbours is None or self.alarm is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return self.neighbours >= self.alarm
 
     def within(self, firsts: Rows, absent: Rows) -> Self:
         """These verdicts, made by a monitor that keeps a window: witnesses from before are none."""
@@ -189,13 +242,17 @@ class Verdicts:
             self.first_row + i,
             Witnesses(found.rows[part], found.input_distances[part], found.output_distances[part]),
         )
-        _set_over(verdict, self._over(i))
+        _set_beside(verdict, self._beside(i))
         return verdict
 
-    def _over(self, i: int) -> Compared | None:
-        if self.firsts is None or self.absent is None:
-            return None
-        return Compared(int(self.firsts[i]), self.first_row + i, int(self.absent[i]))
+    def _beside(self, i: int) -> _Beside:
+        over, near, raised = None, None, False
+        if self.firsts is not None and self.absent is not None:
+            over = Compared(int(self.firsts[i]), self.first_row + i, int(self.absent[i]))
+        if self.neighbours is not None:
+            near = int(self.neighbours[i])
+            raised = self.alarm is not None and near >= self.alarm
+        return _Beside(over, near, raised)
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from likewise.burst import Burst
 from likewise.cli import options as o
 from likewise.errors import BadFile
 
@@ -25,6 +26,7 @@ class Wishes:
     max_rate: float | None = None
     time_column: str | None = None
     json: bool = False
+    burst: Burst | None = None
 
 
 def audit(
@@ -69,6 +71,8 @@ def audit(
     delimiter: o.Delimiter = None,
     missing: o.Missing = [],  # noqa: B006
     on_bad_row: o.OnBadRow = "fail",
+    burst: o.Last = None,
+    alarm: o.Alarm = None,
 ) -> int:
     """Judge a file of decisions: which contradict an earlier one about a like case?
 
@@ -78,10 +82,12 @@ def audit(
 
     Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data.
     """
+    from likewise.cli.bursts import burst_of
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick
 
-    wishes = Wishes(report, out, ledger, max_rate, time_column, json)
+    counted = burst_of(burst, alarm)
+    wishes = Wishes(report, out, ledger, max_rate, time_column, json, counted)
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     return run(data, rule, quick, Reading(format, delimiter, missing, on_bad_row), wishes)
 

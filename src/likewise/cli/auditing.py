@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from likewise.cli.audit import Wishes
+from likewise.cli.bursts import Alarms
 from likewise.cli.endings import Stop
 from likewise.cli.replay import PlaceOf, Refusals, judge_with, known, replay, vectors
 from likewise.cli.rules import Asked
@@ -37,6 +38,7 @@ class Audited:
     findings: Findings
     bad: Refusals
     places: PlaceOf
+    alarms: Alarms | None = None
 
     def place(self, row: int) -> int:
         return int(self.places(np.array([row]))[0])
@@ -53,6 +55,7 @@ def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
         ledger = judging if isinstance(judging, LedgerMonitor) else None
         monitor = judging.memory if isinstance(judging, LedgerMonitor) else judging
         tally = Tally(judging, columns=asked.inputs or None)
+        alarms = None if wishes.burst is None else Alarms(wishes.burst)
         pairs = None
         if wishes.out is not None:
             pairs = stack.enter_context(Violations(wishes.out, monitor, asked.key is not None))
@@ -60,6 +63,8 @@ def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
             verdicts: Verdicts = piece.answer
             tally.add(verdicts, _times(piece.table, wishes.time_column))
             places.add(piece.places)
+            if alarms is not None:
+                alarms.add(verdicts)
             if pairs is not None:
                 pairs.add(verdicts, places)
             if wishes.report is not None:
@@ -73,13 +78,13 @@ def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
             head=None if ledger is None else str(ledger.head()),
             seconds=time.perf_counter() - began,
         )
-    return Audited(findings, bad, places)
+    return Audited(findings, bad, places, alarms)
 
 
 def _begun(asked: Asked, wishes: Wishes) -> Monitor | LedgerMonitor:
     if wishes.ledger is None:
-        return Monitor(asked.rule)
-    ledger = LedgerMonitor(wishes.ledger, asked.rule, durability="batch")
+        return Monitor(asked.rule, burst=wishes.burst)
+    ledger = LedgerMonitor(wishes.ledger, asked.rule, durability="batch", burst=wishes.burst)
     if ledger.rows:
         many = ledger.rows
         ledger.close()

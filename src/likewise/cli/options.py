@@ -25,6 +25,27 @@ def print_json(told: Mapping[str, Any]) -> None:
     print(json.dumps(told, ensure_ascii=False, allow_nan=False, default=str))
 
 
+BURST = "A run of near-duplicates, whatever was decided"
+Last = Annotated[
+    int | None,
+    typer.Option(
+        "--burst",
+        metavar="N",
+        min=1,
+        help="Count each decision's near inputs among the last N decisions.",
+        rich_help_panel=BURST,
+    ),
+]
+Alarm = Annotated[
+    int | None,
+    typer.Option(
+        metavar="K",
+        min=1,
+        help="Raise an alarm from K of them on.",
+        rich_help_panel=BURST,
+    ),
+]
+
 READING = "How the file is read"
 Format = Annotated[
     str | None,

@@ -27,6 +27,11 @@ def print_json(audited: Audited, wishes: Wishes, over: bool) -> None:
         for name in ("row", "witness"):
             pair[f"{name}_{bad.source.unit}"] = audited.place(pair[name])
     found["bad"] = [{bad.source.unit: one.place, "why": one.why} for one in bad.first]
+    if audited.alarms is not None:
+        found["burst"] = audited.alarms.to_dict()
+        first = audited.alarms.first
+        place = None if first is None else audited.place(first)
+        found["burst"][f"first_alarm_{bad.source.unit}"] = place
     found["max_rate"] = wishes.max_rate
     found["over"] = over
     print_json_object(found)
@@ -41,6 +46,9 @@ def print_summary(audited: Audited, wishes: Wishes, over: bool) -> None:
         screen.print(visible(line))
     if findings.pairs > findings.flagged:
         screen.print(f"Violating pairs: {findings.pairs:,}")
+    if audited.alarms is not None:
+        at = f"{bad.source.unit} {audited.place(audited.alarms.first or 0):,} of the file"
+        screen.print(audited.alarms.told(at))
     screen.print()
     screen.print(Text("The rule", style="bold"))
     for line in _shortened(in_words(findings.rule)):

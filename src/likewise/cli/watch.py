@@ -60,18 +60,23 @@ def watch(
     output: o.Output = None,
     delta: o.Delta = None,
     ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
+    burst: o.Last = None,
+    alarm: o.Alarm = None,
 ) -> int:
     """Watch decisions as they are made: JSON lines on standard input, a verdict line for each.
 
     tail -f decisions.jsonl | likewise watch --rule likewise.toml --ledger decisions.ledger
 
     Each line out is {"line", "row", "key", "violation", "count", "witnesses": [...]}, or {"line",
-    "error"} for a line that cannot be judged. Ends with its input, or with SIGTERM.
+    "error"} for a line that cannot be judged. Ends with its input, or with SIGTERM. With --burst
+    each verdict also says how many of the last N decisions had a near input, and whether that
+    raises an alarm: "neighbours" and "alarm".
 
     With a ledger, what was answered is on disk, and a run that was killed goes on where it was:
     send again what was not answered. A decision is known again by the rule's key; without a key,
     start the input from its beginning with --resume.
     """
+    from likewise.cli.bursts import burst_of
     from likewise.cli.endings import FINE, INTERRUPTED
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick, read_rule
@@ -82,8 +87,15 @@ def watch(
     reading = Reading(on_bad_row=on_bad_row)
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     known = None if rule is None else read_rule(rule)  # a bad one is told now, not later
-    settings = Settings(rule, quick, reading.skip, witnesses)
-    written = open_written(ledger, known, durability=durability, window=window, resume=resume)
+    settings = Settings(rule, quick, reading.skip, witnesses, burst_of(burst, alarm))
+    written = open_written(
+        ledger,
+        known,
+        durability=durability,
+        window=window,
+        burst=settings.burst,
+        resume=resume,
+    )
     watcher = Watcher(settings, written)
     lines = Lines(sys.stdin.fileno(), "standard input")
     interrupted: list[int] = []

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from likewise.burst import Burst
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.replay import Piece, judge_with, sifted
 from likewise.cli.rules import Asked, Quick, ask
@@ -19,6 +20,7 @@ from likewise.cli.written import LINE, Written, answer
 from likewise.monitors.robustness import Monitor
 from likewise.sources.chunk import Places, Refused
 from likewise.sources.json_lines import object_of
+from likewise.types import Verdict
 
 _NAME = "standard input"
 
@@ -33,6 +35,7 @@ class Settings:
     """Whether to go on after a line that cannot be judged."""
     most: int
     """Witnesses named in an answer."""
+    burst: Burst | None = None
 
 
 class Watcher:
@@ -44,7 +47,7 @@ class Watcher:
         self._asked: Asked | None = None
         self._monitor: Any = None
         self._judge: Any = None
-        self._rows = self._flagged = self._known = self._bad = 0
+        self._rows = self._flagged = self._alarms = self._known = self._bad = 0
 
     @property
     def lines_before(self) -> int:
@@ -80,7 +83,7 @@ class Watcher:
         known = None if self._written is None else self._written.rule
         asked = ask(settings.rule, settings.quick, columns, _NAME, known=known)
         if self._written is None:
-            self._monitor = Monitor(asked.rule)
+            self._monitor = Monitor(asked.rule, burst=settings.burst)
             self._judge = judge_with(self._monitor, asked)
         else:
             asked = replace(asked, beside=LINE)
@@ -110,15 +113,22 @@ class Watcher:
             for number, verdict in zip(piece.places.tolist(), piece.answer, strict=True):
                 self._rows += 1
                 self._flagged += verdict.violation
+                self._alarms += verdict.alarm
                 nearest = verdict.witnesses.nearest(self._settings.most)
                 count = len(verdict.witnesses)
                 answers[number] = {
                     "line": number,
                     **answer(verdict.row, self._key(verdict.row), count, nearest, self._key),
+                    **self._burst(verdict),
                 }
             if self._bad and not self._settings.skip:
                 break  # what follows the bad line is not judged
         return answers
+
+    def _burst(self, verdict: Verdict) -> dict[str, Any]:
+        if self._settings.burst is None:
+            return {}
+        return {"neighbours": verdict.neighbours, "alarm": verdict.alarm}
 
     def _key(self, row: int) -> dict[str, Any]:
         assert self._asked is not None
@@ -133,9 +143,11 @@ class Watcher:
 
     def told(self) -> str:
         """How it went."""
+        alarms = f", {self._alarms:,} raise an alarm" if self._alarms else ""
         known = f", {self._known:,} that the ledger had already" if self._known else ""
         bad = f", {self._bad:,} lines that could not be judged" if self._bad else ""
-        return f"{self._rows:,} decisions, {self._flagged:,} contradict an earlier one{known}{bad}"
+        flagged = f"{self._flagged:,} contradict an earlier one"
+        return f"{self._rows:,} decisions, {flagged}{alarms}{known}{bad}"
 
     def close(self) -> None:
         if self._written is not None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from likewise.burst import Burst
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.rules import Asked
 from likewise.errors import BadFile
@@ -31,10 +32,17 @@ class Written:
     """A ledger that lines are written to."""
 
     def __init__(
-        self, path: Path, rule: Rule | None, *, durability: str, window: str | None, resume: bool
+        self,
+        path: Path,
+        rule: Rule | None,
+        *,
+        durability: str,
+        window: str | None,
+        burst: Burst | None,
+        resume: bool,
     ) -> None:
         self._path = path
-        self._settings = {"durability": durability, "window": window}
+        self._settings = {"durability": durability, "window": window, "burst": burst}
         self._resume = resume
         self._asked: Asked | None = None
         self._monitor: LedgerMonitor | None = None
@@ -176,7 +184,13 @@ def _alike(stored: Any, given: Any) -> bool:
 
 
 def open_written(
-    path: Path | None, rule: Rule | None, *, durability: str, window: str | None, resume: bool
+    path: Path | None,
+    rule: Rule | None,
+    *,
+    durability: str,
+    window: str | None,
+    burst: Burst | None,
+    resume: bool,
 ) -> Written | None:
     """The ledger that is asked for, if one is."""
     if path is None:
@@ -184,6 +198,6 @@ def open_written(
             raise Stop("--resume and --window are about a ledger: say --ledger.")
         return None
     try:
-        return Written(path, rule, durability=durability, window=window, resume=resume)
+        return Written(path, rule, durability=durability, window=window, burst=burst, resume=resume)
     except BadFile as error:
         raise Stop(f"the ledger {path}: {error}", DATA) from None

@@ -79,9 +79,15 @@ class LiveTree:
 
     name = "live"
 
-    def __init__(self, history: History, coordinates: Rows | None = None) -> None:
-        trees = trees_for(int(history.table[t.OUTPUT]))
-        self.state = State(history, layout_for(history, coordinates), trees)
+    def __init__(
+        self, history: History, coordinates: Rows | None = None, *, any_output: bool = False
+    ) -> None:
+        layout = layout_for(history, coordinates)
+        trees = 1 if any_output else trees_for(int(history.table[t.OUTPUT]))
+        self.state = State(history, layout, trees)
+        if any_output:  # every distance is above delta, and no range of outputs says otherwise
+            layout.settings[t.NUMBERS][t.DELTA] = -1.0
+            self.state.table[t.RANGE_WIDTH] = 0
         self.crew = Crew(self.state, decide)
         self.coordinates = coordinates
         self._table = self.state.table

@@ -156,6 +156,13 @@ class State:
                 for page in pages:
                     self._regions[slot].release(page * PAGE * size, (page + 1) * PAGE * size)
 
+    def release_before(self, row: int) -> None:
+        """Give back what is kept of rows before that one, as far as it fills whole pages."""
+        for slot, size in self.layout.per_row.items():
+            if slot not in self.layout.idle:
+                region = self._regions[slot]
+                region.release(region.begins, row // PAGE * PAGE * size)
+
     def region(self, slot: int) -> Any:
         return self._regions[slot] if slot in self._regions else self.history.region(slot)
 
@@ -227,6 +234,10 @@ class Desk:
     def propose(self, rows: npt.NDArray[np.int64]) -> None:
         """Lay out candidates for the kernel."""
         self._large[t.CANDIDATES].view(np.int64, len(rows))[:] = rows
+
+    def found_rows(self, count: int) -> npt.NDArray[np.int64]:
+        """The rows of the first `count` results, until the next search."""
+        return self._large[t.RESULT_ROWS].view(np.int64, count)
 
     def results(
         self, count: int

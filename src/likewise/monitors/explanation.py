@@ -40,11 +40,14 @@ class Explanation:
     bytes_per_decision: float
     bytes_on_disk: float
     """Per decision; 0 where rows are kept in memory."""
+    burst: str | None = None
+    """What is counted of a burst, if anything, and what that takes."""
 
     def __str__(self) -> str:
         if self.width is None:
             return "index            none yet: the first decision settles what inputs look like"
         disk = f", {self.bytes_on_disk:,.0f} on disk" if self.bytes_on_disk else ""
+        burst = () if self.burst is None else (f"burst            {self.burst}",)
         return "\n".join(
             (
                 f"index            {self.shape}: {self.reason}",
@@ -56,6 +59,7 @@ class Explanation:
                 f" {self.rows_read:.1f} rows in full (mean of the last thousand)",
                 f"changes          {self.changes:,} times another index or sketch took over",
                 f"memory           {self.bytes_per_decision:,.1f} bytes per decision{disk}",
+                *burst,
             )
         )
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from likewise.burst import Burst
 from likewise.errors import BadFile
 from likewise.features.encoding import ERASED
 from likewise.history.ledger import words
@@ -41,12 +42,20 @@ class Following:
     """A monitor and a store, and what waits between them."""
 
     def __init__(
-        self, store: Store, rule: Rule, window: Window, index: Any, *, check: bool
+        self,
+        store: Store,
+        rule: Rule,
+        window: Window,
+        index: Any,
+        *,
+        check: bool,
+        burst: Burst | None = None,
     ) -> None:
         self.store = store
         self._rule = rule
         self._window = window
         self._index = index
+        self._burst = burst
         self.waits = Event()
         """Set when something begins to wait."""
         self.restore(check=check)
@@ -59,7 +68,7 @@ class Following:
         self.stale = True
         self.pending: list[Pending] = []
         self.taken = store.rows
-        self.monitor = Monitor(self._rule, index=self._index)
+        self.monitor = Monitor(self._rule, index=self._index, burst=self._burst)
         self.cargo = cargo_of(self.monitor)
         self.past = Past(self._window, store.first, store.last_time, reader.erased())
         self._words: dict[str, int] = {}

@@ -23,6 +23,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from likewise.burst import Burst
 from likewise.embedders.standing_in import without_models
 from likewise.errors import BadDecision, BadFile, BadRule
 from likewise.history.ledger.chain import Key
@@ -71,6 +72,7 @@ class LedgerMonitor:
     window      "all", or how much to keep: "100000 rows", "24 hours"; as it was unless given
     witnesses   how many of the nearest are written for each decision; all are counted
     index       as for Monitor
+    burst       as for Monitor; counts are answered, not written, and need not be the same next time
     check       whether the whole chain is verified first
     models      whether embedders are loaded, and compared with those of the ledger; without them
                 texts and pictures cannot be observed, but all else can be done
@@ -89,6 +91,7 @@ class LedgerMonitor:
         window: str | None = None,
         witnesses: int = 3,
         index: Any = "auto",
+        burst: Burst | None = None,
         check: bool = True,
         models: bool = True,
     ) -> None:
@@ -116,7 +119,9 @@ class LedgerMonitor:
             self.rule = the_same_rule(self._store.reader.rule, rule, self.path, models=models)
             self._settle_window(wanted)
             working = self.rule if models else self._without_models()
-            self._following = Following(self._store, working, self.window, index, check=check)
+            self._following = Following(
+                self._store, working, self.window, index, check=check, burst=burst
+            )
         except BaseException:
             self._store.close()
             raise
@@ -167,6 +172,7 @@ class LedgerMonitor:
             keys = self._past.keys.check(None if key is None else [self._own(key)], 1, row)
             now = self._now(time)
             over = self._past.compared(row, now)
+            self._count_from(np.array(now))
             verdict = self.memory.observe(x, *_output(z)).within(over)
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, self._witnesses)
@@ -178,7 +184,9 @@ class LedgerMonitor:
         """The verdict as if it came now; nothing is remembered or written."""
         with self._lock:
             self._catch_up()
-            over = self._past.compared(self.rows, self._past.now(time))
+            now = self._past.now(time)
+            over = self._past.compared(self.rows, now)
+            self._count_from(np.array(now))
             return self.memory.check(x, *_output(z)).within(over)
 
     # Many
@@ -199,6 +207,7 @@ class LedgerMonitor:
         with self._lock:
             given, when = self._given(x, keys, times)
             first_row = self.rows
+            self._count_from(when)
             verdicts = self.memory.observe_many(x, *_output(z), threads=threads)
             when = np.broadcast_to(when, len(verdicts))
             firsts = self._past.firsts(first_row, when)
@@ -237,6 +246,12 @@ class LedgerMonitor:
             keys = [None if key is None else self._own(key) for key in keys]
         given = self._past.keys.check(keys, count, self.rows)
         return given, np.array(self._now()) if times is None else all_microseconds(times, count)
+
+    def _count_from(self, when: Rows) -> None:
+        """What left the window is no neighbour either, though memory lets go of it later."""
+        crowd, past = self.memory._crowd, self._past
+        if crowd is not None:
+            crowd.since = lambda row, count: past.firsts(row, np.broadcast_to(when, count))
 
     def _own(self, key: Any) -> Any:
         """A key that is given beside the decision, where the rule has no column for it."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from likewise.history.decisions import History
 from likewise.indexes.chooser import Index
+from likewise.indexes.live import LiveTree
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
@@ -64,6 +65,20 @@ class Loose:
         rows, near, far = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(rows)
         return Witnesses(rows[order], near[order], far[order])
+
+    def count(self, history: History, tree: LiveTree, row: int, left_open: Open, first: int) -> int:
+        """How many rows from `first` on are near a written row, by a tree that takes any output."""
+        apart = {
+            pattern: np.array([one for one in rows if first <= one < row], np.int64)
+            for pattern, rows in self._rows.items()
+        }
+        every = np.concatenate([*apart.values(), np.empty(0, np.int64)])
+        whole = np.setdiff1d(np.arange(first, row), every, assume_unique=True)
+        found = len(_among(history, tree, row, whole, left_open)[0])
+        for pattern, rows in apart.items():
+            both = left_open | np.frombuffer(pattern, np.bool_)
+            found += len(_among(history, tree, row, rows, both)[0])
+        return found
 
 
 def _among(

@@ -13,7 +13,8 @@ import os
 import reprlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from threading import Lock
 from typing import Any, Self
 
@@ -21,9 +22,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy import ndarray
 
+from likewise.burst import Burst
 from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
 from likewise.history.decisions import History
 from likewise.indexes.chooser import EVERY, Chooser, Index
+from likewise.indexes.crowd import Crowd
 from likewise.indexes.names import check
 from likewise.indexes.proposed import Proposed
 from likewise.kernels import table as t
@@ -31,11 +34,12 @@ from likewise.metrics.outputs import Keepable, Outputs, outputs_of
 from likewise.monitors.explanation import Explanation, explanation_of
 from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
 from likewise.rule import Rule
-from likewise.types import NO_WITNESSES, Floats, Verdict, Verdicts, Witnesses
+from likewise.types import NO_WITNESSES, Floats, Rows, Verdict, Verdicts, Witnesses
 
 _BUILD = 4 * t.BLOCK  # rows from which a load builds the index anew, if it is most of them
 _LOAD = 1 << 16  # rows of a smaller one inserted together
 _READY = 1 << 16  # bytes of rows for which memory is made ready together
+_NONE: Rows = np.empty(0, np.int64)
 _KEPT_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
 
 
@@ -57,6 +61,7 @@ class Monitor:
             The paper's are "brute", "kdtree", "snn", "bdd", Periodic(…) and Split(…); or your own:
             an index, or what makes one for a space (indexes/protocol.py).
     rows    a new file to keep inputs in, instead of memory: only candidates are read from it.
+    burst   a Burst: count near inputs among the last decisions, whatever their output.
 
     An input may have any shape; the first decision settles it. All methods may be called from
     several threads; each call is one step of the history.
@@ -75,14 +80,24 @@ class Monitor:
         return super().__new__(cls)
 
     def __init__(
-        self, rule: Rule, *, index: Any = "auto", rows: str | os.PathLike[str] | None = None
+        self,
+        rule: Rule,
+        *,
+        index: Any = "auto",
+        rows: str | os.PathLike[str] | None = None,
+        burst: Burst | None = None,
     ) -> None:
         if not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+        if not isinstance(burst, Burst | None):
+            raise BadRule(f"burst is {burst!r}; expected a likewise.Burst, or None")
         check(index, rule.metric)
         self.rule = self._rule = rule  # with features, the second is the rule for vectors
         self._wanted = index
         self._path = rows
+        self.burst = burst
+        self._alarm = None if burst is None else burst.alarm
+        self._crowd = None if burst is None else Crowd(burst.last)
         self._keepable: Keepable | None = None
         self._lock = Lock()
         self._closed = False
@@ -101,6 +116,8 @@ class Monitor:
         self._busy = False  # whether every decision is followed by some work on the index
         self._filed = False
         self._storage = self._rule.storage
+        if self._crowd is not None:
+            self._crowd.leave()
 
     def close(self) -> None:
         """Let go of the history; a file of rows keeps what was observed."""
@@ -123,7 +140,10 @@ class Monitor:
         """Compare (x, z) with the past, then make it part of the past."""
         with self._lock:
             index = self._admit(x, z, remember=True)
+            near = 0
             try:
+                if self._crowd is not None:  # first, so that what fails here was not remembered
+                    near = self._crowd.observe(index)
                 found = index.observe()
             except BaseException:  # as in _undone, without its cost
                 self._forget_beginning()
@@ -139,7 +159,10 @@ class Monitor:
                 self._note_touched(1)
             if self._busy or row % EVERY == 0:
                 self._mind(1)
-            return Verdict(row, witnesses)
+            if self._crowd is None:
+                return Verdict(row, witnesses)
+            self._crowd.joined(1)
+            return Verdict(row, witnesses).amid(near, self._alarm)
 
     def check(self, x: Any, z: Any) -> Verdict:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
@@ -152,6 +175,8 @@ class Monitor:
                 self._refuse(found, x, z)
             self._outputs.discard()  # type: ignore[union-attr]
             verdict = Verdict(None, index.witnesses(found) if found else NO_WITNESSES)
+            if self._crowd is not None:
+                verdict.amid(0 if fresh else self._crowd.check(), self._alarm)
             if fresh:
                 self._forget_beginning()
             elif self._filed:
@@ -253,6 +278,8 @@ class Monitor:
         self._history = History(self._rule, shape, storage, outputs, path=self._path)
         self._chooser = self._chooser_over(self._history)
         self._index = self._chooser.index
+        if self._crowd is not None:
+            self._crowd.enter(self._chooser)
         self._outputs = outputs
         self._shape = shape
         self._dtype = self._history.dtype if self._history.takes(self._history.dtype) else None
@@ -301,9 +328,13 @@ class Monitor:
             index, count = self._write(x, z)
             first = self._next_row
             if index is None or count == 0:
-                return Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
+                return self._amid(Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES), _NONE)
             counts, found = [], []
+            crowd, near = self._crowd, _NONE
             with ThreadPoolExecutor(count_threads) as pool:
+                if crowd is not None:  # first, as for one decision
+                    with self._undone():
+                        near = crowd.judge(first, count, count_threads, pool)
                 done = 0
                 while done < count:
                     index = self._index
@@ -321,12 +352,17 @@ class Monitor:
                     self._mind(size)
                     done += size
             self._outputs.commit()  # type: ignore[union-attr]
+            if crowd is not None:
+                crowd.joined(count)
             offsets = np.zeros(count + 1, np.int64)
             np.cumsum(np.concatenate(counts), out=offsets[1:])
             witnesses = Witnesses(
                 *(np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
             )
-            return Verdicts(first, offsets, witnesses)
+            return self._amid(Verdicts(first, offsets, witnesses), near)
+
+    def _amid(self, verdicts: Verdicts, neighbours: Rows) -> Verdicts:
+        return verdicts if self._crowd is None else verdicts.amid(neighbours, self._alarm)
 
     def _join(self, count: int) -> None:
         """Written rows become part of the history."""
@@ -410,7 +446,8 @@ class Monitor:
                 return 0
             assert self._chooser is not None and self._history is not None
             fresh = np.unique(wanted[self._history.alive()[wanted] != 0])
-            self._chooser.forget(fresh)
+            with nullcontext() if self._crowd is None else self._crowd.without(fresh):
+                self._chooser.forget(fresh)
             return len(fresh)
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
@@ -457,7 +494,10 @@ class Monitor:
     def explain(self) -> Explanation:
         """What index is in use, why, and what it costs."""
         with self._lock:
-            return explanation_of(self._rule, self._storage, self._chooser)
+            told = explanation_of(self._rule, self._storage, self._chooser)
+            if self._crowd is None:
+                return told
+            return replace(told, burst=f"{self.burst}; {self._crowd}")
 
 
 def _threads(threads: int | None) -> int:

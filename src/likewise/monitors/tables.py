@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.burst import Burst
 from likewise.errors import BadDecision
 from likewise.features.encoding import Encoder, Read
 from likewise.features.remembered import Remembered
@@ -58,10 +59,15 @@ class TableMonitor(Monitor):
     """
 
     def __init__(
-        self, rule: Rule, *, index: Any = "auto", rows: str | os.PathLike[str] | None = None
+        self,
+        rule: Rule,
+        *,
+        index: Any = "auto",
+        rows: str | os.PathLike[str] | None = None,
+        burst: Burst | None = None,
     ) -> None:
         self._encoder = Encoder(rule)
-        super().__init__(self._encoder.plain(rule), index=index, rows=rows)
+        super().__init__(self._encoder.plain(rule), index=index, rows=rows, burst=burst)
         self.rule = rule
         self._order = RLock()  # reading, judging and keeping are one step
         self._kept = Remembered(self._encoder)
@@ -134,8 +140,10 @@ class TableMonitor(Monitor):
             verdict = super().observe(read.vectors[0], _one(outputs))
             assert verdict.row is not None
             witnesses = self._whole(read, 0, verdict.row, verdict.witnesses)
+            near = self._near(read, verdict.row, verdict.neighbours)
             self._keep(read, keys)
-            return TableVerdict(verdict.row, self._counted(verdict.row, witnesses), self, None)
+            told = TableVerdict(verdict.row, self._counted(verdict.row, witnesses), self, None)
+            return told if near is None else told.amid(near, self._alarm)
 
     def check(self, x: Any, z: Any = GIVEN_APART) -> "TableVerdict":
         """The verdict on a row as if it came now; nothing is remembered."""
@@ -144,8 +152,10 @@ class TableMonitor(Monitor):
             verdict = super().check(read.vectors[0], _one(outputs))
             witnesses = self._whole(read, 0, self._kept.count, verdict.witnesses)
             kept = {name: np.atleast_1d(column)[0] for name, column in read.kept.items()}
+            near = self._near(read, self._kept.count, verdict.neighbours)
             given = self._shown(kept, _one(outputs), read)
-            return TableVerdict(None, self._counted(None, witnesses, kept), self, given)
+            told = TableVerdict(None, self._counted(None, witnesses, kept), self, given)
+            return told if near is None else told.amid(near, self._alarm)
 
     def observe_many(
         self, x: Any, z: Any = GIVEN_APART, *, threads: int | None = None
@@ -156,19 +166,21 @@ class TableMonitor(Monitor):
             first = self._kept.count
             found = super().observe_many(read.vectors, outputs, threads=threads)
             self._keep(read, keys)
-            offsets, witnesses = found.offsets, found.witnesses
+            offsets, witnesses, near = found.offsets, found.witnesses, found.neighbours
             if self._encoder.can_be_loose and len(self._loose):
                 each = [
                     self._whole(read, i, first + i, one.witnesses) for i, one in enumerate(found)
                 ]
                 offsets, witnesses = _joined(each)
+                near = self._near_many(read, first, near)
             if self.rule.protected_must_differ:
                 owners = np.repeat(np.arange(first, self._kept.count), np.diff(offsets))
                 differ = self._differ(owners, witnesses.rows)
                 counts = np.bincount(owners[differ] - first, minlength=len(found))
                 offsets = np.concatenate([[0], np.cumsum(counts)])
                 witnesses = witnesses.some(differ)
-            return TableVerdicts(first, offsets, witnesses, self)
+            verdicts = TableVerdicts(first, offsets, witnesses, self)
+            return verdicts if near is None else verdicts.amid(near, self._alarm)
 
     def load(self, x: Any, z: Any = GIVEN_APART) -> range:
         """Remember rows without judging them; their rows."""
@@ -233,6 +245,26 @@ class TableMonitor(Monitor):
             return found
         assert self._index is not None
         return self._loose.judge(self._history, self._index, row, read.loose[i], found)
+
+    def _near(self, read: Read, row: int, counted: int | None) -> int | None:
+        """The neighbours of a row, counted again where a row leaves something open."""
+        if counted is None or not self._encoder.can_be_loose or self._history is None:
+            return counted
+        if not read.loose[0].any() and not len(self._loose):
+            return counted
+        again = self._near_many(read, row, np.array([counted]))
+        return None if again is None else int(again[0])
+
+    def _near_many(self, read: Read, row: int, counted: Rows | None) -> Rows | None:
+        """The same for rows of a batch, of which the first is `row`."""
+        if counted is None or self._crowd is None or self._history is None:
+            return counted
+        tree, firsts = self._crowd.tree(), self._crowd.bounds(row, len(counted)).tolist()
+        again = [
+            self._loose.count(self._history, tree, row + i, read.loose[i], first)
+            for i, first in enumerate(firsts)
+        ]
+        return np.array(again, dtype=np.int64)
 
     # Protected columns
 
@@ -328,7 +360,8 @@ class TableVerdicts(Verdicts):
     def __getitem__(self, i: int) -> TableVerdict:
         one = super().__getitem__(i)
         verdict = TableVerdict(one.row, one.witnesses, self._monitor, None)
-        return verdict if one.over is None else verdict.within(one.over)
+        object.__setattr__(verdict, "_beside", one._beside)
+        return verdict
 
     def by_group(self, column: str) -> Groups:
         """How often a violating pair put which protected group at a disadvantage."""
