@@ -5,7 +5,9 @@ Hypothesis runs the `quick` profile; `pytest --hypothesis-profile=thorough` runs
 twenty times as long (see `strategies.examples`).
 """
 
+import os
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from hypothesis import HealthCheck, settings
 HERE = str(Path(__file__).parent)
 if HERE not in sys.path:
     sys.path.insert(0, HERE)
+
+from browser import Browser, find  # noqa: E402
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=100, **PATIENT)
@@ -30,3 +34,28 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if NO_CUDD and "bdd" in item.nodeid:
             item.add_marker(pytest.mark.skip(reason="the package dd has no CUDD here"))
+
+
+NO_BROWSER = (
+    "no chromium here, so no page was opened in a browser: apt install chromium, or set"
+    " LIKEWISE_CHROMIUM to one"
+)
+
+
+def pytest_terminal_summary(terminalreporter):
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any(NO_BROWSER in str(one.longrepr) for one in skipped):
+        terminalreporter.write_line(NO_BROWSER)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium; where there is none, a skip, or where it is required a failure."""
+    program = find()
+    if program is None:
+        if os.environ.get("LIKEWISE_BROWSER") == "required":
+            pytest.fail(NO_BROWSER)
+        pytest.skip(NO_BROWSER)
+    opened = Browser(program)
+    yield opened
+    opened.close()

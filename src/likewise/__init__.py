@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from likewise.monitors.replay import Replay, replay
     from likewise.monitors.robustness import Monitor
     from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
+    from likewise.reports.gallery import Gallery
     from likewise.rule import Rule
     from likewise.types import Compared, Verdict, Verdicts, Witness, Witnesses
 
@@ -50,6 +51,7 @@ _HOMES = {
     "Erasure": "monitors.erasure",
     "Explanation": "monitors.explanation",
     "Feature": "feature",
+    "Gallery": "reports.gallery",
     "Head": "history.ledger.verify",
     "Ledger": "history.ledger.look",
     "LedgerMonitor": "monitors.ledgered",
@@ -84,6 +86,7 @@ __all__ = [
     "Erasure",
     "Explanation",
     "Feature",
+    "Gallery",
     "Head",
     "Ledger",
     "LedgerMonitor",

@@ -5,7 +5,6 @@ import datetime
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
@@ -18,59 +17,11 @@ import likewise as lw
 from likewise.reports.page import page, write_page
 from likewise.reports.safe import both_shown, safe
 from reported import RULE, SCORES, found, people
-
-NO_END = {"meta", "link", "wbr"}
-TAGS = set(
-    re.findall(
-        r"\w+",
-        """
-        html head meta title link style body header main section article footer figure figcaption
-        div p b h1 h2 h3 ul li dl dt dd table thead tbody tr th td pre code span bdi wbr details
-        summary svg text line rect path circle
-        """,
-    )
-)
-
-
-class Reader(HTMLParser):
-    """Reads a page strictly: known elements only, each closed where it was opened."""
-
-    def __init__(self):
-        super().__init__(convert_charrefs=True)
-        self.open, self.seen, self.texts, self.attributes = [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        assert tag in TAGS, f"<{tag}> does not belong on the page"
-        self.seen.append(tag)
-        for name, value in attrs:
-            assert not name.startswith("on"), (tag, name)
-            self.attributes.append((tag, name, value))
-        if tag not in NO_END:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in NO_END:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open.pop() == tag, f"</{tag}> closes something else"
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-    def handle_comment(self, data):
-        raise AssertionError(f"a comment: {data}")
+from strict_html import Reader, read_strictly
 
 
 def read(findings):
-    reader = Reader()
-    document = page(findings)
-    document.encode("utf-8")  # nothing that no file could hold
-    reader.feed(document)
-    reader.close()
-    assert reader.open == []
-    return reader
+    return read_strictly(page(findings))
 
 
 @pytest.fixture(scope="module")

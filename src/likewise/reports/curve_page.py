@@ -1,16 +1,14 @@
 """What `likewise calibrate` found, as one self-contained HTML document: a curve and its figures."""
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 from likewise import __version__
 from likewise.monitors.calibration import Calibration
 from likewise.reports.charts import curve_plot
+from likewise.reports.document import document
 from likewise.reports.findings import curve_of
 from likewise.reports.safe import safe, safe_lines, shortened
 from likewise.reports.words import figure, listed, percent, wording
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
 
 def curve_page(
@@ -19,7 +17,6 @@ def curve_page(
     """The page; targets are rates with their epsilons, None where no epsilon is small enough."""
     rule = calibration.rule
     curve = curve_of(calibration, rule)
-    style = (files("likewise.reports") / "style.css").read_text(encoding="utf-8")
     rows = "".join(
         f"<dt>{percent(rate)}</dt><dd>epsilon {_epsilon(epsilon)}</dd>" for rate, epsilon in targets
     )
@@ -29,26 +26,12 @@ def curve_page(
         for names, what in said.conditions
     )
     scaled = " All tolerances of the rule are multiplied by it." if rule.features else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="likewise {safe(__version__)}">
-<title>{safe(shortened(source, 80))} · epsilon</title>
-<link rel="icon" href="data:,">
-<style>
-{style}</style>
-</head>
-<body>
-<header class="top">
+    top = f"""<header class="top">
 <p class="brand"><b>likewise</b> · calibration</p>
 <h1>How near is near?</h1>
 <p class="lead">{safe(source)}: {len(calibration):,} decisions</p>
-</header>
-<main>
-<section aria-labelledby="curve">
+</header>"""
+    main = f"""<section aria-labelledby="curve">
 <h2 id="curve">The share of decisions flagged, at every epsilon</h2>
 <p class="lead">A decision is flagged if an earlier one within epsilon got a different
 answer.{scaled}</p>
@@ -66,13 +49,13 @@ answer.{scaled}</p>
 <p>{safe(said.different, 600)}</p>
 <pre tabindex="0">{safe_lines(rule.to_toml())}</pre>
 </section>
-</main>
-<footer>
-<p>Made by likewise {safe(__version__)}. This page is one file and loads nothing.</p>
-</footer>
-</body>
-</html>
 """
+    return document(
+        f"{safe(shortened(source, 80))} · epsilon",
+        top,
+        main,
+        f"Made by likewise {safe(__version__)}. This page is one file and loads nothing.",
+    )
 
 
 def _epsilon(epsilon: float | None) -> str:

@@ -1,59 +1,32 @@
-"""The report: findings become one HTML document that needs nothing beside it.
+"""The report: findings become one HTML document that needs nothing beside it (document.py).
 
-No script, no network, nothing to install: it can be mailed, printed, and read in ten years. The
-page forbids itself to load anything (its content policy), and every value from the data is made
-safe (safe.py).
+Every value from the data is made safe (safe.py).
 
 Not here: what is said about a rule (words.py), the pictures (charts.py), pairs (cards.py).
 """
 
 import os
-import tempfile
 from collections.abc import Sequence
-from importlib.resources import files
-from pathlib import Path
 
-from likewise.errors import BadFile
 from likewise.monitors.groups import Groups
 from likewise.reports.cards import pair_cards
 from likewise.reports.charts import COMPARED, curve_plot, group_plot, margin_plot, rate_plot
+from likewise.reports.document import document, section, write_document
 from likewise.reports.findings import Findings
 from likewise.reports.safe import safe, safe_lines, safe_name, shortened, shown
 from likewise.reports.words import MANY, between, figure, found_in_words, percent, wording
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 _TABLE_GROUPS = 8  # lines of the table of groups
 
 
 def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
     """Write the page whole or not at all; BadFile says why it could not be."""
-    target = Path(path)
-    document = page(findings).encode("utf-8")
-    name = ""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(document)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # as any new file; a temporary one is its owner's alone
-        Path(name).replace(target)
-    except OSError as error:
-        if name:
-            Path(name).unlink(missing_ok=True)
-        why = error.strerror or str(error)
-        raise BadFile(
-            f"the report cannot be written to {str(target)!r}: {why}. Nothing was written there:"
-            " name a file in a folder that exists, may be written to and has room."
-        ) from None
+    write_document(page(findings), path)
 
 
 def page(findings: Findings) -> str:
     """The findings as one self-contained HTML document."""
     source = findings.computed.source
-    style = (files("likewise.reports") / "style.css").read_text(encoding="utf-8")
     sections = [
         _rule(findings),
         _over_time(findings),
@@ -62,40 +35,19 @@ def page(findings: Findings) -> str:
         _nearness(findings),
         _computed(findings),
     ]
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="likewise {safe(findings.computed.version)}">
-<title>{safe(shortened(source, 80))} · likewise report</title>
-<link rel="icon" href="data:,">
-<style>
-{style}</style>
-</head>
-<body>
-{_top(findings)}
-<main>
-{"".join(section for section in sections if section)}</main>
-<footer>
-<p>Made by likewise {safe(findings.computed.version)} on {_day(findings)}. This page is one file and
-loads nothing; it may contain personal data from the decisions it shows.</p>
-</footer>
-</body>
-</html>
-"""
+    version = findings.computed.version
+    return document(
+        f"{safe(shortened(source, 80))} · likewise report",
+        _top(findings),
+        "".join(sections),
+        f"Made by likewise {safe(version)} on {_day(findings)}. This page is one file and\nloads"
+        " nothing; it may contain personal data from the decisions it shows.",
+        made_by=version,
+    )
 
 
 def _day(findings: Findings) -> str:
     return safe(findings.computed.made.replace("T", " ").replace("+00:00", " UTC"))
-
-
-def _section(name: str, title: str, lead: str, inside: str) -> str:
-    return (
-        f'<section aria-labelledby="{name}">\n<h2 id="{name}">{title}</h2>\n'
-        f'<p class="lead">{lead}</p>\n{inside}\n</section>\n'
-    )
 
 
 def _top(findings: Findings) -> str:
@@ -129,7 +81,7 @@ def _rule(findings: Findings) -> str:
     inside = f'<ul class="rule{few}">{items}</ul>\n' if items else ""
     inside += f"<p>{safe(said.different, 600)}</p>\n"
     inside += "".join(f'<p class="small">{safe(note, 600)}</p>\n' for note in said.notes)
-    return _section("rule", "What counts as alike", safe(said.alike, 600), inside)
+    return section("rule", "What counts as alike", safe(said.alike, 600), inside)
 
 
 def _names(names: Sequence[str]) -> str:
@@ -159,13 +111,13 @@ def _over_time(findings: Findings) -> str:
             " share overall.</figcaption></figure>\n"
             f"<details><summary>In order of arrival</summary>{inside}</details>"
         )
-    return _section("time", "Over time", lead, inside)
+    return section("time", "Over time", lead, inside)
 
 
 def _groups(findings: Findings) -> str:
     if findings.no_groups:
         lead = f"Nothing is counted by group: {safe(findings.no_groups, 400)}."
-        return _section("groups", "By protected group", lead, "")
+        return section("groups", "By protected group", lead, "")
     if not findings.groups or findings.flagged == 0:
         return ""
     lead = (
@@ -173,7 +125,7 @@ def _groups(findings: Findings) -> str:
         " one group get less than a like member of another, and how often the other way round? If"
         " group played no role, both sides would be about as long."
     )
-    return _section("groups", "Who got less", lead, "".join(map(_group, findings.groups)))
+    return section("groups", "Who got less", lead, "".join(map(_group, findings.groups)))
 
 
 def _group(groups: Groups) -> str:
@@ -245,7 +197,7 @@ def _pairs(findings: Findings) -> str:
         "The clearest contradictions: the two are as alike as any, and were answered differently."
         " Shaded: where they differ. Someone who knows the cases should look at these first."
     )
-    return _section("pairs", "Pairs to look at", lead, pair_cards(findings.worst, findings.rule))
+    return section("pairs", "Pairs to look at", lead, pair_cards(findings.worst, findings.rule))
 
 
 def _nearness(findings: Findings) -> str:
@@ -266,7 +218,7 @@ def _nearness(findings: Findings) -> str:
             f" epsilon.{_scaled(findings)}</figcaption></figure>\n"
         )
     lead = "How much of this depends on where the rule draws the line between alike and not alike."
-    return _section("nearness", "How near is near", lead, inside)
+    return section("nearness", "How near is near", lead, inside)
 
 
 def _scaled(findings: Findings) -> str:
@@ -314,7 +266,7 @@ def _computed(findings: Findings) -> str:
         f'<pre class="rules" tabindex="0">{_toml(findings)}</pre>'
     )
     lead = "Everything that another person needs to arrive at the same numbers."
-    return _section("computed", "How this was computed", lead, inside)
+    return section("computed", "How this was computed", lead, inside)
 
 
 def _toml(findings: Findings) -> str:
