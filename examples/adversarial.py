@@ -23,7 +23,7 @@ import likewise as lw
 
 LEVELS = 16  # of grey. Pixels and budgets are multiples of 1/16: no rounding, not even on the rim
 BUDGETS = (1, 2, 3, 4)  # levels by which the attack may change each pixel
-MODELS = {"base": 0, "robust": 3}  # and the budget each is trained against
+MODELS = {"base": 0, "robust": 4}  # and the budget each is trained against
 SETTING = """Handwritten digits, 8 × 8 pixels in 16 levels of grey. Base is a small network, taught
 with clean pictures; robust is the same, taught with attacked ones as well. An attack may move
 every pixel by its budget. The monitor saw clean pictures first, then attacked ones."""
@@ -115,7 +115,7 @@ def report(rows: list[dict], saved: dict[str, np.ndarray]) -> lw.Gallery:
         said, answers = saved[f"{name} said"], saved[f"{name} answers"][k - 1]
         for i in np.flatnonzero(said != answers)[:4]:
             pair = [one[i].reshape(8, 8) for one in (clean, saved[f"{name} attacked"][k - 1])]
-            note = f"A {truth[i]}; {np.abs(pair[1] - pair[0]).max():g} apart, ε = {k}/16."
+            note = f"Meant: {truth[i]}. Distance {np.abs(pair[1] - pair[0]).max():g}, ε = {k}/16."
             shown = {"names": ("clean", "attacked"), "note": note, "difference": True}
             page.pair(*pair, f"{name}, picture {i}", outputs=(said[i], answers[i]), **shown)
     page.section("Every stream", STREAMS)

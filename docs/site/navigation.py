@@ -20,6 +20,7 @@ SECTIONS = {
         "docs/how-to/erase-a-person",
         "docs/how-to/prove-a-ledger",
         "docs/how-to/embeddings-and-pictures",
+        "docs/how-to/adversarial-pictures",
         "docs/how-to/write-an-index",
     ],
     "Understand": [
