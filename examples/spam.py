@@ -2,136 +2,149 @@
 
     python examples/spam.py [FOLDER]
 
-A filter learns from a third of the messages, epsilon is chosen on the second, and the last is the
-traffic that a monitor watches. Then come the spam messages that the filter caught, each disguised
-in several ways. The monitor compares by meaning (a text embedding) and warns where a message like
-an earlier one gets another answer; it counts near messages too, since probing comes in bursts.
+A filter learns from a third of the messages (messages.py), epsilon is chosen on the next, and the
+last is the traffic that a monitor watches. Then comes the spam that the filter caught, disguised in
+several ways. Likeness is that of a text embedding. A message is flagged if one like it got another
+answer before. Near messages are counted as well: who probes a filter sends many.
 
-Messages are made up (messages.toml). With the data folder (LIKEWISE_DATA, or ../shared/data beside
-the checkout) they are the SMS Spam Collection, with disguises that were recorded for it. FOLDER
-(build/examples) gets spam.html, the report, and spam.csv, every decision, to count again.
+FOLDER (build/examples) gets spam.html, the report, and spam.csv, every decision, to count again.
 """
 
-import gzip
-import os
 import random
-import re
 import sys
-import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from messages import disguised, given
+from sklearn import linear_model, naive_bayes
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 import likewise as lw
 
 RATE = 0.01  # of ordinary messages may be flagged, and as many may raise an alarm
 LAST = 10  # messages back in which near ones are counted
-HERE = Path(__file__).resolve()
-WORDS = tomllib.loads((HERE.parent / "messages.toml").read_text(encoding="utf-8"))
-TELLING = re.compile(rf"\b({'|'.join(WORDS['synonyms'])})\b", re.IGNORECASE)
-LEET = str.maketrans("aeiostAEIOST", "431057431057")
-TWINS = str.maketrans("aceiopxyACEIOPXT", "асеіорхуАСЕІОРХТ")  # Cyrillic, and look the same
-DISGUISES = {  # of words that tell; the rest stays as it is, to be read
-    "leetspeak": lambda word, rng: word.translate(LEET),
-    "spaces or dots": lambda word, rng: rng.choice(" .").join(word),
-    "lookalike letters": lambda word, rng: word.translate(TWINS),
-    "misspelling": lambda word, rng: word[0] + word[2] + word[1] + word[3:],
-    "synonyms": lambda word, rng: WORDS["synonyms"][word.lower()],
-}
-BY_CHARACTERS = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5))
+NGRAMS = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5))
 FILTERS = {
-    "words": make_pipeline(TfidfVectorizer(), MultinomialNB(alpha=0.1)),
-    "characters": make_pipeline(BY_CHARACTERS, LogisticRegression(C=100)),
+    "words": make_pipeline(TfidfVectorizer(), naive_bayes.MultinomialNB(alpha=0.1)),
+    "characters": make_pipeline(NGRAMS, linear_model.LogisticRegression(C=100)),
 }
-
-
-def made_up(rng: random.Random, count: int):
-    """What messages are, and what they say: some sentences. Spam may begin like a friend."""
-    for label in rng.choices(["ham", "spam"], [2, 1], k=count):
-        told = rng.sample(WORDS["ham"], rng.choice([2, 3] if label == "ham" else [0, 1]))
-        told += rng.sample(WORDS["spam"], rng.choice([1, 2]) if label == "spam" else 0)
-        fill = {slot: rng.choice(values) for slot, values in WORDS["slots"].items()}
-        fill |= {"phone": f"0{rng.randrange(10**9, 10**10)}", "code": rng.randrange(80000, 90000)}
-        yield label, " ".join(told).format(**fill)
-
-
-def read(path: Path) -> list[list[str]]:
-    return [line.split("\t", 1) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
-
-
-def given() -> tuple[str, np.ndarray, dict[int, str]]:
-    """Where the messages are from, what they are and say, and recorded disguises by message."""
-    folder = Path(os.environ.get("LIKEWISE_DATA") or HERE.parents[2] / "shared" / "data")
-    real = folder / "SMSSpamCollection.tsv.gz"
-    if not real.is_file():
-        return "made-up messages", np.array(list(made_up(random.Random(0), 1800)), object), {}
-    recorded = {int(row): text for row, text in read(folder / "spam_variants.txt.gz")}
-    return "the SMS Spam Collection", np.array(read(real), object), recorded
-
-
-def disguised(text: str, ham: np.ndarray, rng: random.Random) -> dict[str, str]:
-    told = {k: TELLING.sub(lambda m, f=f: f(m[0], rng), text) for k, f in DISGUISES.items()}
-    return told | {"innocent words": f"{text} {rng.choice(ham)}"}
+COLUMNS = ["disguise", "sent", "got through", "of these flagged", "original named", "moved by"]
+LEAD = """Two spam filters, {}, and spam in disguise. A message is flagged if an earlier one that
+means nearly the same got another answer. Nearly is within ε, chosen for each filter on messages
+from before: as large as it may be if one in a hundred of them is flagged."""
+TOLD = "The first in each disguise that got past the filter that goes by words."
+BLIND = """An embedding knows pieces of words. Letters pulled apart, letters of another alphabet and
+digits become pieces that mean nothing, and a text whose telling words are all torn so may lie
+beyond ε, however well a person reads it. Innocent words pull a text towards what they mean."""
+COST = "Without disguise. Such a pair is an error of the filter, or a likeness that means nothing."
 
 
 def counted_again(vectors: np.ndarray, answers: np.ndarray, reach: float):
-    """Of each row its witnesses, and how many of the last were near: all against all."""
+    """Of each row its witnesses, and how many of the last are near: all against all."""
     for row, vector in enumerate(vectors):
         near = np.linalg.norm(vectors[:row] - vector, axis=1) <= reach
         yield np.flatnonzero(near & (answers[:row] != answers[row])).tolist(), near[-LAST:].sum()
 
 
-def watch(name, messages, recorded) -> tuple[lw.Calibration, pd.DataFrame]:
-    """How epsilon was chosen, and each decision of a filter with what the monitor said."""
-    (known, learnt), (_, choosing), (truth, traffic) = (messages[i::3].T for i in range(3))
-    model, rng = FILTERS[name].fit(learnt, known.astype(str)), random.Random(1)
+def watch(name: str, messages: pd.DataFrame) -> pd.DataFrame:
+    """Each decision of a filter, on ordinary and then on disguised messages, and its verdict."""
+    learnt, chosen, live = (messages[i::3].reset_index(drop=True) for i in range(3))
+    model, rng = FILTERS[name].fit(learnt.text, learnt.truth), random.Random(1)
     rule = lw.Rule("l2", 1, embed="wordllama")
-    past = lw.calibrate(rule, choosing, model.predict(choosing).tolist())
-    rule = replace(rule, epsilon=past.epsilon_for(RATE))
-    usual = lw.Monitor(rule, burst=lw.Burst(LAST)).observe_many(choosing, choosing).neighbours
-    burst = lw.Burst(LAST, alarm=int(np.quantile(usual, 1 - RATE, method="higher")) + 1)
-    stream = [("none", row, text) for row, text in enumerate(traffic)]
-    for row in np.flatnonzero((model.predict(traffic) == "spam") & (truth == "spam")).tolist():
-        told = disguised(traffic[row], learnt[known == "ham"], rng)
-        told["recorded"] = recorded.get(3 * row + 2, traffic[row])
-        stream += [(kind, row, text) for kind, text in told.items() if text != traffic[row]]
+    epsilon = lw.calibrate(rule, chosen.text, model.predict(chosen.text)).epsilon_for(RATE)
+    rule = lw.Rule("l2", epsilon, embed="wordllama")
+    usual = lw.Monitor(rule, burst=lw.Burst(LAST)).observe_many(chosen.text, chosen.truth)
+    alarm = 1 + int(np.quantile(usual.neighbours, 1 - RATE, method="higher"))
+    ham = learnt.text[learnt.truth == "ham"].tolist()
+    stream = [("none", row, text) for row, text in live.text.items()]
+    for row, one in live[(live.truth == "spam") & (model.predict(live.text) == "spam")].iterrows():
+        told = disguised(one.text, ham, rng) | {"recorded": one.recorded}
+        stream += [(kind, row, text) for kind, text in told.items() if text != one.text]
     table = pd.DataFrame(stream, columns=["disguise", "original", "text"])
-    table["truth"], table["answer"] = truth[table.original], model.predict(table.text)
-    monitor = lw.Monitor(rule, burst=burst)
+    table["truth"], table["answer"] = live.truth[table.original].array, model.predict(table.text)
+    monitor = lw.Monitor(rule, burst=lw.Burst(LAST, alarm))
     verdicts = monitor.observe_many(table.text, table.answer)
     vectors = monitor.inputs(np.arange(len(table))).astype(float)
     again = counted_again(vectors, table.answer.to_numpy(), monitor.explain().reach)
-    assert [(one.witnesses.rows.tolist(), one.neighbours) for one in verdicts] == list(again)
-    nearest = lw.calibrate(rule, table.text, table.answer)
-    table["witnesses"], table["nearest"], table["away"] = verdicts.counts, nearest.rows, nearest.distances
+    assert list(again) == [(one.witnesses.rows.tolist(), one.neighbours) for one in verdicts]
+    table["through"] = (table.truth == "spam") & (table.answer == "ham")
+    table["flagged"], table["alarm"] = verdicts.violations, verdicts.alarms
+    table["warned"] = table.through & table.flagged
+    table["named"] = [table.original[i] in one.witnesses.rows for i, one in enumerate(verdicts)]
     table["moved"] = np.linalg.norm(vectors - vectors[table.original], axis=1)
-    table["named"] = [row in one.witnesses.rows for row, one in zip(table.original, verdicts)]
-    table["neighbours"], table["alarm"] = verdicts.neighbours, verdicts.alarms
-    return past, table.assign(filter=name, flagged=verdicts.violations)
+    nearest = lw.calibrate(rule, table.text, table.answer)  # beyond epsilon, too
+    table["nearest"], table["away"] = nearest.rows, nearest.distances
+    return table.assign(filter=name, epsilon=epsilon)
+
+
+def tally(table: pd.DataFrame) -> pd.DataFrame:
+    """Counts by disguise, and by how much the median text moved."""
+    sent = table[table.disguise != "none"]
+    kinds = {"text": "size", "through": "sum", "warned": "sum", "named": "sum", "moved": "median"}
+    counts = sent.groupby("disguise", sort=False).agg(kinds).round(3)
+    return counts.reset_index().set_axis(COLUMNS, axis=1)
+
+
+def summary(table: pd.DataFrame) -> dict[str, str]:
+    ordinary, sent = table[table.disguise == "none"], table[table.disguise != "none"]
+    flagged, bursts = ordinary[ordinary.flagged], sent.groupby("original").alarm.any()
+    erred = flagged.truth.array == ordinary.truth[flagged.nearest].array
+    return {
+        "epsilon": f"{table.epsilon[0]:.4f}",
+        "ordinary messages told rightly": f"{(ordinary.answer == ordinary.truth).mean():.1%}",
+        "disguised messages that got through": f"{sent.through.sum()} of {len(sent)}",
+        "of these flagged": f"{sent.warned.sum()} of {sent.through.sum()}",
+        "ordinary messages flagged": f"{len(flagged)} of {len(ordinary)}",
+        "of these with the filter wrong about one of the two": f"{erred.sum()} of {len(flagged)}",
+        "spammers whose probing raised an alarm": f"{bursts.sum()} of {len(bursts)}",
+        "ordinary messages that raised one": f"{ordinary.alarm.sum()} of {len(ordinary)}",
+    }
+
+
+def pairs(page: lw.Gallery, title: str, words: str, rows: pd.DataFrame, table: pd.DataFrame):
+    page.section(title, words)
+    for row, one in rows.iterrows():
+        other, away = (one.original, one.moved) if one.original != row else (one.nearest, one.away)
+        told = f"this looks like row {other}, which you called {table.answer[other]}."
+        note = f"{away:.3f} apart, ε = {one.epsilon:.3f}: {told if one.flagged else 'no warning.'}"
+        names, outputs = (f"row {other}", f"row {row}"), (table.answer[other], one.answer)
+        shown = f"Disguise: {one.disguise}"
+        page.pair(table.text[other], one.text, shown, note=note, names=names, outputs=outputs)
+
+
+def report(source: str, tables: dict[str, pd.DataFrame]) -> lw.Gallery:
+    page = lw.Gallery("This looks like row 17, which you called spam", LEAD.format(source))
+    told, table = {name: summary(table) for name, table in tables.items()}, tables["words"]
+    for what in ("disguised messages that got through", "of these flagged"):
+        page.figures([(f"{what}: filter by {name}", told[name][what]) for name in tables])
+    page.table([[one, *(told[name][one] for name in told)] for one in told["words"]], ["", *told])
+    page.section("By disguise", "The last column: how far its disguise moves the median text.")
+    for name in tables:
+        counts = tally(tables[name]).to_numpy().tolist()
+        page.table(counts, COLUMNS, f"The filter that goes by {name}")
+    through = table[table.through & (table.disguise != "none")]
+    found = through[through.named].groupby("disguise", sort=False).head(1)
+    missed = through[~through.flagged].groupby("disguise", sort=False).head(1)
+    pairs(page, "Got through, and flagged", TOLD, found, table)
+    pairs(page, "Got through, and missed", BLIND, missed, table)
+    ordinary = table[table.flagged & (table.disguise == "none")]
+    pairs(page, "Ordinary, and flagged", COST, ordinary.head(4), table)
+    return page
 
 
 def main(arguments: list[str]) -> int:
     folder = Path(arguments[0] if arguments else "build/examples")
     folder.mkdir(parents=True, exist_ok=True)
-    source, messages, recorded = given()
-    tables = []
-    for name in FILTERS:
-        past, table = watch(name, messages, recorded)
-        tables.append(table)
-        e = table[(table.disguise != "none") & (table.answer == "ham")]
-        o = table[table.disguise=="none"]
-        print(name, past.epsilon_for(RATE), (o.truth==o.answer).mean(), "ordinary", o.flagged.sum(), o.alarm.sum(), len(o))
-        print(table.groupby("disguise", sort=False)[["moved"]].describe())
-        print(table.groupby("disguise",sort=False).agg(sent=("text","size"),alarm=("alarm","sum"),nb=("neighbours","mean"),nbm=("neighbours","max")))
-        print(e.groupby("disguise",sort=False).agg(through=("text","size"),flagged=("flagged","sum"),named=("named","sum"),alarm=("alarm","sum")))
-        print("either", (e.flagged|e.alarm).sum(), e.flagged.sum(), e.named.sum(), len(e))
-    pd.concat(tables).to_csv(folder / "spam.csv")
+    source, messages = given()
+    tables = {name: watch(name, messages) for name in FILTERS}
+    pd.concat(tables.values()).to_csv(folder / "spam.csv", index_label="row")
+    for name, table in tables.items():
+        lines = [f"{what}: {value}" for what, value in summary(table).items()]
+        print(name, *lines, tally(table).to_string(index=False), "", sep="\n")
+    report(source, tables).write(folder / "spam.html")
+    print(f"Open {folder / 'spam.html'}")
     return 0
 
 
