@@ -96,11 +96,11 @@ DISGUISES = {  # of words that tell; the rest stays as it is, to be read
 
 
 def made_up(rng: random.Random, count: int) -> Iterator[tuple[str, str]]:
-    """What messages are, and what they say. Spam may begin like a friend, and ends in numbers."""
+    """What messages are, and what they say. Spam may begin like a friend, and end in numbers."""
     for label in rng.choices(["ham", "spam"], [2, 1], k=count):
         told = rng.sample(HAM, rng.choice([2, 3] if label == "ham" else [0, 1]))
         told += rng.sample(SPAM, rng.choice([1, 2]) if label == "spam" else 0)
-        told += ["{phone} {code}"] if label == "spam" or rng.random() < 0.1 else []
+        told += ["{phone} {code}"] if rng.random() < (0.9 if label == "spam" else 0.2) else []
         fill = {slot: rng.choice(values) for slot, values in SLOTS.items()}
         fill |= {"phone": f"0{rng.randrange(10**9, 10**10)}", "code": rng.randrange(80000, 90000)}
         yield label, " ".join(told).format(**fill)
