@@ -52,9 +52,9 @@ def watch(name: str, messages: pd.DataFrame) -> pd.DataFrame:
     epsilon = lw.calibrate(rule, chosen.text, model.predict(chosen.text)).epsilon_for(RATE)
     rule = lw.Rule("l2", epsilon, embed="wordllama")
     usual = lw.Monitor(rule, burst=lw.Burst(LAST)).observe_many(chosen.text, chosen.truth)
-    alarm = 1 + int(np.quantile(usual.neighbours, 1 - RATE, method="higher"))
+    alarm = 1 + int(np.sort(usual.neighbours)[-1 - int(RATE * len(chosen))])
     ham = learnt.text[learnt.truth == "ham"].tolist()
-    stream = [("none", row, text) for row, text in live.text.items()]
+    stream = [("plain", row, text) for row, text in live.text.items()]
     for row, one in live[(live.truth == "spam") & (model.predict(live.text) == "spam")].iterrows():
         told = disguised(one.text, ham, rng) | {"recorded": one.recorded}
         stream += [(kind, row, text) for kind, text in told.items() if text != one.text]
@@ -65,9 +65,9 @@ def watch(name: str, messages: pd.DataFrame) -> pd.DataFrame:
     vectors = monitor.inputs(np.arange(len(table))).astype(float)
     again = counted_again(vectors, table.answer.to_numpy(), monitor.explain().reach)
     assert list(again) == [(one.witnesses.rows.tolist(), one.neighbours) for one in verdicts]
-    table["through"] = (table.disguise != "none") & (table.answer == "ham")
-    table["flagged"], table["alarm"] = verdicts.violations, verdicts.alarms
-    table["warned"] = table.through & table.flagged
+    table["through"] = (table.disguise != "plain") & (table.answer == "ham")
+    table["flagged"], table["warned"] = verdicts.violations, table.through & verdicts.violations
+    table["neighbours"], table["alarm"] = verdicts.neighbours, verdicts.alarms
     table["named"] = [table.original[i] in one.witnesses.rows for i, one in enumerate(verdicts)]
     table["moved"] = np.linalg.norm(vectors - vectors[table.original], axis=1)
     nearest = lw.calibrate(rule, table.text, table.answer)  # beyond epsilon, too
@@ -78,12 +78,12 @@ def watch(name: str, messages: pd.DataFrame) -> pd.DataFrame:
 def tally(table: pd.DataFrame) -> pd.DataFrame:
     """Counts by disguise, and by how much the median text moved."""
     kinds = {"text": "size", "through": "sum", "warned": "sum", "named": "sum", "moved": "median"}
-    counts = table[table.disguise != "none"].groupby("disguise", sort=False).agg(kinds).round(3)
+    counts = table[table.disguise != "plain"].groupby("disguise", sort=False).agg(kinds).round(3)
     return counts.reset_index().set_axis(COLUMNS, axis=1)
 
 
 def summary(table: pd.DataFrame) -> dict[str, str]:
-    ordinary, sent = table[table.disguise == "none"], table[table.disguise != "none"]
+    ordinary, sent = table[table.disguise == "plain"], table[table.disguise != "plain"]
     flagged, bursts = ordinary[ordinary.flagged], sent.groupby("original").alarm.any()
     erred = flagged.truth.array == ordinary.truth[flagged.nearest].array
     return {
@@ -119,7 +119,7 @@ def report(source: str, tables: dict[str, pd.DataFrame]) -> lw.Gallery:
     page.section("By disguise", "The last column: how far its disguise moves the median text.")
     for name, table in tables.items():
         page.table(tally(table).to_numpy().tolist(), COLUMNS, f"The filter by {name}")
-        near = np.quantile(table.away[table.disguise == "none"], BUDGETS, method="lower")
+        near = np.quantile(table.away[table.disguise == "plain"], BUDGETS, method="lower")
         shares[name] = [(table.away[table.through] <= epsilon).mean() for epsilon in near]
     at, title = [f"{budget:.1%}" for budget in BUDGETS], "What another ε would find"
     page.lines(shares, at, title, across="of ordinary messages flagged", up="of what got through")
@@ -127,7 +127,7 @@ def report(source: str, tables: dict[str, pd.DataFrame]) -> lw.Gallery:
     first = table[table.through].groupby(["disguise", "flagged", "named"], sort=False).head(1)
     pairs(page, "Got through, and flagged", "Past the filter by words.", first[first.named], table)
     pairs(page, "Got through, and missed", BLIND, first[~first.flagged], table)
-    ordinary = table[table.flagged & (table.disguise == "none")]
+    ordinary = table[table.flagged & (table.disguise == "plain")]
     pairs(page, "Ordinary, and flagged", COST, ordinary.head(4), table)
     return page
 
