@@ -7,32 +7,40 @@ BIN := .venv/bin
 BENCH := .venv-bench/bin
 FAISS := .venv-faiss/bin
 DOCS := .venv-docs/bin
+TORCH := .venv-torch/bin
 PIN := .venv-pin/bin
 
 # Numba's cache notices a change in the file of a kernel, but not in a kernel that it imports and
 # inlines. So the folder of the cache is named after the text of all kernels.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/likewise/kernels/*.py 2>/dev/null | cksum | cut -d' ' -f1)
 
+# The hash of torch 2.13.0+cpu for Python 3.11 on x86-64 Linux; see requirements/cpu_only.awk. With a
+# new version of torch in requirements/torch.in, this changes too.
+TORCH_FOR_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
+
 PIP_INSTALL := -m pip --disable-pip-version-check --no-input install -qq --no-compile
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow check lint format types imports fix bench paper docs pin clean
+.PHONY: help demo test test-slow test-torch check lint format types imports fix bench paper docs pin clean
 
 help:  ## list the recipes (this list)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  PYTHON=python3.12 picks the Python of a new environment.'
-	@echo '  ARGS="..." is passed on by demo, test, test-slow, bench and paper.'
+	@echo '  ARGS="..." is passed on by demo, test, test-slow, test-torch, bench and paper.'
 
 demo: .venv/project  ## show what likewise does on a small stream of decisions
 	@$(BIN)/likewise demo $(ARGS)
 
-test: .venv/project  ## run the tests, except the slow ones, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not slow" $(ARGS)
+test: .venv/project  ## run the tests, except the slow ones and those that need torch, on all cores
+	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not slow and not torch" $(ARGS)
 
 test-slow: .venv/project  ## run the slow tests
-	$(BIN)/pytest -m slow $(ARGS)
+	$(BIN)/pytest -m "slow and not torch" $(ARGS)
+
+test-torch: .venv-torch/project  ## run the tests that need torch (in an environment of its own, 1.5 GB)
+	LIKEWISE_TORCH=required $(TORCH)/pytest -m torch $(shell grep -rl --include='test_*.py' 'pytest\.mark\.torch' tests) $(ARGS)
 
 check: lint format types imports test  ## everything that must hold before a change lands
 
@@ -68,9 +76,12 @@ pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
 	$(call compile,bench)
 	$(call compile,faiss)
 	$(call compile,docs)
+	$(call compile,torch)
+	@awk -v cpu_build=$(TORCH_FOR_CPU) -f requirements/cpu_only.awk requirements/torch.txt > requirements/torch.txt.new
+	@mv requirements/torch.txt.new requirements/torch.txt
 
 clean:  ## remove everything the recipes made
-	rm -rf .venv .venv-bench .venv-docs .venv-faiss .venv-pin .cache .hypothesis build dist
+	rm -rf .venv .venv-bench .venv-docs .venv-faiss .venv-pin .venv-torch .cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: two stamps each, one for the pinned packages, one for likewise itself ---
@@ -110,7 +121,14 @@ endef
 	@$(DOCS)/python $(PIP_INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
-.venv/project .venv-bench/project .venv-docs/project: %/project: %/packages pyproject.toml src/likewise/__init__.py
+# On Linux this takes torch built for the CPU, which pip has to be told where to find, if it is not
+# told already: in a folder (PIP_FIND_LINKS) or from an index (PIP_EXTRA_INDEX_URL).
+.venv-torch/packages: requirements/torch.txt
+	$(call environment,.venv-torch)
+	@$(TORCH)/python $(PIP_INSTALL) --require-hashes -r requirements/torch.txt
+	@touch $@
+
+.venv/project .venv-bench/project .venv-docs/project .venv-torch/project: %/project: %/packages pyproject.toml src/likewise/__init__.py
 	@$*/bin/python $(PIP_INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import bars_ledger, bars_people, bars_wide
+from benchmarks import bars_ledger, bars_people, bars_watched, bars_wide
 from benchmarks.bar import Answers, Bar, Reader, value_of, worst_of
 
 
@@ -112,7 +112,7 @@ def _bars() -> list[Bar]:
     return bars
 
 
-BARS = [*_bars(), *bars_wide.BARS, *bars_people.BARS, *bars_ledger.BARS]
+BARS = [*_bars(), *bars_wide.BARS, *bars_people.BARS, *bars_ledger.BARS, *bars_watched.BARS]
 
 
 def judge(answers: Answers) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 NEWEST_FAISS = ROOT / ".venv-faiss" / "bin" / "python"
+TORCH = ROOT / ".venv-torch" / "bin" / "python"
 
 
 def run_child(

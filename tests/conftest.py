@@ -29,9 +29,16 @@ settings.load_profile("quick")
 # cannot be tested; everything else can.
 NO_CUDD = find_spec("dd") is None or find_spec("dd.cudd") is None
 
+# torch has an environment of its own, whose recipe says so: there a missing torch is an error.
+NO_TORCH = find_spec("torch") is None and os.environ.get("LIKEWISE_TORCH") != "required"
+
 
 def pytest_collection_modifyitems(items):
     for item in items:
+        if NO_TORCH and item.get_closest_marker("torch"):
+            item.add_marker(
+                pytest.mark.skip(reason="torch is not installed here; `make test-torch` runs this")
+            )
         if NO_CUDD and "bdd" in item.nodeid:
             item.add_marker(pytest.mark.skip(reason="the package dd has no CUDD here"))
 

@@ -390,3 +390,8 @@ def test_what_must_match_is_near_within_no_radius(metric, epsilon, missing):
     assert monitor.check({"x": 1, "c": "c7", "r": 2.0, "z": "no"}).witnesses.rows.tolist() == [7]
     for c, r in (("new", 2.0), ("c7", -2.0), ("c7", 0.0)):
         assert not monitor.check({"x": 1, "c": c, "r": r, "z": "no"}).violation
+
+
+def test_names_that_are_no_unicode_are_refused():
+    with pytest.raises(lw.BadRule, match=r"text that is not Unicode, near .*udcff"):
+        lw.Rule(features={"age\udcff": Feature("number", tolerance=1)}, output_column="z")

@@ -25,6 +25,7 @@ from benchmarks.questions import (
     ledger,
     load,
     memory,
+    overhead,
     paper,
     people,
     pictures,
@@ -55,5 +56,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "calibrate": calibrate.ask,
     "slope": slope.ask,
     "ledger": ledger.ask,
+    "overhead": overhead.ask,
     "huge": huge.ask,
 }

@@ -22,7 +22,16 @@ from likewise.version import __version__
 if TYPE_CHECKING:
     from likewise.burst import Burst
     from likewise.embedder import Embedder
-    from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
+    from likewise.errors import (
+        BadDecision,
+        BadFile,
+        BadRow,
+        BadRule,
+        FailureWarning,
+        LikewiseError,
+        Violation,
+        ViolationWarning,
+    )
     from likewise.feature import Feature
     from likewise.history.ledger.look import Ledger
     from likewise.history.ledger.verify import Head, Verification
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
     from likewise.reports.gallery import Gallery
     from likewise.rule import Rule
     from likewise.types import Compared, Verdict, Verdicts, Witness, Witnesses
+    from likewise.watching.estimator import WatchedEstimator
+    from likewise.watching.watched import Watched, watch
 
 _HOMES = {
     "BadDecision": "errors",
@@ -50,6 +61,7 @@ _HOMES = {
     "Embedder": "embedder",
     "Erasure": "monitors.erasure",
     "Explanation": "monitors.explanation",
+    "FailureWarning": "errors",
     "Feature": "feature",
     "Gallery": "reports.gallery",
     "Head": "history.ledger.verify",
@@ -67,11 +79,16 @@ _HOMES = {
     "Verdict": "types",
     "Verdicts": "types",
     "Verification": "history.ledger.verify",
+    "Violation": "errors",
+    "ViolationWarning": "errors",
+    "Watched": "watching.watched",
+    "WatchedEstimator": "watching.estimator",
     "Witness": "types",
     "Witnesses": "types",
     "calibrate": "monitors.calibration",
     "open": "monitors.ledgered",
     "replay": "monitors.replay",
+    "watch": "watching.watched",
 }
 
 __all__ = [
@@ -85,6 +102,7 @@ __all__ = [
     "Embedder",
     "Erasure",
     "Explanation",
+    "FailureWarning",
     "Feature",
     "Gallery",
     "Head",
@@ -102,12 +120,17 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "Verification",
+    "Violation",
+    "ViolationWarning",
+    "Watched",
+    "WatchedEstimator",
     "Witness",
     "Witnesses",
     "__version__",
     "calibrate",
     "open",
     "replay",
+    "watch",
 ]
 
 

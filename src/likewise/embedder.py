@@ -210,6 +210,13 @@ a callable
             object.__setattr__(self, "_loaded", found)
         return found
 
+    def __call__(self, items: Sequence[Any]) -> Any:
+        """The vectors of items, one row each; what was embedded before is not embedded again.
+
+        A model that embeds its inputs with the embedder of its rule has that done once for both.
+        """
+        return self.loaded.many(items)
+
     @property
     def is_loaded(self) -> bool:
         return "_loaded" in self.__dict__

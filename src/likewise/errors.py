@@ -4,10 +4,17 @@ LikewiseError
 ├── BadRule       the rule itself makes no sense
 ├── BadDecision   cannot be compared with the past; nothing was stored
 ├── BadRow        the history has no such row
-└── BadFile       a file cannot be used, or cannot grow
+├── BadFile       a file cannot be used, or cannot grow
+└── Violation     a watched model contradicted itself, and was to be stopped
+
+UserWarning
+├── ViolationWarning   a watched model contradicted itself
+└── FailureWarning     a watched model answered, but could not be watched
 
 Every message says what came, what was expected, where, and what to do now.
 """
+
+from typing import Any
 
 
 class LikewiseError(Exception):
@@ -28,3 +35,28 @@ class BadRow(LikewiseError, IndexError):
 
 class BadFile(LikewiseError, ValueError):
     """A file that cannot be used, or cannot grow. Nothing was stored."""
+
+
+class Violation(LikewiseError):
+    """A watched model contradicted itself. The decision is remembered all the same.
+
+    `verdicts` are those that violate, `verdict` is the first of them, `answer` is what the model
+    answered: nothing is lost.
+    """
+
+    def __init__(self, message: str, verdicts: tuple[Any, ...], answer: Any) -> None:
+        super().__init__(message, verdicts, answer)
+        self.verdicts = verdicts
+        self.verdict = verdicts[0]
+        self.answer = answer
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ViolationWarning(UserWarning):
+    """A watched model contradicted itself."""
+
+
+class FailureWarning(UserWarning):
+    """A watched model answered, but its decision could not be watched."""

@@ -136,6 +136,11 @@ class Rule:
             self._set("slack", _number("slack", self.slack, 0.0, 1.0))
         if self.weights is not None:
             self._set("weights", self._checked_weights())
+        try:
+            self.to_toml().encode()
+        except UnicodeEncodeError as error:
+            what = error.object[max(0, error.start - 20) : error.end]
+            raise BadRule(f"the rule has text that is not Unicode, near {what!r}") from None
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

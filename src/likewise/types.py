@@ -175,7 +175,7 @@ class Verdicts:
     """How many rows since then were erased, and could not be compared with."""
     neighbours: Rows | None = None
     """How many of the last decisions had a near input, where a burst is counted."""
-    alarm: int | None = None
+    alarm_from: int | None = None
     """How many neighbours raise an alarm."""
 
     def __post_init__(self) -> None:
@@ -185,15 +185,15 @@ class Verdicts:
         """These verdicts, made by a monitor that counts neighbours, and alarms from so many on."""
         neighbours.flags.writeable = False
         object.__setattr__(self, "neighbours", neighbours)
-        object.__setattr__(self, "alarm", alarm)
+        object.__setattr__(self, "alarm_from", alarm)
         return self
 
     @property
     def alarms(self) -> npt.NDArray[np.bool_]:
         """Whether each decision raised an alarm."""
-        if self.neighbours is None or self.alarm is None:
+        if self.neighbours is None or self.alarm_from is None:
             return np.zeros(len(self), dtype=np.bool_)
-        return self.neighbours >= self.alarm
+        return self.neighbours >= self.alarm_from
 
     def within(self, firsts: Rows, absent: Rows) -> Self:
         """These verdicts, made by a monitor that keeps a window: witnesses from before are none."""
@@ -251,7 +251,7 @@ class Verdicts:
             over = Compared(int(self.firsts[i]), self.first_row + i, int(self.absent[i]))
         if self.neighbours is not None:
             near = int(self.neighbours[i])
-            raised = self.alarm is not None and near >= self.alarm
+            raised = self.alarm_from is not None and near >= self.alarm_from
         return _Beside(over, near, raised)
 
     def __iter__(self) -> Iterator[Verdict]:

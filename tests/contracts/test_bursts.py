@@ -3,6 +3,7 @@
 The oracle is `Counts`: all distances from one input to the last N, as stored, in float64.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -206,6 +207,21 @@ def test_forgotten_decisions_leave_gaps_in_the_last_ones():
     monitor.load(np.zeros((10, 2)), list(range(10)))
     monitor.forget([6, 7])
     assert monitor.check([0.0, 0.0], "a").neighbours == 3  # rows 5, 8 and 9, and none before
+
+
+def test_threads_that_observe_together_are_counted_in_the_order_of_their_rows():
+    rng = np.random.default_rng(9)
+    X, rule = rng.integers(0, 4, (800, 2)) * 0.1, lw.Rule("linf", 0.1)
+    monitor = lw.Monitor(rule, burst=lw.Burst(70))
+
+    def watch(part):
+        one = [monitor.observe(x, 0) for x in part[:150]]
+        return [*one, *monitor.observe_many(part[150:], [0] * 50, threads=1)]
+
+    with ThreadPoolExecutor(4) as pool:
+        told = [one for part in pool.map(watch, np.split(X, 4)) for one in part]
+    found = [one.neighbours for one in sorted(told, key=lambda one: one.row)]
+    assert found == Counts(rule, 70).count(monitor.inputs(range(800)), [0] * 800)
 
 
 class Fragile:
@@ -425,5 +441,8 @@ def test_a_monitor_says_that_it_counts():
     monitor = lw.Monitor(lw.Rule("linf", 0.1), burst=lw.Burst(1000, alarm=20))
     monitor.observe_many(np.random.default_rng(1).random((50, 2)), [0] * 50)
     told = str(monitor.explain())
-    assert "last 1,000 decisions are counted, alarm from 20 neighbours on; 50 rows" in told
+    assert (
+        "last 1,000 decisions are counted, alarm from 20 neighbours on; a tree of its own holds 50"
+        in told
+    )
     assert "burst" not in str(lw.Monitor(lw.Rule("linf", 0.1)).explain())

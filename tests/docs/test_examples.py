@@ -86,6 +86,7 @@ def test_index_is_explained(name, page):
 
 MODULES = (
     "rule",
+    "burst",
     "monitors.robustness",
     "monitors.calibration",
     "monitors.slope",
@@ -94,6 +95,8 @@ MODULES = (
     "history.ledger.look",
     "history.ledger.verify",
     "history.ledger.window",
+    "watching.watched",
+    "watching.estimator",
 )
 
 

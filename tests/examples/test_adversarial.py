@@ -1,9 +1,6 @@
 """The adversarial example, run as a user would: what it prints and shows is counted again here."""
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "adversarial.py"
+from alone import EXAMPLES, run_alone
+
+SCRIPT = EXAMPLES / "adversarial.py"
 PICTURES = 500
 BUDGETS = (1, 2, 3, 4)
 MODELS = ("base", "robust")
@@ -24,13 +23,6 @@ NUMBERS = (
     "twin found",
     "other witnesses",
 )
-
-OFFLINE = """
-import socket
-def refuse(*_):
-    raise SystemExit("the example asked for the network")
-socket.socket.connect = socket.getaddrinfo = refuse
-"""
 
 
 class Run(NamedTuple):
@@ -51,22 +43,11 @@ class Run(NamedTuple):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("adversarial")
-    (folder / "sitecustomize.py").write_text(OFFLINE)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", SCRIPT, "made/here"],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=300,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    printed = run_alone("adversarial.py", folder, "made/here")
     made = folder / "made" / "here"
     assert sorted(path.name for path in made.iterdir()) == ["adversarial.html", "adversarial.npz"]
     with np.load(made / "adversarial.npz") as saved:
-        return Run(made, done.stdout, dict(saved))
+        return Run(made, printed, dict(saved))
 
 
 def counted_again(run: Run, model: str, kept: np.ndarray, budgets: tuple[int, ...], k: int):

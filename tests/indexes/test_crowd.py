@@ -27,7 +27,7 @@ def resident() -> int:
 
 
 def tree_of(monitor: lw.Monitor):
-    return monitor._crowd.tree()
+    return monitor._crowd.ready(monitor._next_row)
 
 
 def growth_in_a_window(verb: str, width: int, rows: int) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadDecision
-from likewise.features.encoding import MISSING, Encoder
+from likewise.features.encoding import ERASED, MISSING, Encoder
 from likewise.history.memory import Growing
 from likewise.tables import Column, is_missing, values_of
 from likewise.types import Rows
@@ -97,18 +97,31 @@ class Remembered:
         for name in self.names:
             column = self.column(name)
             if name in self._uses:
-                self._drop_unused(name, column[rows].tolist())
+                self._less(name, column[rows].tolist())
             column[rows] = np.nan if column.dtype.kind == "f" else MISSING
         for row in rows.tolist() if self.key is not None else ():
             self._row_of.pop(self._key_of.pop(row, None), None)
 
-    def _drop_unused(self, name: str, codes: list[int]) -> None:
+    def _less(self, name: str, codes: list[int]) -> None:
+        """These texts or pictures are used once less each; those not used any more are gone."""
         uses = self._uses[name]
         uses.subtract(codes)
         for code in set(codes) - {MISSING}:
             if uses[code] <= 0:
                 del uses[code]
                 self._encoder.vocabularies[name].drop(code)
+
+    def drop_unused(self, name: str) -> list[int]:
+        """Let go of texts or pictures that no row has; their codes."""
+        vocabulary, uses = self._encoder.vocabularies[name], self._uses[name]
+        codes = [
+            code
+            for code, value in enumerate(vocabulary.values)
+            if value is not ERASED and code not in uses
+        ]
+        for code in codes:
+            vocabulary.drop(code)
+        return codes
 
     def release(self, row: int) -> None:
         """Rows before that one are forgotten: give their memory back."""

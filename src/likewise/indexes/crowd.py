@@ -1,18 +1,19 @@
 """Near inputs among the last rows of a history, whatever their output: counted, not named.
 
-A second live tree stands over the same history and holds its last rows only. To it every past
-output is different (its delta is below every distance), so its witnesses are the neighbours: what
-is near is decided where it always is. It copies no input, so it cannot hold other values than the
-history does.
+A second index stands over the same history and holds its last rows only: a live tree, or a flat
+scan where the index in use is one. To it every past output is different (its delta is below every
+distance), so its witnesses are the neighbours: what is near is decided where it always is. It
+copies no input, so it cannot hold other values than the history does.
 
-The tree follows from the history. So it never has to be saved or mended: when in doubt (something
-failed half-way, rows were loaded or restored), the next decision makes it anew from the last rows.
+Everything it holds follows from the history. So it never has to be saved or mended: when in doubt
+(something failed half-way, or all of it is too old), the next decision makes it anew.
 
-Invariant: counts range over the remembered rows from `bounds` on, exactly; the tree may hold some
+Invariant: counts range over the remembered rows from `bounds` on, exactly; the index may hold some
 earlier ones.
-Cost: one more call of the kernel for each decision; codes and numbers of `last` rows and of _REST
-more, or, while a part of the tree is being rebuilt, of some thousand. A batch holds _PAIRS
-neighbours at a time, or those of _LEAST decisions, if these are more (32 bytes each).
+Cost: one more call of a kernel for each decision; codes or leading coordinates, and numbers, of
+`last` rows and of _REST more, or, while a part of a tree is being rebuilt, of some thousand. A
+batch holds _PAIRS neighbours at a time, or those of _LEAST decisions, if these are more (32 bytes
+each, some of it several times).
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +25,9 @@ import numpy as np
 
 from likewise.history.decisions import History
 from likewise.indexes.chooser import Chooser, Index
+from likewise.indexes.flat import FlatScan
 from likewise.indexes.live import LiveTree
+from likewise.indexes.rotation import Rotation
 from likewise.indexes.sketch import WHOLE, first_coordinates
 from likewise.kernels import table as t
 from likewise.types import Rows
@@ -49,13 +52,13 @@ class Crowd:
     def leave(self) -> None:
         """There is no history any more."""
         self._chooser: Chooser | None = None
-        self._tree: LiveTree | None = None
+        self._index: LiveTree | FlatScan | None = None
         self._sure = False
 
     def enter(self, chooser: Chooser) -> None:
-        """A history begins. The tree is made when it is first needed."""
+        """A history begins. The index over its last rows is made when it is first needed."""
         self._chooser = chooser
-        self._start = self._next = 0  # the tree holds what is remembered of rows from here to there
+        self._start = self._next = 0  # it holds what is remembered of rows from here to there
 
     @property
     def history(self) -> History:
@@ -69,23 +72,23 @@ class Crowd:
 
     # One decision
 
-    def observe(self, index: Index) -> int:
+    def observe(self, asked: Index) -> int:
         """Count for the decision laid out for an index that will remember it; below zero: refused.
 
-        When it is remembered, say so (`joined`); until then the tree is in doubt.
+        When it is remembered, say so (`joined`); until then all this is in doubt.
         """
         row = self.history.total
-        tree = self._ready(row)
-        tree.given[:] = index.given
-        if index.state.table[t.GIVEN_RAW] == 0:
-            tree.input[:] = index.input
-            tree.state.table[t.GIVEN_RAW] = 0
+        index = self.ready(row)
+        index.given[:] = asked.given
+        if asked.state.table[t.GIVEN_RAW] == 0:
+            index.input[:] = asked.input
+            index.state.table[t.GIVEN_RAW] = 0
         self._sure = False
-        found = tree.observe()
+        found = index.observe()
         if found < 0:
             self._sure = True  # nothing was changed
             return found
-        return self._counted(tree, row, found)
+        return self._counted(index, row, found)
 
     def joined(self, count: int) -> None:
         """What was counted for last is remembered now."""
@@ -94,14 +97,14 @@ class Crowd:
         if self._next - self.last - self._start >= _REST:
             self._let_go()
 
-    def check(self) -> int:
+    def check(self, asked: Index) -> int:
         """Count for the decision that an index has just checked."""
         row = self.history.total
-        tree = self._ready(row)
-        tree.given[:] = self._chooser.index.given  # type: ignore[union-attr]
-        return self._counted(tree, row, tree.check())
+        index = self.ready(row)
+        index.given[:] = asked.given
+        return self._counted(index, row, index.check())
 
-    def _counted(self, tree: LiveTree, row: int, found: int) -> int:
+    def _counted(self, index: LiveTree | FlatScan, row: int, found: int) -> int:
         """How many of those found are recent enough."""
         if found == 0:
             return 0
@@ -109,98 +112,106 @@ class Crowd:
         first = row - self.last if self.since is None else int(self.bounds(row, 1)[0])
         if first <= self._start:
             return found
-        return found - int(tree.state.desk.found_rows(found).searchsorted(first))
+        return found - int(index.state.desk.found_rows(found).searchsorted(first))
 
     # Many decisions
 
     def judge(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> Rows:
         """Count for written rows that an index will remember; then, say so (`joined`)."""
-        tree = self._ready(first)
+        index = self.ready(first)
         self._sure = False
         bounds = self.bounds(first, size)
         counts = np.zeros(size, dtype=np.int64)
         step = min(max(_PAIRS // (self.last + _REST), _LEAST), _MOST)
-        for start in range(0, size, step):
-            some = min(step, size - start)
-            found, (rows, *_) = tree.judge(first + start, some, threads, pool)
-            owners = np.repeat(np.arange(start, start + some), found)
-            owners = owners[rows >= bounds[owners]]
-            counts[start : start + some] = np.bincount(owners - start, minlength=some)
+        start = 0
+        while start < size:
+            some = min(step, index.block(size - start))
+            found, (rows, *_) = index.judge(first + start, some, threads, pool)
+            owners = np.repeat(np.arange(some), found)
+            owners = owners[rows >= bounds[start + owners]]
+            counts[start : start + some] = np.bincount(owners, minlength=some)
             self.history.touched(some + len(rows))
-            self._next += some
+            start += some
+            self._next = first + start
             self._let_go()
-        self._next -= size
+        self._next = first
         return counts
 
-    # The tree
+    # The index over the last rows
 
-    def tree(self) -> LiveTree:
-        """The tree over the rows that the history has, for whoever compares otherwise."""
-        return self._ready(self.history.total)
-
-    def _ready(self, row: int) -> LiveTree:
-        """The tree, with all rows before this one that may be asked for."""
-        tree = self._tree
-        history = self.history
+    def ready(self, row: int) -> LiveTree | FlatScan:
+        """The index, with all rows before this one that may be asked for."""
+        index, history = self._index, self.history
         if (
-            tree is not None
+            index is not None
             and self._sure
-            and self._next == row == tree.state.table[t.TOTAL]
-            and tree.state.table[t.ROW_CAPACITY] == history.table[t.ROW_CAPACITY]
+            and self._next == row == index.state.table[t.TOTAL]
+            and index.state.table[t.ROW_CAPACITY] == history.table[t.ROW_CAPACITY]
         ):
-            return tree
+            return index
         first = max(history.first, row - self.last)
-        if tree is None or not self._sure or not first < self._next <= row:
-            tree = self._tree = LiveTree(history, self._coordinates(), any_output=True)
+        if index is None or not self._sure or not first < self._next <= row:
+            index = self._index = self._made()
             self._start = self._next = min(first, row)
-        tree.state.follow()
+        index.state.follow()
         self._sure = False
         while self._next < row:
             some = min(_MOST, row - self._next)
-            tree.insert(self._next, some, 1, None)
+            index.insert(self._next, some, 1, None)
             history.touched(some)
             self._next += some
             self._let_go()
         self._sure = True
-        return tree
+        return index
 
     def _let_go(self) -> None:
-        """Take out what is no longer among the last rows; put off while the tree is being mended.
+        """Take out what is no longer among the last rows; put off while a tree is being mended.
 
         Since these rows are still remembered, a rebuild under way would bring them back.
         """
-        tree, stop = self._tree, self._next - self.last
-        assert tree is not None
-        if stop - self._start < _REST or tree.state.table[t.JOB_PHASE] != 0:
+        index, stop = self._index, self._next - self.last
+        assert index is not None
+        if stop - self._start < _REST or index.state.table[t.JOB_PHASE] != 0:
             return
+        sure, self._sure = self._sure, False
         alive = self.history.region(t.ALIVE).view(np.uint8, stop)[self._start : stop]
-        tree.remove(self._start + np.flatnonzero(alive))
+        index.remove(self._start + np.flatnonzero(alive))
+        index.state.release_before(stop)
         self._start = stop
-        tree.state.release_before(stop)
-        if self._coordinates() is not tree.coordinates:
-            self._sure = False  # a better sketch is known: the next decision makes a tree over it
+        self._sure = sure and _kept_by(index) is self._wanted()  # else it is made anew, see there
 
-    def _coordinates(self) -> Rows | None:
-        """What the tree holds of long inputs: the same as the index in use, if that is a tree."""
+    def _wanted(self) -> Rows | Rotation | None:
+        """What is to be kept of long inputs: the same as by the index in use, if that knows."""
         assert self._chooser is not None
-        index = self._chooser.index
         if self.history.width <= WHOLE:
             return None
-        if isinstance(index, LiveTree):
-            return index.coordinates
-        return first_coordinates(self.history) if self._tree is None else self._tree.coordinates
+        asked = self._chooser.index
+        if isinstance(asked, LiveTree | FlatScan):
+            return _kept_by(asked)
+        return first_coordinates(self.history) if self._index is None else _kept_by(self._index)
+
+    def _made(self) -> LiveTree | FlatScan:
+        kept = self._wanted()
+        if isinstance(kept, Rotation):
+            return FlatScan(self.history, kept, any_output=True)
+        return LiveTree(self.history, kept, any_output=True)
 
     @contextmanager
     def without(self, rows: Rows) -> Iterator[None]:
-        """These rows are forgotten within; if that fails, the tree is in doubt."""
+        """These rows are forgotten within; if that fails, all this is in doubt."""
         sure, self._sure = self._sure, False
-        if sure and self._tree is not None:
-            self._tree.state.follow()
-            self._tree.remove(rows[(rows >= self._start) & (rows < self._next)])
+        if sure and self._index is not None:
+            self._index.state.follow()
+            self._index.remove(rows[(rows >= self._start) & (rows < self._next)])
         yield
         self._sure = sure
 
     def __str__(self) -> str:
-        if self._tree is None:
-            return "none yet"
-        return f"{self._next - self._start:,} rows in a tree of their own"
+        if self._index is None:
+            return "nothing yet"
+        return f"a {self._index.shape} of its own holds {self._next - self._start:,} rows"
+
+
+def _kept_by(index: LiveTree | FlatScan) -> Rows | Rotation | None:
+    """What an index holds of each row: some coordinates, a rotation of them, or None for all."""
+    return index.rotation if isinstance(index, FlatScan) else index.coordinates

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from likewise.history.decisions import History
 from likewise.indexes.crew import CHECK, OBSERVE, PLANT, Crew, Found
-from likewise.indexes.live import trees_for
+from likewise.indexes.live import take_any_output, trees_for
 from likewise.indexes.rotation import Rotation
 from likewise.indexes.state import Desk, Layout, State
 from likewise.kernels import flat as task
@@ -78,9 +78,12 @@ class FlatScan:
     name = "flat"
     shape = "flat scan"
 
-    def __init__(self, history: History, rotation: Rotation) -> None:
-        groups = trees_for(int(history.table[t.OUTPUT]))
-        self.state = State(history, layout_for(history, rotation), groups)
+    def __init__(self, history: History, rotation: Rotation, *, any_output: bool = False) -> None:
+        layout = layout_for(history, rotation)
+        groups = 1 if any_output else trees_for(int(history.table[t.OUTPUT]))
+        self.state = State(history, layout, groups)
+        if any_output:
+            take_any_output(self.state)
         self.crew = Crew(self.state, flat)
         self.rotation = rotation
         self._table = self.state.table
@@ -179,7 +182,7 @@ class FlatScan:
         points = points.reshape(blocks, axes, t.BLOCK)
         filled = state.region(t.COUNT).view(np.int64, blocks) > 0
         lowest = highest = given = np.empty(0)
-        labels = state.table[t.OUTPUT] == t.LABEL
+        labels = state.table[t.OUTPUT] == t.LABEL and state.table[t.RANGE_WIDTH] != 0
         if labels:
             lowest, highest = (
                 state.region(slot).view(np.float64, blocks) for slot in (t.LOW, t.HIGH)

@@ -42,6 +42,12 @@ def trees_for(output: int) -> int:
     return _LABEL_TREES + 1 if output == t.LABEL else 1
 
 
+def take_any_output(state: State) -> None:
+    """Let every past output be different: each distance is above delta, and no range says no."""
+    state.layout.settings[t.NUMBERS][t.DELTA] = -1.0
+    state.table[t.RANGE_WIDTH] = 0
+
+
 def layout_for(history: History, coordinates: Rows | None) -> Layout:
     """The arrays of a live tree over some coordinates, or over all."""
     slack = history.rule.slack_for(history.storage)
@@ -85,9 +91,8 @@ class LiveTree:
         layout = layout_for(history, coordinates)
         trees = 1 if any_output else trees_for(int(history.table[t.OUTPUT]))
         self.state = State(history, layout, trees)
-        if any_output:  # every distance is above delta, and no range of outputs says otherwise
-            layout.settings[t.NUMBERS][t.DELTA] = -1.0
-            self.state.table[t.RANGE_WIDTH] = 0
+        if any_output:
+            take_any_output(self.state)
         self.crew = Crew(self.state, decide)
         self.coordinates = coordinates
         self._table = self.state.table

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadFile
-from likewise.features.encoding import ERASED
+from likewise.features.encoding import ERASED, MISSING
 from likewise.history.ledger.chain import Bytes, Key
 from likewise.history.ledger.layout import CODE, VECTOR, Layout, with_vector
 from likewise.history.ledger.words import written
@@ -81,6 +81,18 @@ class Cargo:
             for code in gone:
                 values[code] = ERASED
             self._know(column, values)
+
+    def texts_of(self, rows: Rows) -> dict[tuple[str, int], int]:
+        """Column and code of texts and pictures in these rows, and the last row that has each."""
+        return {}
+
+    def is_erased(self, column: str, code: int) -> bool:
+        """Whether no row has that text any more."""
+        return False
+
+    def drop_unused_texts(self) -> set[tuple[str, int]]:
+        """Texts and pictures that no row has, and had been kept until now, leave memory."""
+        return set()
 
     def _know(self, column: str, values: Sequence[Any]) -> None:
         outputs = self._monitor._outputs
@@ -223,6 +235,25 @@ class TableCargo(Cargo):
             name: _orphans(kept.column(name)[first:], rows - first) for name in self.words() if name
         }
         return super().orphans(rows) | own
+
+    def texts_of(self, rows: Rows) -> dict[tuple[str, int], int]:
+        encoder, kept = self._monitor._encoder, self._monitor._kept
+        return {
+            (name, code): row
+            for name in encoder.embedded
+            for row, code in zip(rows.tolist(), kept.column(name)[rows].tolist(), strict=True)
+            if code != MISSING
+        }
+
+    def is_erased(self, column: str, code: int) -> bool:
+        return self._monitor._encoder.vocabularies[column].values[code] is ERASED
+
+    def drop_unused_texts(self) -> set[tuple[str, int]]:
+        return {
+            (name, code)
+            for name in self._monitor._encoder.embedded
+            for code in self._monitor._kept.drop_unused(name)
+        }
 
     def _know(self, column: str, values: Sequence[Any]) -> None:
         if column == "":

@@ -9,10 +9,10 @@ else is done.
 Cost: making memory anew takes as long as opening the ledger.
 """
 
+import contextlib
 import time as clock
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import nullcontext
 from threading import Event
 from typing import Any
 
@@ -72,7 +72,8 @@ class Following:
         self.cargo = cargo_of(self.monitor)
         self.past = Past(self._window, store.first, store.last_time, reader.erased())
         self._words: dict[str, int] = {}
-        with reader.structure_checked() if check else nullcontext():
+        self._unused: dict[tuple[str, int], int] = {}  # texts, and the last row that had each
+        with reader.structure_checked() if check else contextlib.nullcontext():
             walked = Walk(reader).chunks()
             if store.rows > store.first:
                 self._load(walked if check else reader.all_decisions(store.first, store.rows))
@@ -100,6 +101,7 @@ class Following:
             self.cargo.add(layout, chunk.records["input"], chunk.outputs, chunk.keys)
             self.past.took(chunk.first, chunk.times, chunk.keys)
         self.cargo.finish(self.past.erased)
+        self._unused = dict.fromkeys(self.cargo.drop_unused_texts(), -1)
 
     def agrees(self) -> bool:
         """Whether memory has what is on disk and waiting, no more and no less."""
@@ -189,12 +191,24 @@ class Following:
             return
         try:
             self.flush()
+            before = self.store.first
             self.store.drop(first)
         except BadFile:  # the disk will be asked again; what was just answered stands
             return
         gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
+        texts = self.cargo.texts_of(gone)
         self.monitor.forget(gone)
+        self._unused |= {text: row for text, row in texts.items() if self.cargo.is_erased(*text)}
         if isinstance(self.monitor, TableMonitor):
             self.monitor._kept.release(first)
         self.past.forget_before(first, gone)
         self.past.first = self.store.first
+        if self._unused and self.store.first > before:
+            self._erase_unused()
+
+    def _erase_unused(self) -> None:
+        """Texts go from disk with the file of the last row that had them."""
+        over = {text for text, row in self._unused.items() if row < self.store.first}
+        with contextlib.suppress(BadFile):  # else with the next file
+            self.store.erase_words(over)
+            self._unused = {text: row for text, row in self._unused.items() if text not in over}

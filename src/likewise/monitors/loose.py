@@ -8,12 +8,13 @@ Invariant: a pair is compared in the coordinates that neither of its rows leaves
 Cost: as many distances as there are rows that a look takes in.
 """
 
+from bisect import bisect_left
+
 import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
 from likewise.indexes.chooser import Index
-from likewise.indexes.live import LiveTree
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
@@ -66,18 +67,18 @@ class Loose:
         order = np.argsort(rows)
         return Witnesses(rows[order], near[order], far[order])
 
-    def count(self, history: History, tree: LiveTree, row: int, left_open: Open, first: int) -> int:
-        """How many rows from `first` on are near a written row, by a tree that takes any output."""
+    def count(self, history: History, index: Index, row: int, left_open: Open, first: int) -> int:
+        """How many rows from `first` on are near a written row; the index takes any output."""
         apart = {
-            pattern: np.array([one for one in rows if first <= one < row], np.int64)
+            pattern: np.array(rows[bisect_left(rows, first) : bisect_left(rows, row)], np.int64)
             for pattern, rows in self._rows.items()
         }
         every = np.concatenate([*apart.values(), np.empty(0, np.int64)])
         whole = np.setdiff1d(np.arange(first, row), every, assume_unique=True)
-        found = len(_among(history, tree, row, whole, left_open)[0])
+        found = len(_among(history, index, row, whole, left_open)[0])
         for pattern, rows in apart.items():
             both = left_open | np.frombuffer(pattern, np.bool_)
-            found += len(_among(history, tree, row, rows, both)[0])
+            found += len(_among(history, index, row, rows, both)[0])
         return found
 
 

@@ -259,9 +259,10 @@ class TableMonitor(Monitor):
         """The same for rows of a batch, of which the first is `row`."""
         if counted is None or self._crowd is None or self._history is None:
             return counted
-        tree, firsts = self._crowd.tree(), self._crowd.bounds(row, len(counted)).tolist()
+        index = self._crowd.ready(self._history.total)
+        firsts = self._crowd.bounds(row, len(counted)).tolist()
         again = [
-            self._loose.count(self._history, tree, row + i, read.loose[i], first)
+            self._loose.count(self._history, index, row + i, read.loose[i], first)
             for i, first in enumerate(firsts)
         ]
         return np.array(again, dtype=np.int64)

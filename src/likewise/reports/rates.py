@@ -125,9 +125,9 @@ def _ends(frame: Frame, x: float, values: list[float]) -> list[str]:
     """The highest and the lowest number at a place, where there is room for them."""
     high, low = max(values), min(values)
     told = [text(x, frame.y(high) - 11, percent(high), "note", "middle")]
-    apart = frame.y(low) - frame.y(high)
     fits = frame.y(low) + 20 <= frame.base + 5
-    if apart > (12 if fits else 34):
+    above = high if fits else min((one for one in values if one > low), default=low)
+    if frame.y(low) - frame.y(above) > (12 if fits else 34):
         told.append(text(x, frame.y(low) + (20 if fits else -11), percent(low), "note", "middle"))
     return told
 

@@ -1,32 +1,19 @@
 """A monitor fills a disk: what it refuses it refuses whole, and with room it goes on."""
 
 import json
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from small_disk import on_small_disk, skip_without
+
 PROGRAM = Path(__file__).with_name("filling.py")
-MOUNT = 'mount -t tmpfs -o size=1200k none "$0" && exec "$@"'
-
-
-def on_small_disk(folder, *command):
-    """Run a command where a folder is a small file system, which only it sees."""
-    return subprocess.run(
-        ["unshare", "-rm", "sh", "-c", MOUNT, str(folder), *map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 @pytest.fixture
 def disk(tmp_path):
-    if shutil.which("unshare") is None or on_small_disk(tmp_path, "true").returncode != 0:
-        pytest.skip("no file system can be mounted here")
+    skip_without(tmp_path)
     return tmp_path
 
 

@@ -283,8 +283,8 @@ class Reader:
         ((there, times, firsts, counts),) = self.all(_NUMBERS, *span)
         if there != stop - first:
             rows = {row for (row,) in self.all(f"SELECT row {_SPAN}", *span)}
-            gone = next(row for row in range(first, stop) if row not in rows)
-            raise BadFile(f"row {gone:,} of the ledger {str(self.path)!r} is missing.")
+            gone = next((row for row in range(first, stop) if row not in rows), first)
+            raise BadFile(f"row {gone:,} of the ledger {str(self.path)!r} is missing or twice.")
         try:
             found = Decisions(
                 first=first,

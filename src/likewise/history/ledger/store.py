@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -323,7 +323,12 @@ class Store:
         Whether all of it is gone; what a reader still looks at stays in the log until it is done.
         What fails or is cut short half way is finished by `finish_erasures`.
         """
-        with self._transaction("an erasure") as database:
+        self._erase("an erasure", rows, words)
+        self._unfinished += [row for row in rows if row >= self.first]
+        return self.finish_erasures()
+
+    def _erase(self, what: str, rows: list[int], words: list[int]) -> None:
+        with self._transaction(what) as database:
             link = self._add_event(database, "erased", {"rows": rows, "words": words}, self.link)
             database.executemany(
                 "UPDATE decision SET key = NULL, output = NULL WHERE row = ?",
@@ -333,9 +338,7 @@ class Store:
                 "UPDATE word SET value = NULL, salt = NULL WHERE number = ?",
                 ((word,) for word in words),
             )
-        self._unfinished += [row for row in rows if row >= self.first]
         self._advance(link)
-        return self.finish_erasures()
 
     def finish_erasures(self) -> bool:
         """Leave nothing of erased rows in any file; whether that is so.
@@ -364,6 +367,12 @@ class Store:
             return []
         erased = [row for row in self.reader.erased().tolist() if row >= first]
         return [row for row in erased if self.records.read(row, row + 1)["salt"].any()]
+
+    def erase_words(self, unused: Container[tuple[str, int]]) -> None:
+        """Overwrite words that no row has, by column and code; free space may hold copies."""
+        known = self.reader.words()
+        words = [number for number, column, code, *_ in known if (column, code) in unused]
+        self._erase("the end of a window", [], words)
 
     def drop(self, first: int) -> None:
         """Rows before `first` leave, in whole files of records."""

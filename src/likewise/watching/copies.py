@@ -1,0 +1,90 @@
+"""What a model was given, kept apart from the model; what it answered, as a monitor reads it.
+
+Some models work in place: a scaler with `copy=False`, a first layer that is an in-place ReLU. What
+is observed is the input as it was given, so it is copied before the model sees it.
+
+Invariant: nothing that is given or answered is changed, and a later change to it changes no copy.
+Cost: one copy of each input, as much again as remembering it; a read-only array is not copied.
+Not here: objects without a `copy` method of their own, which are taken as they are.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from likewise.feature import plain
+
+_UNCHANGING = {bool, bytes, complex, float, int, str, type(None)}
+
+
+def as_given(x: Any, columns: bool = False) -> Any:
+    """A copy of an input, for a rule about columns, or about vectors.
+
+    Tensors, sparse matrices and, where columns have no names, frames become arrays.
+    """
+    kind = type(x)
+    if kind is np.ndarray:
+        return x.copy() if x.flags.writeable else x
+    if kind in _UNCHANGING:
+        return x
+    if kind is dict:
+        return {name: as_given(one) for name, one in x.items()}
+    if kind is list or kind is tuple:
+        return kind(map(as_given, x))
+    return _copied(x, columns)
+
+
+def _copied(x: Any, columns: bool) -> Any:
+    if is_tensor(x):
+        array = _array_of(x)
+        return array.copy() if x.device.type == "cpu" else array
+    if hasattr(x, "toarray"):  # a sparse matrix
+        return x.toarray()
+    if columns and hasattr(x, "iloc") and len(x) == 1 and x.columns.is_unique:
+        return [dict(zip(x.columns.tolist(), x.to_numpy(object)[0].tolist(), strict=True))]
+    if hasattr(x, "__array__") and not columns:
+        return np.array(x)
+    copy = getattr(x, "copy", None)
+    return copy() if callable(copy) else x
+
+
+def as_answered(z: Any) -> Any:
+    """Outputs as lists, arrays or plain values."""
+    if type(z) is np.ndarray and z.ndim:
+        return z
+    if is_tensor(z):
+        z = _array_of(z)
+    elif hasattr(z, "to_numpy"):  # a series or a frame, whose z[0] may be anything
+        z = z.to_numpy()
+    return plain(z)
+
+
+def one_row(x: Any, columns: bool) -> Any:
+    """The only row of a batch of one, for `observe`; None where only `observe_many` can read it.
+
+    Judging a row as a batch takes many times as long as judging a row.
+    """
+    if type(x) is np.ndarray:
+        return x[0] if x.ndim > 1 and not columns else None
+    return x[0] if type(x) is list and type(x[0]) is dict else None
+
+
+def one_output(z: Any, number: bool) -> Any:
+    """The only output of a batch of one."""
+    if type(z) is np.ndarray and (z.ndim == 1 or (number and z.size == 1)):
+        return z.item()
+    return plain(z[0])
+
+
+def is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _array_of(tensor: Any) -> Any:
+    """A tensor's numbers, without its gradient; on the CPU they share memory."""
+    torch = sys.modules["torch"]
+    if tensor.dtype is torch.bfloat16:  # which NumPy does not have
+        tensor = tensor.float()
+    return tensor.numpy(force=True)

@@ -1,0 +1,233 @@
+"""A scikit-learn estimator that is watched, and is an estimator.
+
+Invariant: every method answers what the inner estimator answers. One of them makes decisions and is
+watched: `predict_proba` where the rule compares probabilities, `predict` otherwise.
+Cost: watcher.py's; a batch of one row is judged as one decision.
+Not here: `score` and the rest are passed on and not watched: measuring a model decides nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from likewise.errors import BadRule
+from likewise.rule import Rule
+from likewise.watching.looks import Looks
+from likewise.watching.watcher import KEEP, Watcher
+
+try:
+    from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils import get_tags
+    from sklearn.utils.metaestimators import available_if
+except ImportError:
+    raise ImportError(
+        "watching an estimator needs scikit-learn 1.6 or newer, which is not installed:"
+        " pip install 'likewise[scikit-learn]'"
+    ) from None
+
+
+def _has(name: str) -> Callable[[Any], bool]:
+    """Whether the inner estimator has this method; raises as it would, if not."""
+
+    def check(self: "WatchedEstimator") -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), name)
+        return True
+
+    return check
+
+
+class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator whose predictions are watched; itself an estimator, for pipelines and searches.
+
+    >>> import likewise as lw
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> model = lw.WatchedEstimator(DecisionTreeClassifier(), lw.Rule("linf", epsilon=0.1))
+    >>> model = model.fit([[0.0], [0.4], [0.6], [1.0]], ["no", "no", "yes", "yes"])
+    >>> model.predict([[0.48], [0.52]]).tolist()
+    ['no', 'yes']
+    >>> model.counts
+    Counts(decisions=2, violations=1, failures=0)
+
+    `fit` fits a clone, `estimator_`, and begins a new history. `lw.watch(estimator, rule)` makes
+    one around an estimator that is fitted already, and takes a monitor instead of a rule as well.
+
+    estimator         to be watched; it has `predict`, or `predict_proba` for such a rule
+    rule              when inputs are near, and outputs different
+    on_violation, on_failure, input, output, keep    as for lw.watch
+    monitor_settings  a dictionary of settings for the Monitor
+
+    Copied or pickled, it goes with its estimator, its rule and what was chosen, but without its
+    history: the copy begins a new one, in memory.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        rule: Any,
+        *,
+        on_violation: Any = "record",
+        on_failure: Any = "warn",
+        input: Any = None,
+        output: Any = None,
+        keep: int = KEEP,
+        monitor_settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.rule = rule
+        self.on_violation = on_violation
+        self.on_failure = on_failure
+        self.input = input
+        self.output = output
+        self.keep = keep
+        self.monitor_settings = monitor_settings
+
+    @classmethod
+    def _around(
+        cls, fitted: Any, rule: Any, key: Any, settings: dict[str, Any], chosen: dict[str, Any]
+    ) -> Self:
+        """Around an estimator that is fitted already."""
+        watched = cls(
+            fitted, getattr(rule, "rule", rule), monitor_settings=settings or None, **chosen
+        )
+        watched._watcher = watched._new_watcher(rule, key)
+        watched.estimator_ = fitted
+        return watched
+
+    def _new_watcher(self, rule: Any, key: Any = None) -> Watcher:
+        """With a new history, where it is given a rule."""
+        watcher = Watcher(
+            rule,
+            name=type(self.estimator).__name__,
+            batched=True,
+            on_violation=self.on_violation,
+            on_failure=self.on_failure,
+            input=self.input,
+            output=self.output,
+            key=key,
+            keep=self.keep,
+            settings=self.monitor_settings,
+        )
+        output = watcher.monitor.rule.output
+        self._method = "predict_proba" if output == "probabilities" else "predict"
+        if not hasattr(self.estimator, self._method):
+            raise BadRule(
+                f"the rule's output is {output!r}, but {self.estimator!r} has no {self._method}."
+                " Choose another output, or another estimator."
+            )
+        return watcher
+
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+        """Fit a clone of the estimator, and begin a new history."""
+        if not isinstance(self.rule, Rule):
+            raise BadRule(f"the rule is {self.rule!r}; expected a likewise.Rule")
+        watcher = self._new_watcher(self.rule)  # first: what is wrong with it shows at once
+        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        self._watcher = watcher
+        return self
+
+    # The methods that may be watched
+
+    def predict(self, X: Any, **params: Any) -> Any:
+        """What the estimator predicts."""
+        return self._watch("predict", self._fitted().predict, X, params)
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any, **params: Any) -> Any:
+        """The probabilities that the estimator predicts."""
+        return self._watch("predict_proba", self._fitted().predict_proba, X, params)
+
+    def _watch(self, method: str, model: Any, X: Any, params: dict[str, Any]) -> Any:
+        watcher = self._watcher
+        if method != self._method or watcher.closed:
+            return model(X, **params)
+        given = watcher.given((X,), params)
+        answer = model(X, **params)
+        watcher.answered(given, answer)
+        return answer
+
+    # Passed on
+
+    @available_if(_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any, **params: Any) -> Any:
+        """The estimator's own; not watched."""
+        return self._fitted().predict_log_proba(X, **params)
+
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any, **params: Any) -> Any:
+        """The estimator's own; not watched."""
+        return self._fitted().decision_function(X, **params)
+
+    @available_if(_has("score"))  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """The estimator's own; not watched."""
+        return self._fitted().score(X, y, **params)
+
+    @available_if(_has("score_samples"))  # type: ignore[untyped-decorator]
+    def score_samples(self, X: Any) -> Any:
+        """The estimator's own; not watched."""
+        return self._fitted().score_samples(X)
+
+    @available_if(_has("transform"))  # type: ignore[untyped-decorator]
+    def transform(self, X: Any, **params: Any) -> Any:
+        """The estimator's own; not watched."""
+        return self._fitted().transform(X, **params)
+
+    @available_if(_has("inverse_transform"))  # type: ignore[untyped-decorator]
+    def inverse_transform(self, X: Any, **params: Any) -> Any:
+        """The estimator's own; not watched."""
+        return self._fitted().inverse_transform(X, **params)
+
+    @property
+    def classes_(self) -> Any:
+        """The estimator's own."""
+        return self.estimator_.classes_
+
+    @property
+    def n_features_in_(self) -> Any:
+        """The estimator's own."""
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """The estimator's own."""
+        return self.estimator_.feature_names_in_
+
+    # An estimator among others
+
+    def _fitted(self) -> Any:
+        try:
+            return self.estimator_
+        except AttributeError:
+            raise NotFittedError(
+                f"this {type(self).__name__} is not fitted. Call fit first, or wrap an estimator"
+                " that is fitted with lw.watch(estimator, rule)."
+            ) from None
+
+    def _watching(self) -> Watcher:
+        self._fitted()
+        return self._watcher
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_watcher", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "estimator_"):
+            self._watcher = self._new_watcher(self.rule)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        inner = repr(self.estimator)[:N_CHAR_MAX]
+        if not hasattr(self, "estimator_"):
+            return (
+                f"{type(self).__name__}({inner}, on_violation={self.on_violation!r},"
+                f" on_failure={self.on_failure!r})"
+            )
+        return f"<{type(self).__name__} {inner}, {self._watcher}>"

@@ -1,0 +1,87 @@
+"""What a watcher keeps and tells: frozen values.
+
+A `Flagged` is a decision that contradicts an earlier one, a `Failure` a call that could not be
+watched. A user's own callable gets the same records.
+"""
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from likewise.types import Verdict
+
+_SHOWN = 3  # decisions, and witnesses of each, that a message names
+
+
+@dataclass(frozen=True, slots=True)
+class Flagged:
+    """A decision that contradicts an earlier one, and what the model answered.
+
+    Of a batch, the answer is the output of that one row.
+    """
+
+    verdict: Any
+    answer: Any
+
+    def __str__(self) -> str:
+        return told(self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call whose watching failed. The model had answered.
+
+    `call` counts from 1. The error is kept without its frames, which would keep what they hold;
+    `traceback` is their text.
+    """
+
+    call: int
+    error: Exception
+    traceback: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"call {self.call}: {type(self.error).__name__}: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was watched so far."""
+
+    decisions: int
+    """Judged and remembered."""
+    violations: int
+    """Of these, decisions that contradict an earlier one."""
+    failures: int
+    """Calls that could not be watched, and callables of the user that raised."""
+
+
+def failure_of(call: int, error: Exception) -> Failure:
+    """A record of an error; its frames, and so what they hold, are let go of."""
+    text = "".join(traceback.format_exception(error))
+    chain: list[BaseException] = [error]
+    for one in chain:
+        one.__traceback__ = None
+        for other in (one.__cause__, one.__context__):
+            if other is not None and not any(other is known for known in chain):
+                chain.append(other)
+    return Failure(call, error, text)
+
+
+def told(verdict: Any) -> str:
+    """A violating verdict in words: rows and distances."""
+    if not isinstance(verdict, Verdict):
+        return str(verdict)  # a slope says it itself
+    named = [
+        f"row {one.row} (inputs {one.input_distance:.6g} apart, outputs {one.output_distance:.6g})"
+        for one in verdict.witnesses.nearest(_SHOWN)
+    ]
+    more = len(verdict.witnesses) - len(named)
+    return f"row {verdict.row} contradicts {', '.join(named)}{f' and {more:,} more' * (more > 0)}"
+
+
+def all_told(name: str, flagged: Sequence[Flagged], count: int) -> str:
+    """The violations of one call in words."""
+    text = f"{name}: {'; '.join(map(str, flagged[:_SHOWN]))}"
+    more = count - len(flagged[:_SHOWN])
+    return text + (f"; and {more:,} more decisions of this batch contradict others" * (more > 0))

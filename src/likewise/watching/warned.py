@@ -1,0 +1,29 @@
+"""Warnings that name the line of the user's code, and hold nothing for long.
+
+Python remembers every text that was warned of, for each module, for ever: a watcher that runs for
+months and names rows would fill memory. So the texts are remembered here, and only so many.
+"""
+
+import sys
+import warnings
+from typing import Any
+
+_MOST = 1000
+_INSIDE = ("likewise.watching.", "torch.nn.")
+
+
+def warn(message: Warning, known: dict[Any, Any]) -> None:
+    """Warn at the line that called the model. A text in `known` is not shown again, by default."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
+        frame = frame.f_back
+    if len(known) > _MOST:
+        known.clear()
+    warnings.warn_explicit(
+        message,
+        None,  # its own class
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=known,
+    )

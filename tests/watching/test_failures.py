@@ -1,0 +1,228 @@
+"""A watcher that fails never breaks the model, and never fails in silence."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from likewise.watching.records import Counts
+from small_disk import on_small_disk, skip_without
+from watching.models import RULE, classifier, flowers
+
+
+def no(*args, **kwargs):
+    raise RuntimeError("not today")
+
+
+def positive(x):
+    return bool(np.sum(x) > 0)
+
+
+def closed_monitor():
+    monitor = lw.Monitor(RULE)
+    monitor.close()
+    return monitor
+
+
+def wide_monitor():
+    monitor = lw.Monitor(RULE)
+    monitor.observe(np.zeros(7), True)
+    return monitor
+
+
+class BrokenMonitor:
+    """One that fails as only someone else's can."""
+
+    rule = RULE
+
+    def observe(self, x, z):
+        raise MemoryError("none left")
+
+    observe_many = observe
+
+
+GOOD = [1.0, 2.0]
+FAILING = {
+    "NaN in the input": (lw.Monitor(RULE), {}, [np.nan, 1.0], lw.BadDecision, "nan"),
+    "words in the input": (lw.Monitor(RULE), {"input": lambda x: ["a"]}, GOOD, lw.BadDecision, "a"),
+    "wrong shape": (wide_monitor(), {}, GOOD, lw.BadDecision, "2 features.*holds 7"),
+    "closed monitor": (closed_monitor(), {}, GOOD, lw.BadDecision, "closed"),
+    "broken monitor": (BrokenMonitor(), {}, GOOD, MemoryError, "none left"),
+    "output no label": (lw.Monitor(RULE), {"output": lambda z: [z]}, GOOD, lw.BadDecision, "hash"),
+    "input raises": (lw.Monitor(RULE), {"input": no}, GOOD, RuntimeError, "not today"),
+    "output raises": (lw.Monitor(RULE), {"output": no}, GOOD, RuntimeError, "not today"),
+}  # fmt: skip
+
+
+@pytest.fixture(params=FAILING, ids=[name.replace(" ", "-") for name in FAILING])
+def failing(request):
+    return FAILING[request.param]
+
+
+def test_failure_warns_unless_told_otherwise_and_the_answer_is_given(failing):
+    monitor, settings, x, kind, text = failing
+    rows = len(monitor) if hasattr(monitor, "__len__") else 0
+    watched = lw.watch(positive, monitor, **settings)
+    assert watched.on_failure == "warn"
+    with pytest.warns(lw.FailureWarning, match=f"(?s)positive answered.*{text}") as warned:
+        answer = watched(x)
+    assert answer == positive(x)
+    assert warned[0].filename == __file__
+    assert watched.counts == Counts(0, 0, 1)
+    (failure,) = watched.failures
+    assert failure.call == 1 and type(failure.error) is kind
+    assert failure.error.__traceback__ is None and "Traceback" in failure.traceback
+    assert str(failure).startswith("call 1: ")
+    if rows:
+        assert len(monitor) == rows
+
+
+def test_failure_is_only_recorded_if_so_chosen(failing):
+    monitor, settings, x, kind, _ = failing
+    watched = lw.watch(positive, monitor, on_failure="record", **settings)
+    assert watched(x) == watched(x) == positive(x)
+    assert watched.counts.failures == 2
+    assert [(failure.call, type(failure.error)) for failure in watched.failures] == [
+        (1, kind),
+        (2, kind),
+    ]
+
+
+def test_failure_is_raised_if_so_chosen(failing):
+    monitor, settings, x, kind, text = failing
+    watched = lw.watch(positive, monitor, on_failure="raise", **settings)
+    with pytest.raises(kind, match=text) as raised:
+        watched(x)
+    assert "while watching positive" in raised.value.__notes__[0]
+    assert watched.counts.failures == 1
+
+
+def test_failure_goes_to_a_callable_if_so_chosen(failing):
+    monitor, settings, x, kind, _ = failing
+    got = []
+    watched = lw.watch(positive, monitor, on_failure=got.append, **settings)
+    assert watched(x) == positive(x)
+    assert tuple(got) == watched.failures
+    assert type(got[0].error) is kind
+
+
+def test_watching_goes_on_after_a_failure():
+    watched = lw.watch(positive, RULE, on_failure="record")
+    for x in ([1.0], [np.nan], [1.0, 2.0], [0.9], [-0.1]):
+        watched(x)
+    assert watched.counts == Counts(3, 0, 2)
+    assert [failure.call for failure in watched.failures] == [2, 3]
+
+
+def test_bad_row_fails_its_batch_whole():
+    model, X = classifier(), flowers()
+    X[3, 0] = np.nan
+    watched = lw.watch(lambda X: model.predict(np.nan_to_num(X)), RULE, batched=True)
+    with pytest.warns(lw.FailureWarning, match="decision 3 of the batch"):
+        watched(X)
+    assert len(watched.monitor) == 0
+    watched(X[4:])
+    assert watched.counts.decisions == len(X) - 4
+
+
+@pytest.mark.parametrize("answers", [[1, 2, 3], 7, None], ids=["too-many", "one", "none"])
+def test_batch_with_another_number_of_outputs_fails(answers):
+    watched = lw.watch(lambda X: answers, RULE, batched=True, on_failure="record")
+    assert watched(np.zeros((2, 2))) is answers
+    assert watched(np.zeros((1, 2))) is answers
+    assert watched.counts == Counts(0, 0, 2)
+
+
+def test_call_without_arguments_has_no_input():
+    watched = lw.watch(lambda: 1, RULE)
+    with pytest.warns(lw.FailureWarning, match="called without arguments.*input="):
+        assert watched() == 1
+
+
+def test_callable_for_violations_that_raises_is_a_failure_and_the_rest_are_told():
+    got = []
+
+    def on_violation(record):
+        got.append(record.verdict.row)
+        raise RuntimeError(f"pager, row {record.verdict.row}")
+
+    watched = lw.watch(
+        lambda X: np.arange(len(X)),
+        RULE,
+        batched=True,
+        on_violation=on_violation,
+        on_failure="record",
+    )
+    assert watched(np.zeros((4, 2))).tolist() == [0, 1, 2, 3]
+    assert got == [1, 2, 3]
+    assert watched.counts == Counts(4, 3, 3)
+    assert [str(failure.error) for failure in watched.failures] == [
+        f"pager, row {row}" for row in got
+    ]
+    assert len(watched.monitor) == 4
+
+
+def test_callable_for_failures_that_raises_is_recorded_and_warned_of():
+    watched = lw.watch(positive, RULE, on_failure=no)
+    with pytest.warns(lw.FailureWarning, match="not today"):
+        assert watched([np.nan]) is False
+    assert [type(failure.error) for failure in watched.failures] == [lw.BadDecision, RuntimeError]
+
+
+def test_same_failure_is_shown_once_and_every_violation():
+    watched = lw.watch(positive, RULE, on_violation="warn")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("default")
+        for x in [[np.nan]] * 5 + [[0.1], [-0.1], [0.1], [-0.1]]:
+            watched(x)
+    kinds = [warning.category for warning in warned]
+    assert kinds == [lw.FailureWarning] + [lw.ViolationWarning] * 3
+    assert watched.counts.failures == 5
+
+
+def test_warnings_leave_nothing_behind_in_the_module_that_calls():
+    watched = lw.watch(positive, RULE, on_violation="warn")
+    before = dict(globals().get("__warningregistry__", {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for x in ([np.nan], [0.1], [-0.1]):
+            watched(x)
+    assert watched.counts.violations == watched.counts.failures == 1
+    assert globals().get("__warningregistry__", {}).keys() - before.keys() <= {"version"}
+
+
+@pytest.mark.parametrize("where", ["input", "on_violation"])
+def test_interrupt_is_never_swallowed(where):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    answers = iter([0, 1])
+    watched = lw.watch(lambda x: next(answers), RULE, **{where: stop})
+    with pytest.raises(KeyboardInterrupt):
+        watched([0.0]), watched([0.0])
+    assert watched.counts.failures == 0
+
+
+def test_closed_ledger_fails_and_the_model_goes_on(tmp_path):
+    ledger = lw.open(tmp_path, RULE)
+    watched = lw.watch(positive, ledger)
+    watched([1.0])
+    ledger.close()
+    with pytest.warns(lw.FailureWarning, match="BadFile.*is closed"):
+        assert watched([-1.0]) is False
+    assert watched.counts == Counts(1, 0, 1)
+
+
+def test_full_disk_does_not_stop_the_model(tmp_path):
+    skip_without(tmp_path)
+    program = Path(__file__).with_name("filled.py")
+    done = on_small_disk(tmp_path, sys.executable, program, tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["watched"] > 100 and found["failed"] == 20
+    assert found["again"] == 40
+    assert 1 <= found["warned"] <= found["failed"]
