@@ -10,8 +10,6 @@ import os
 import random
 import re
 import runpy
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +19,8 @@ import pytest
 import wordllama
 
 import hostile
+from alone import EXAMPLES, run_alone
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPT = EXAMPLES / "spam.py"
 REAL = Path(os.environ.get("LIKEWISE_DATA") or EXAMPLES.parents[1] / "shared" / "data")
 REAL_FILES = ("SMSSpamCollection.tsv.gz", "spam_variants.txt.gz")
@@ -36,13 +34,6 @@ DISGUISES = (
     "synonyms",
     "innocent words",
 )
-
-OFFLINE = """
-import socket
-def refuse(*_):
-    raise SystemExit("the example asked for the network")
-socket.socket.connect = socket.getaddrinfo = refuse
-"""
 
 
 class Run(NamedTuple):
@@ -68,22 +59,13 @@ class Run(NamedTuple):
 
 
 def run_script(folder: Path, data: Path) -> Run:
-    (folder / "sitecustomize.py").write_text(OFFLINE)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", SCRIPT, "made/here"],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=300,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(folder), "LIKEWISE_DATA": str(data)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LIKEWISE_DATA", str(data))
+        printed = run_alone("spam.py", folder, "made/here")
     made = folder / "made" / "here"
     assert sorted(path.name for path in made.iterdir()) == ["spam.csv", "spam.html"]
     with (made / "spam.csv").open(encoding="utf-8", newline="") as file:
-        return Run(made, done.stdout, list(csv.DictReader(file)))
+        return Run(made, printed, list(csv.DictReader(file)))
 
 
 @pytest.fixture(scope="module")
