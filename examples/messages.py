@@ -1,9 +1,9 @@
 """Messages for the spam example, ham and spam, and the disguises that spammers use.
 
 Made up of sentences with slots, always the same messages. Spam and ham share most of their words,
-so a filter has to learn which of them tell, and sometimes errs. Where the data folder is
-(LIKEWISE_DATA, or ../shared/data beside the checkout), the messages are the SMS Spam Collection, with
-disguises that were recorded for it.
+so a filter has to learn which of them tell, and sometimes errs. Where the data folder is present
+(LIKEWISE_DATA, or ../shared/data beside the checkout), the messages are the SMS Spam Collection,
+with disguises that were recorded for it.
 """
 
 import os

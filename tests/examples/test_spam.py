@@ -58,14 +58,17 @@ class Run(NamedTuple):
         return self.printed.split(f"The filter by {name}\n")[1].split("\n\n")[0]
 
 
+def run_of(made: Path, printed: str) -> Run:
+    assert sorted(path.name for path in made.iterdir()) == ["spam.csv", "spam.html"]
+    with (made / "spam.csv").open(encoding="utf-8", newline="") as file:
+        return Run(made, printed, list(csv.DictReader(file)))
+
+
 def run_script(folder: Path, data: Path) -> Run:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LIKEWISE_DATA", str(data))
         printed = run_alone("spam.py", folder, "made/here")
-    made = folder / "made" / "here"
-    assert sorted(path.name for path in made.iterdir()) == ["spam.csv", "spam.html"]
-    with (made / "spam.csv").open(encoding="utf-8", newline="") as file:
-        return Run(made, printed, list(csv.DictReader(file)))
+    return run_of(folder / "made" / "here", printed)
 
 
 @pytest.fixture(scope="module")
@@ -274,7 +277,9 @@ def test_report_opens_and_shows_pairs(run, browser, width, dark):
         page.close()
 
 
-def test_report_shows_messages_without_obeying_them(tmp_path, example, browser):
+def test_report_shows_messages_without_obeying_them(
+    tmp_path, monkeypatch, capsys, example, browser
+):
     data = tmp_path / "data"
     data.mkdir()
     unwelcome = [
@@ -290,7 +295,9 @@ def test_report_shows_messages_without_obeying_them(tmp_path, example, browser):
     recorded = [f"{i}\t{texts[i]} again {hostile.STRINGS[1]}\n" for i in spam]
     for name, content in zip(REAL_FILES, (lines, recorded), strict=True):
         (data / name).write_bytes(gzip.compress("".join(content).encode()))
-    run = run_script(tmp_path, data)
+    monkeypatch.setenv("LIKEWISE_DATA", str(data))
+    example["main"]([str(tmp_path / "made")])
+    run = run_of(tmp_path / "made", capsys.readouterr().out)
     assert_counts_hold(run)
     assert "recorded" in run.tally("words")
     page = browser.open(run.folder / "spam.html", width=390)
