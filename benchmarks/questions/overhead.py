@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks.answer import TRIAL, Answer, Setting, Skipped, Table
 from benchmarks.child import TORCH, call
 
-DIGITS = 5_000
-TEXTS = 4_000
+DIGITS = 3_000
+TEXTS = 3_000
 MODELS = ("LogisticRegression", "MLPClassifier", "RandomForestClassifier")
 EMBEDDERS = {"wordllama": 0.6, "MiniLM": 0.6}
 """By name: the radius, at which some messages that are alike got different answers."""

@@ -38,6 +38,7 @@ _RACE = 128  # decisions that both search for
 _BETTER = 0.8  # of the cost: less gain is not worth a change, but for the first
 _LEARN_FROM = 256  # rows, before anything is chosen by what they are like
 _TREE_FAILS = 0.2  # share of the history visited above which a flat scan is tried
+_LETS_THROUGH = 0.02  # share of the history read row by row above which one is tried, too
 _CHEAP = 1 << 14  # bytes; nothing is to be gained from a search that touches less
 _WORSE = 2.0  # times what it cost at first: look for something else
 _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
@@ -116,6 +117,19 @@ class Chooser:
         recent = self._recent(self.index)
         return float(recent[:, 2].mean()) if len(recent) else 0.0
 
+    def _tree_fails(self) -> bool:
+        """Whether a tree tells too little apart: it visits much, or lets many long rows through."""
+        long = self.history.width > sketch.WHOLE
+        read = self.rows_read() / max(1, self.history.live)
+        return self.share() > _TREE_FAILS or (long and read > _LETS_THROUGH)
+
+    def _why_not_a_tree(self) -> str:
+        read = self.rows_read() / max(1, self.history.live)
+        return (
+            f"a tree visited {self.share():.0%} of the history for each decision and read"
+            f" {read:.0%} of the rows"
+        )
+
     # Changing over
 
     def mind(self, decisions: int) -> None:
@@ -179,10 +193,8 @@ class Chooser:
                 return self._try_tree()
             return None
         rotates = self.wanted == "auto" and history.rule.metric in ("l2", "cosine")
-        if rotates and not cheap and self.share() > _TREE_FAILS and self._may("flat"):
-            return self._try_flat(
-                f"a tree visited {self.share():.0%} of the history for each decision"
-            )
+        if rotates and not cheap and self._tree_fails() and self._may("flat"):
+            return self._try_flat(self._why_not_a_tree())
         if isinstance(index, LiveTree) and index.coordinates is not None:
             early = history.total > 4 * self._chosen_at and history.total < 1 << 14
             if (self._chosen_at == 0 or (early and not cheap) or worse) and self._may("sketch"):
@@ -292,9 +304,9 @@ class Chooser:
             probes = min(64, history.total)
             assert isinstance(self.index, LiveTree)
             self.index.search(history.total - probes, probes)
-            if self.share() <= _TREE_FAILS:
+            if not self._tree_fails():
                 return
-            self.reason = f"a tree visited {self.share():.0%} of the history for each decision"
+            self.reason = self._why_not_a_tree()
         rows = rotation.sample_rows(history)
         learnt = rotation.learn(rotation.positions(history, rows), history.total)
         self._take(FlatScan(history, learnt), self.reason)
