@@ -23,6 +23,7 @@ SECTIONS = {
         "docs/how-to/embeddings-and-pictures",
         "docs/how-to/adversarial-pictures",
         "docs/how-to/semantic-robustness",
+        "docs/how-to/text-robustness",
         "docs/how-to/write-an-index",
     ],
     "Understand": [
