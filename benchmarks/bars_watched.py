@@ -14,13 +14,16 @@ def _percent(read: Reader) -> Reader:
 
 
 BARS = [
-    Bar(
-        "watching one `predict` of a LogisticRegression on digits, share of its time",
-        "overhead",
-        20.0,
-        False,
-        "%",
-        _percent(value_of("overhead", "digits", "share", model="LogisticRegression")),
+    *(
+        Bar(
+            f"watching one `predict` of a {model} on digits, share of its time",
+            "overhead",
+            20.0,
+            False,
+            "%",
+            _percent(value_of("overhead", "digits", "share", model=model)),
+        )
+        for model in ("LogisticRegression", "MLPClassifier", "RandomForestClassifier")
     ),
     *(
         Bar(

@@ -142,7 +142,7 @@ def main(arguments: list[str]) -> None:
         told = pd.Series(summary(table)).to_string()
         print(f"The filter by {name}", told, tally(table).to_string(index=False), "", sep="\n")
     report(source, tables).write(folder / "spam.html")
-    print(f"Open {folder / 'spam.html'}")
+    print(f"Messages: {source}. Open {folder / 'spam.html'}")
 
 
 if __name__ == "__main__":

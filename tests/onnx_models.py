@@ -29,7 +29,7 @@ def _save(path, nodes, inputs, outputs, constants):
     return Path(path)
 
 
-def picture_model(path, shape, *, width=5, seed=0, fixed=True, kind=TensorProto.FLOAT):
+def picture_model(path, shape, *, width=5, seed=0, fixed=True, kind=TensorProto.FLOAT, many="n"):
     """All of a picture times a matrix; a second output has it doubled. The matrix comes back."""
     size = int(np.prod(shape))
     matrix = np.random.default_rng(seed).normal(size=(size, width)).astype(np.float32)
@@ -43,8 +43,8 @@ def picture_model(path, shape, *, width=5, seed=0, fixed=True, kind=TensorProto.
     _save(
         path,
         nodes,
-        [("x", kind, ["n", *given])],
-        [("y", TensorProto.FLOAT, ["n", width]), ("doubled", TensorProto.FLOAT, ["n", width])],
+        [("x", kind, [many, *given])],
+        [("y", TensorProto.FLOAT, [many, width]), ("doubled", TensorProto.FLOAT, [many, width])],
         {"flat": np.array([-1, size]), "matrix": matrix},
     )
     return matrix

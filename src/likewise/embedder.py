@@ -36,6 +36,7 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
     "torch": ("shape", *_PREPARING),
     "python": ("shape",),
 }
+_MATTER = (*_PREPARING, "pooling", "output")
 _EVERYWHERE = ("normalise", "batch", "cache")
 _CHOICES = {"pooling": ("mean", "first"), "layout": ("channels first", "channels last")}
 _NAMES = (
@@ -263,6 +264,12 @@ a callable
             for name, value in given.items()
             if value != default[name]
         }
+
+    @property
+    def preparing(self) -> str:
+        """How inputs and answers are prepared, as text; nothing if they are not."""
+        settings = self.settings()
+        return "".join(f" {name}={settings[name]}" for name in _MATTER if name in settings)
 
     def to_plain(self) -> str | dict[str, Any]:
         """For TOML: the name alone, or with settings; `Embedder.of` gives it back."""

@@ -238,16 +238,25 @@ class Rule:
     def fingerprint(self) -> str:
         """The same for the same rule, whatever the order in which its features are given.
 
-        It covers which models embed, so these are loaded for it.
+        It covers which models embed, so these are loaded for it. Their check vectors are rounded to
+        a hundredth of their largest number, so that it is, almost always, the same on machines
+        that compute a little differently; a ledger compares the vectors themselves.
         """
         text = self._sorted().to_toml()
         for column, mark in sorted(self.marks().items()):
-            seen = [f"{one:.4g}" for one in mark.check]  # a model may vary a little by machine
+            largest = max(map(abs, mark.check), default=0.0) or 1.0
+            seen = [f"{one / largest + 0.0:.2f}" for one in mark.check]
             text += f"\n# {column!r} {mark.identity} {' '.join(seen)}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _sorted(self) -> "Rule":
         return replace(self, features=self.features and dict(sorted(self.features.items())))
+
+    @property
+    def key_column(self) -> str | None:
+        """The column that decisions have their keys from."""
+        features: Mapping[str, Any] = self.features or {}
+        return next((name for name, one in features.items() if one.kind == "key"), None)
 
     def embedders(self) -> dict[str, Embedder]:
         """By column; that of a rule without features is under ""."""

@@ -386,3 +386,31 @@ def test_an_onnx_file_with_other_weights_has_another_fingerprint(tmp_path):
     assert lw.Rule("l2", 1, embed=f"onnx:{path}").fingerprint == first
     picture_model(path, (4, 3), seed=2)
     assert lw.Rule("l2", 1, embed=f"onnx:{path}").fingerprint != first
+
+
+# Small things that once went wrong
+
+
+@pytest.mark.parametrize("kind", ["text", "category"])
+def test_a_column_without_a_word_can_be_erased_from_and_opened(tmp_path, kind):
+    settings = {"embed": letters, "tolerance": 1.0} if kind == "text" else {}
+    features = {
+        "said": Feature(kind, missing="match", **settings),
+        "age": Feature("number", tolerance=5),
+    }
+    rule = lw.Rule("l2", features=features, output_column="z")
+    with lw.open(tmp_path / "ledger", rule) as ledger:
+        ledger.observe({"said": None, "age": 30, "z": "yes"})
+        ledger.observe({"said": None, "age": 31, "z": "yes"})
+        ledger.erase(rows=[0])
+    with lw.open(tmp_path / "ledger", rule) as ledger:
+        assert ledger.observe({"said": "a", "age": 30, "z": "no"}).witnesses.rows.tolist() == [1]
+
+
+def test_a_function_may_be_called_otherwise(tmp_path, module):
+    with lw.open(tmp_path / "ledger", lw.Rule("l2", 1, embed=module(LONG))) as ledger:
+        ledger.observe("a tree", "yes")
+    moved = lw.Rule("l2", 1, embed=module(LONG, "another_embedder_of_this_test"))
+    with lw.open(tmp_path / "ledger", moved) as ledger:
+        assert ledger.observe("a tree", "no").violation
+    sys.modules.pop("another_embedder_of_this_test", None)

@@ -252,3 +252,15 @@ def test_a_tokenizer_that_is_none_is_refused(texts, tmp_path, content):
         wrong.write_text(content)
     with pytest.raises(lw.BadRule, match=r"other\.json"):
         declare(tokenizer=str(wrong)).loaded  # noqa: B018
+
+
+def test_a_model_for_one_picture_at_a_time_gets_one_at_a_time(tmp_path):
+    matrix = picture_model(tmp_path / "one.onnx", (4, 3), many=1)
+    pictures = np.random.default_rng(3).random((5, 4, 3), dtype=np.float32)
+    close(Embedder(f"onnx:{tmp_path / 'one.onnx'}")(pictures), pictures.reshape(5, -1) @ matrix)
+
+
+def test_a_model_for_a_fixed_number_of_pictures_is_refused(tmp_path):
+    picture_model(tmp_path / "eight.onnx", (4, 3), many=8)
+    with pytest.raises(lw.BadRule, match="batches of exactly 8; expected one for batches of any"):
+        _ = Embedder(f"onnx:{tmp_path / 'eight.onnx'}").loaded

@@ -243,3 +243,38 @@ def test_paths_of_every_kind(model, tmp_path, monkeypatch):
     expected = model.loaded.one(PICTURE).tobytes()
     assert model.loaded.one("päth wíth spaces.png").tobytes() == expected
     assert model.loaded.one(pathlib.PurePosixPath("päth wíth spaces.png")).tobytes() == expected
+
+
+def test_pictures_that_differ_in_their_palette_alone_are_two():
+    def colours(batch):
+        return [np.asarray(one.convert("RGB"))[0, 0] / 255 for one in batch]
+
+    embed, made = Embedder(colours), []
+    for colour in ((255, 0, 0), (0, 0, 255)):
+        picture = Image.new("P", (2, 2), 0)
+        picture.putpalette(colour)
+        made.append(embed([picture])[0].tolist())
+    assert made == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_a_column_of_pictures_is_decoded_a_batch_at_a_time(tmp_path):
+    held = []
+
+    class Model:
+        def __call__(self, batch):
+            held.append(len(batch))
+            return [[float(np.mean(one)), 1.0] for one in batch]
+
+    embed = Embedder(Model(), batch=4, shape=[6, 5, 3])
+    features = {"photo": lw.Feature("image", embed=embed, tolerance=1.0)}
+    monitor = lw.Monitor(lw.Rule("l2", features=features, output_column="z"))
+    paths = []
+    for i in range(10):
+        paths.append(tmp_path / f"{i}.png")
+        paths[-1].write_bytes(encoded(PICTURE // (i + 1)))
+    verdicts = monitor.observe_many([{"photo": path, "z": 0} for path in paths])
+    assert len(verdicts) == 10
+    assert max(held) == 4
+    with pytest.raises(lw.BadDecision, match=r"row 7: 'photo' is no picture"):
+        monitor.observe_many([{"photo": one, "z": 0} for one in [*paths[:7], tmp_path / "none"]])
+    assert len(monitor) == 10

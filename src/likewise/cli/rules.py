@@ -46,8 +46,7 @@ class Asked:
     @property
     def key(self) -> str | None:
         """The column that names decisions."""
-        features = self.rule.features or {}
-        return next((name for name, one in features.items() if _kind(one) == "key"), None)
+        return self.rule.key_column
 
 
 def read_rule(path: Path) -> Rule:

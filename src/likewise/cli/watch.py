@@ -69,7 +69,7 @@ def watch(
 
     Each line out is {"line", "row", "key", "violation", "count", "witnesses": [...]}, or {"line",
     "error"} for a line that cannot be judged. Ends with its input, or with SIGTERM. With --burst
-    each verdict also says how many of the last N decisions had a near input, and whether that
+    each new verdict also says how many of the last N decisions had a near input, and whether that
     raises an alarm: "neighbours" and "alarm".
 
     With a ledger, what was answered is on disk, and a run that was killed goes on where it was:

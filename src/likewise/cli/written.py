@@ -129,8 +129,7 @@ class Written:
         return {"key": memory.keys([row])[0]}
 
     def _key_column(self) -> str | None:
-        features: Any = (self.rule.features if self.rule is not None else None) or {}
-        return next((name for name, one in features.items() if one.kind == "key"), None)
+        return None if self.rule is None else self.rule.key_column
 
     def _same(self, place: int, row: dict[str, Any]) -> bool:
         """Whether a line says what is stored."""

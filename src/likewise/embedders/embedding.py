@@ -97,17 +97,16 @@ class Embedding:
             raise self._refused(name(i), f"is {_shown(item)}; expected a text")
         else:
             try:
-                content = file_bytes(item)
+                content, about = file_bytes(item), "file "
                 if content is None:
                     array = array_of(item) if self._model.takes == "pictures" else raw_array(item)
-                    digest.update(f"array {array.dtype.str} {array.shape} ".encode())
+                    about = f"array {array.dtype.str} {array.shape} "
                     content = np.ascontiguousarray(array).tobytes()
             except (OSError, ValueError, TypeError) as error:
                 if self._model.takes == "pictures":
                     raise self._refused(name(i), f"is no picture: {error}") from None
                 return i  # whatever it is, the function may know
-            else:
-                digest.update(b"file ")
+            digest.update(about.encode())
             digest.update(content)
         return digest.digest()
 
@@ -160,8 +159,10 @@ class Embedding:
     def _checked(self, answer: Any, batch: list[Any], places: list[int], name: Name) -> Vectors:
         try:
             vectors = np.asarray(answer)
-        except ValueError:
-            vectors = np.empty(0, object)
+        except Exception as error:  # a tensor with a gradient has its own
+            at = _first_of_another_length(answer) if len(batch) > 1 else 0
+            why = f"became something that is no vector as others are: {error}"
+            raise self._refused(name(places[at]), why) from None
         if vectors.dtype.kind not in "biuf" or vectors.ndim < 2 or len(vectors) != len(batch):
             raise self._refused(
                 name(places[0]),
@@ -256,6 +257,11 @@ class Embedding:
                 self._settled, vector[None], 0, lambda _: "a fixed input"
             )
             return self._settled
+
+
+def _first_of_another_length(answer: Any) -> int:
+    lengths = [np.size(one) for one in answer] if isinstance(answer, list | tuple) else []
+    return next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
 
 
 def _shown(item: Any) -> str:

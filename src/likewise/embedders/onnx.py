@@ -52,11 +52,18 @@ class Onnx:
             self.takes = "texts"
             self._tokenizer = _tokenizer(declared)
             made_of.append(digest_of(Path(declared.tokenizer)))
-        settings = declared.settings()
-        matter = {name: settings[name] for name in settings if name in _MATTER}
-        self.identity = " ".join(["onnx", *made_of, *(f"{k}={v}" for k, v in matter.items())])
+        self.identity = " ".join(["onnx", *made_of]) + declared.preparing
+        fixed = self._inputs[0].shape[0] if self._inputs[0].shape else None
+        if isinstance(fixed, int) and fixed != 1:
+            raise BadRule(
+                f"embed is {declared.text!r}, a model for batches of exactly {fixed}; expected one"
+                " for batches of any size, or of 1: export it with a dynamic first dimension"
+            )
+        self._one_by_one = fixed == 1
 
     def embed(self, batch: Sequence[Any]) -> Any:
+        if self._one_by_one and len(batch) > 1:
+            return np.concatenate([self.embed([one]) for one in batch])
         if self.takes == "texts":
             return self._of_texts(batch)
         wanted = self._inputs[0]
@@ -106,9 +113,6 @@ class Onnx:
         if declared.layout == "channels first" and len(fixed) == 3:
             fixed = [*fixed[1:], fixed[0]]
         return fixed_picture(fixed)
-
-
-_MATTER = ("size", "scale", "mean", "std", "layout", "pooling", "output")
 
 
 def _tokenizer(declared: Embedder) -> Any:

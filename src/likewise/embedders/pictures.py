@@ -35,7 +35,7 @@ def file_bytes(picture: Any) -> bytes | None:
 def raw_array(item: Any) -> npt.NDArray[Any]:
     """Whatever tells an item from others: all of a Pillow image, not what becomes of it."""
     if hasattr(item, "convert") and hasattr(item, "getbands"):
-        about = f"{item.mode} {item.size} {sorted(item.info.items(), key=str)}"
+        about = f"{item.mode} {item.size} {sorted(item.info.items(), key=str)} {item.getpalette()}"
         return np.frombuffer(about.encode() + item.tobytes(), np.uint8)
     return array_of(item)
 

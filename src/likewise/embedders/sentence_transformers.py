@@ -4,14 +4,12 @@ A name is looked up on the hub, and downloaded, unless that is forbidden (HF_HUB
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from likewise.embedder import Embedder
-from likewise.embedders.model import SENTENCE, Takes, digest_of, need
+from likewise.embedders.model import SENTENCE, Takes, need
+from likewise.embedders.torch import digest_of_module
 from likewise.errors import BadRule
-
-_WEIGHTS = (".safetensors", ".bin")
 
 
 class SentenceTransformers:
@@ -25,10 +23,7 @@ class SentenceTransformers:
             self._model = SentenceTransformer(declared.place, device="cpu")
         except Exception as error:
             raise BadRule(f"embed is {declared.text!r}, which cannot be loaded: {error}") from None
-        folder = Path(declared.place)
-        weights = sorted(path for path in folder.rglob("*") if path.suffix in _WEIGHTS)
-        made_of = digest_of(*weights) if weights else declared.place
-        self.identity = f"sentence-transformers {made_of}"
+        self.identity = f"sentence-transformers {digest_of_module(self._model)}"
 
     def embed(self, batch: Sequence[str]) -> Any:
         return self._model.encode(

@@ -12,14 +12,20 @@ from likewise.errors import BadRule
 from likewise.rule import Rule
 
 
-def without_models(rule: Rule, vectors: Mapping[str, np.dtype[Any]]) -> Rule:
-    """The rule with embedders that only know how long their vectors are, by column."""
+def without_models(
+    rule: Rule, vectors: Mapping[str, np.dtype[Any]], *, of_vectors: bool = True
+) -> Rule:
+    """The rule with embedders that only know how long their vectors are, by column.
+
+    of_vectors: whether one that embeds whole inputs takes their vectors instead, or nothing.
+    """
     features: Mapping[str, Any] = rule.features or {}
     standing = {
         name: one if one.embed is None else replace(one, embed=no_model(vectors.get(name)))
         for name, one in features.items()
     }
-    return replace(rule, embed=None, features=standing or None)
+    embed = None if rule.embed is None or of_vectors else no_model()
+    return replace(rule, embed=embed, features=standing or None)
 
 
 def no_model(dtype: np.dtype[Any] | None = None) -> Embedder:

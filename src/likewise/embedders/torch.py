@@ -35,10 +35,11 @@ class Torch:
             raise
         except Exception as error:
             raise BadRule(f"embed is {declared.text!r}, and making it failed: {error}") from None
-        self.identity = declared.text
+        self.identity = "torch"
         if isinstance(self._model, torch.nn.Module):
             self._model.eval()
-            self.identity += f" {_digest(self._model)}"
+            self.identity += f" {digest_of_module(self._model)}"
+        self.identity += declared.preparing
 
     def embed(self, batch: Sequence[Any]) -> npt.NDArray[Any]:
         torch = self._torch
@@ -55,7 +56,8 @@ class Torch:
         return probe_of(self._declared)
 
 
-def _digest(model: Any) -> str:
+def digest_of_module(model: Any) -> str:
+    """A short digest of a module's parameters."""
     import torch
 
     digest = sha256()

@@ -4,9 +4,11 @@ A text is kept as it is; a picture by its path, or by a digest if it has none. V
 as the model made them, in the row's own coordinates.
 
 Invariant: a missing place has the vector 0, and no model is asked about it.
+Cost: as many pictures are decoded at once as the embedder takes in a batch.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -37,6 +39,7 @@ class EmbeddedColumn:
         self.name = name
         self._pictures = feature.kind == "image"
         self._embedding = feature.embed.loaded
+        self._at_once = feature.embed.batch if self._pictures else 1 << 16
         self.dtype = self._embedding.settled()
         """Of one vector, with its length."""
 
@@ -49,21 +52,22 @@ class EmbeddedColumn:
         given = values_of(column)
         vectors = np.zeros((len(given), self.width))
         kept: list[Any] = [None] * len(given)
-        items: list[Any] = []
         places: list[int] = []
         for i, value in enumerate(given):
             if isinstance(value, Embedded):
                 kept[i], vectors[i] = value.value, value.vector
             elif isinstance(value, np.ndarray) or not is_missing(value):
-                kept[i], item = self._read_one(i, value)
-                items.append(item)
                 places.append(i)
-        if items:
-            vectors[places] = self._embedding.many(items, lambda k: self._called(places[k]))
+        for first in range(0, len(places), self._at_once):  # pictures are large when decoded
+            some = places[first : first + self._at_once]
+            read = [self._read_one(i, given[i]) for i in some]
+            for i, (value, _) in zip(some, read, strict=True):
+                kept[i] = value
+            vectors[some] = self._embedding.many([item for _, item in read], self._called(some))
         return kept, vectors
 
-    def _called(self, i: int) -> str:
-        return f"row {i}: {self.name!r}"
+    def _called(self, places: list[int]) -> Callable[[int], str]:
+        return lambda k: f"row {places[k]}: {self.name!r}"
 
     def _read_one(self, i: int, value: Any) -> tuple[Any, Any]:
         if not self._pictures:

@@ -113,7 +113,8 @@ class Vocabulary:
 
     def drop(self, code: int) -> None:
         """No row has this value any more: it is gone, and its code is not used again."""
-        self._codes.pop(self.values[code], None)
+        if self._codes.get(self.values[code]) == code:  # it may have come again, as another
+            del self._codes[self.values[code]]
         self.values[code] = ERASED
 
     def commit(self) -> None:

@@ -1,8 +1,9 @@
 """Which index stands over a history, and when another takes its place.
 
 Inputs of up to 32 coordinates get a tree of all of them, longer ones a tree over a sketch. Where a
-tree visits much of the history and the metric allows, a flat scan is tried; where that has become
-slow, or the history has grown a good deal, another rotation, or a tree, or another sketch.
+tree visits much of the history, or lets many long rows through, and the metric allows, a flat scan
+is tried; where that has become slow, or the history has grown a good deal, another rotation, or a
+tree, or another sketch.
 
 A challenger is built beside the index in use, a few rows with every decision. When it has caught
 up, both search for the next decisions, and the one that touches less stays. Nothing waits for any

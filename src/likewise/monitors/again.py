@@ -33,15 +33,9 @@ def judge_again(
             None if value is None else Embedded(value, vector)
             for value, vector in zip(named[name], vectors[there], strict=True)
         ]
-    key = key_column(monitor.rule)
+    key = monitor.rule.key_column
     if key is not None and keys is not None:
         named[key] = list(keys)
     rows = [dict(zip(named, one, strict=True)) for one in zip(*named.values(), strict=True)]
     verdicts = monitor.observe_many(rows, outputs)
     return verdicts
-
-
-def key_column(rule: Any) -> str | None:
-    """The column that a rule takes keys from."""
-    features = rule.features or {}
-    return next((name for name, one in features.items() if one.kind == "key"), None)

@@ -282,6 +282,7 @@ class TableCargo(Cargo):
         packed = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
         kept: dict[str, npt.NDArray[Any]] = {}
         vectors: dict[str, Floats] = {}
+        erased = np.isnan(outputs[:, 0])
         for name, kind in layout.columns:
             codes = packed[name]
             if codes.dtype.names is not None:
@@ -289,6 +290,8 @@ class TableCargo(Cargo):
                 codes = codes[CODE]
             kept[name] = codes.astype(np.float64 if kind == "<f8" else np.int32)
             vocabulary = self._monitor._encoder.vocabularies.get(name)
+            if vocabulary is not None:
+                kept[name][erased] = MISSING  # their records are zeros, and 0 is a code
             if vocabulary is not None and kept[name].max(initial=-1) >= len(vocabulary.values):
                 raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
         read = self._monitor._encoder.encode(kept, len(packed), vectors)

@@ -5,7 +5,8 @@ who wants to see texts again gives them as a column of a table (kind "text"), or
 row.
 
 Invariant: a decision whose input cannot be embedded leaves no trace.
-Cost: the model's time, outside the monitor's lock; then as for any vector.
+Cost: the model's time, outside the monitor's own lock (a ledger's is held meanwhile); then as for
+any vector.
 """
 
 from collections.abc import Sequence

@@ -209,6 +209,8 @@ class Following:
     def _erase_unused(self) -> None:
         """Texts go from disk with the file of the last row that had them."""
         over = {text for text, row in self._unused.items() if row < self.store.first}
+        if not over:
+            return
         with contextlib.suppress(BadFile):  # else with the next file
             self.store.erase_words(over)
             self._unused = {text: row for text, row in self._unused.items() if text not in over}

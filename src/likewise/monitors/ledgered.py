@@ -15,7 +15,6 @@ import math
 import os
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -25,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.burst import Burst
-from likewise.embedders.standing_in import no_model, without_models
+from likewise.embedders.standing_in import without_models
 from likewise.errors import BadDecision, BadFile, BadRule
 from likewise.history.ledger import folder
 from likewise.history.ledger.chain import Key
@@ -134,8 +133,8 @@ class LedgerMonitor:
 
     def _without_models(self) -> Rule:
         layout = self._store.reader.layout
-        rule = without_models(self.rule, {} if layout is None else layout.vector_types)
-        return rule if self.rule.embed is None else replace(rule, embed=no_model())
+        types = {} if layout is None else layout.vector_types
+        return without_models(self.rule, types, of_vectors=False)
 
     def _settle_window(self, wanted: Window | None) -> None:
         stored = self._store.reader.window
