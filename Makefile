@@ -40,7 +40,7 @@ test-slow: .venv/project  ## run the slow tests
 	$(BIN)/pytest -m "slow and not torch" $(ARGS)
 
 test-torch: .venv-torch/project  ## run the tests that need torch (in an environment of its own, 1.5 GB)
-	LIKEWISE_TORCH=required $(TORCH)/pytest -m torch $(shell grep -rl --include='test_*.py' 'pytest\.mark\.torch' tests) $(ARGS)
+	LIKEWISE_TORCH=required $(TORCH)/pytest -m "torch and not slow" $(shell grep -rl --include='test_*.py' 'pytest\.mark\.torch' tests) $(ARGS)
 
 check: lint format types imports test  ## everything that must hold before a change lands
 
