@@ -7,9 +7,12 @@ watched. A user's own callable gets the same records.
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from likewise.types import Verdict
+
+Handled: TypeAlias = tuple[BaseException | None, ...]
+"""What the caller was handling, if it called inside an `except`."""
 
 _SHOWN = 3  # decisions, and witnesses of each, that a message names
 
@@ -32,8 +35,8 @@ class Flagged:
 class Failure:
     """A call whose watching failed. The model had answered.
 
-    `call` counts from 1. The error is kept without its frames, which would keep what they hold;
-    `traceback` is their text.
+    `call` counts from 1. The error is kept without its frames, which would keep what they hold,
+    unless it was raised; `traceback` is their text.
     """
 
     call: int
@@ -57,15 +60,31 @@ class Counts:
 
 
 def failure_of(call: int, error: Exception) -> Failure:
-    """A record of an error; its frames, and so what they hold, are let go of."""
-    text = "".join(traceback.format_exception(error))
-    chain: list[BaseException] = [error]
+    """A record of an error, with the text of its frames."""
+    return Failure(call, error, "".join(traceback.format_exception(error)))
+
+
+def let_go(error: Exception, handled: Handled) -> None:
+    """Have an error hold no frames, and none of the exceptions that the caller was handling.
+
+    Those are the caller's own: the chain is cut before them, and they stay as they are.
+    """
+    chain: list[BaseException] = [] if _among(error, handled) else [error]
     for one in chain:
         one.__traceback__ = None
+        hidden = one.__suppress_context__
+        if _among(one.__cause__, handled):
+            one.__cause__ = None
+        if _among(one.__context__, handled):
+            one.__context__ = None
+        one.__suppress_context__ = hidden  # which setting a cause changes
         for other in (one.__cause__, one.__context__):
-            if other is not None and not any(other is known for known in chain):
+            if other is not None and not _among(other, chain):
                 chain.append(other)
-    return Failure(call, error, text)
+
+
+def _among(one: BaseException | None, several: Sequence[BaseException | None]) -> bool:
+    return one is not None and any(one is other for other in several)
 
 
 def told(verdict: Any) -> str:

@@ -10,6 +10,7 @@ Cost: a copy of the input, `observe`, and some microseconds. The latest `keep` v
 failures are kept, nothing else.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from threading import Lock
@@ -23,14 +24,23 @@ from likewise.rule import Rule
 from likewise.types import Verdict
 from likewise.watching.choices import check_keys, check_policy, monitor_of, shown
 from likewise.watching.copies import as_answered, as_given, one_output, one_row
-from likewise.watching.records import Counts, Failure, Flagged, all_told, failure_of
+from likewise.watching.records import (
+    Counts,
+    Failure,
+    Flagged,
+    Handled,
+    all_told,
+    failure_of,
+    let_go,
+)
 from likewise.watching.warned import warn
 
 KEEP = 100
 
 
-Given: TypeAlias = tuple[Any, Any, Exception | None]
-"""What a call was given: the input and the key, or why they could not be had."""
+Given: TypeAlias = tuple[Any, Any, tuple[Exception, BaseException | None] | None]
+"""What a call was given: the input and the key; or why they could not be had, and what the caller
+was handling then."""
 
 
 class Watcher:
@@ -80,6 +90,7 @@ class Watcher:
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
         """The input and the key, before the model can change them."""
+        handled = sys.exception()
         try:
             if self._input is not None:
                 x = self._input(*args, **kwargs)
@@ -93,29 +104,36 @@ class Watcher:
             key = None if self._key is None else self._key(*args, **kwargs)
             return as_given(x, self._columns), key, None
         except Exception as error:
-            return None, None, error
+            return None, None, (error, handled)
 
     def answered(self, given: Given, answer: Any) -> None:
         """Compare the decision with the past, remember it, and react."""
         if self.closed:
             return
-        x, key, error = given
+        handled = sys.exception()
+        x, key, missing = given
+        if missing is not None:
+            error, earlier = missing
+            self._fail(self._next_call(), error, (earlier, handled))
+            return
         try:
-            if error is not None:
-                raise error
             decided, count, flagged = self._judge(x, key, answer)
         except Exception as failed:
-            with self._lock:
-                self._calls += 1
-            self._fail(failed)
+            self._fail(self._next_call(), failed, (handled,))
             return
         with self._lock:
             self._calls += 1
+            call = self._calls
             self._decided += decided
             self._flagged += count
             self._violations.extend(flagged)
         if flagged:
-            self._react(flagged, count, answer)
+            self._react(call, flagged, count, answer, (handled,))
+
+    def _next_call(self) -> int:
+        with self._lock:
+            self._calls += 1
+            return self._calls
 
     def _judge(self, x: Any, key: Any, answer: Any) -> tuple[int, int, list[Flagged]]:
         """How many decisions, how many of them violate, and these, or the latest of them."""
@@ -144,7 +162,9 @@ class Watcher:
 
     # Reacting
 
-    def _react(self, flagged: list[Flagged], count: int, answer: Any) -> None:
+    def _react(
+        self, call: int, flagged: list[Flagged], count: int, answer: Any, handled: Handled
+    ) -> None:
         policy = self.on_violation
         if policy == "warn":
             warn(ViolationWarning(all_told(self.name, flagged, count)), {})
@@ -156,29 +176,31 @@ class Watcher:
                 try:
                     policy(one)
                 except Exception as error:
-                    self._fail(error)
+                    self._fail(call, error, handled)
 
-    def _fail(self, error: Exception) -> None:
-        frames = error.__traceback__
-        failure = self._note(error)
+    def _fail(self, call: int, error: Exception, handled: Handled) -> None:
+        failure = self._note(call, error)
         policy = self.on_failure
         if policy == "raise":
             error.add_note(f"(while watching {self.name}, which had answered; on_failure='raise')")
-            raise error.with_traceback(frames)
+            raise error
+        let_go(error, handled)
         if callable(policy):
             try:
                 policy(failure)
             except Exception as another:
-                self._warn_of(self._note(another))
+                failure = self._note(call, another)
+                let_go(another, handled)
+                self._warn_of(failure)
         elif policy == "warn":
             self._warn_of(failure)
 
-    def _note(self, error: Exception) -> Failure:
+    def _note(self, call: int, error: Exception) -> Failure:
+        failure = failure_of(call, error)
         with self._lock:
-            failure = failure_of(self._calls, error)
             self._failed += 1
             self._failures.append(failure)
-            return failure
+        return failure
 
     def _warn_of(self, failure: Failure) -> None:
         error = failure.error
