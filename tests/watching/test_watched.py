@@ -403,6 +403,80 @@ def test_callable_gets_each_violation_once(batched):
     assert tuple(got) == watched.violations
 
 
+# What happens at an alarm
+
+BURST = lw.Burst(last=100, alarm=3)
+
+
+def watched_in_a_burst(batched, monitor=RULE, **settings):
+    """Someone looks around one input, and at the seventh query finds an edge."""
+    if isinstance(monitor, lw.Rule):
+        settings["burst"] = BURST
+    queries = 1.06 - np.arange(7)[:, None] / 100
+    if batched:
+        model = lw.watch(lambda X: [threshold(x) for x in X], monitor, batched=True, **settings)
+        model(queries)
+    else:
+        model = lw.watch(threshold, monitor, **settings)
+        for query in queries:
+            model(query)
+    return model
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("ledger", [False, True])
+def test_alarm_is_counted_and_recorded_beside_violations(batched, ledger, tmp_path):
+    monitor = lw.open(tmp_path, RULE, burst=BURST) if ledger else RULE
+    watched = watched_in_a_burst(batched, monitor)
+    assert watched.counts == Counts(7, 1, 0, alarms=4), watched.failures
+    assert repr(watched.counts) == "Counts(decisions=7, violations=1, failures=0, alarms=4)"
+    assert "7 decisions, 1 violations, 0 failures, 4 alarms" in repr(watched)
+    found = [(one.verdict.row, one.verdict.neighbours) for one in watched.violations]
+    assert found == [(3, 3), (4, 4), (5, 5), (6, 6)]
+    assert all(one.verdict.alarm for one in watched.violations)
+    assert [one.verdict.violation for one in watched.violations] == [False] * 3 + [True]
+    assert [one.answer for one in watched.violations] == ["yes"] * 3 + ["no"]
+    assert str(watched.violations[0]) == "row 3 raises an alarm (3 neighbours)"
+    assert str(watched.violations[-1]).startswith("row 6 contradicts row 5 (inputs 0.01")
+    assert str(watched.violations[-1]).endswith(" and raises an alarm (6 neighbours)")
+    if ledger:
+        monitor.close()
+
+
+def test_burst_without_an_alarm_is_only_counted():
+    watched = lw.watch(threshold, RULE, burst=lw.Burst(last=100), on_violation="raise")
+    for _ in range(9):
+        watched([2.0])
+    assert repr(watched.counts) == "Counts(decisions=9, violations=0, failures=0)"
+    assert "alarm" not in repr(watched)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_alarm_is_warned_of(batched):
+    with pytest.warns(lw.ViolationWarning, match="raises an alarm") as warned:
+        watched_in_a_burst(batched, on_violation="warn")
+    assert len(warned) == (1 if batched else 4)
+    assert "row 3 raises an alarm (3 neighbours)" in str(warned[0].message)
+    if batched:
+        assert str(warned[0].message).endswith("; and 1 more decisions of this batch")
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_alarm_is_raised_with_the_answer(batched):
+    with pytest.raises(lw.Violation, match=r"row 3 raises an alarm.*\.answer") as raised:
+        watched_in_a_burst(batched, on_violation="raise")
+    assert raised.value.verdict.alarm and not raised.value.verdict.violation
+    assert raised.value.answer == (["yes"] * 6 + ["no"] if batched else "yes")
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_callable_gets_each_alarm_once(batched):
+    got = []
+    watched = watched_in_a_burst(batched, on_violation=got.append)
+    assert [record.verdict.row for record in got] == [3, 4, 5, 6]
+    assert tuple(got) == watched.violations
+
+
 # What is refused when the watch begins
 
 

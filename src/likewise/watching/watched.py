@@ -31,8 +31,8 @@ class Watched(Looks):
 
     on_violation, on_failure   what was chosen
     monitor                    the monitor that is told of each decision
-    counts                     decisions, violations and failures so far
-    violations, failures       the latest of them, each a frozen record
+    counts                     decisions, violations, failures and alarms so far
+    violations, failures       the latest of them, each a frozen record; alarms are with violations
     """
 
     def __init__(self, model: Callable[..., Any], watcher: Watcher) -> None:
@@ -116,7 +116,8 @@ def watch(
                   as lw.open(…), which stays open when the watch ends
     on_violation  "record" keeps and counts it; "warn" warns as well (ViolationWarning); "raise"
                   raises Violation, which holds the answer, when the decision is remembered; a
-                  callable gets a record with `.verdict` and `.answer`, one for each violation
+                  callable gets a record with `.verdict` and `.answer`, one for each violation;
+                  so too for a decision that raises the alarm of a Burst (`.verdict.alarm`)
     on_failure    if watching fails, the answer is given all the same: "record" keeps and counts the
                   failure; "warn" warns as well (FailureWarning); a callable gets a record with
                   `.call`, `.error` and `.traceback`; only "raise" raises the error instead

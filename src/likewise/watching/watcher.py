@@ -6,22 +6,22 @@ answer in hand. So the answer is there before anything can go wrong here.
 Invariant: unless the user chose "raise", no Exception leaves a watcher, whatever fails: the input,
 the output, the key, the monitor, the disk, the user's own callables. Each failure is counted and
 kept. (Warnings that the user has turned into errors are raised: that is a choice, too.)
-Cost: a copy of the input, `observe`, and some microseconds. The latest `keep` violations and
-failures are kept, nothing else.
+Cost: a copy of the input, `observe`, and some microseconds. The latest `keep` violations (with
+them decisions that raise a burst's alarm) and failures are kept, nothing else.
 """
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from likewise.errors import FailureWarning, Violation, ViolationWarning
 from likewise.feature import plain
 from likewise.rule import Rule
-from likewise.types import Verdict
+from likewise.types import Verdict, Verdicts
 from likewise.watching.choices import check_keys, check_policy, monitor_of, shown
 from likewise.watching.copies import as_answered, as_given, one_output, one_row
 from likewise.watching.records import (
@@ -41,6 +41,21 @@ KEEP = 100
 Given: TypeAlias = tuple[Any, Any, tuple[Exception, BaseException | None] | None]
 """What a call was given: the input and the key; or why they could not be had, and what the caller
 was handling then."""
+
+
+class _Judged(NamedTuple):
+    """What came out of one call."""
+
+    decisions: int
+    violations: int = 0
+    alarms: int = 0
+    told: int = 0
+    """Decisions that violate, or alarm, or both."""
+    flagged: Sequence[Flagged] = ()
+    """These, or the latest of them."""
+
+
+_NOTHING_FOUND = _Judged(1)
 
 
 class Watcher:
@@ -82,7 +97,7 @@ class Watcher:
         self._keep = keep
         self._violations: deque[Flagged] = deque(maxlen=keep)
         self._failures: deque[Failure] = deque(maxlen=keep)
-        self._calls = self._decided = self._flagged = self._failed = 0
+        self._calls = self._decided = self._violating = self._alarming = self._failed = 0
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
 
@@ -117,26 +132,26 @@ class Watcher:
             self._fail(self._next_call(), error, (earlier, handled))
             return
         try:
-            decided, count, flagged = self._judge(x, key, answer)
+            judged = self._judge(x, key, answer)
         except Exception as failed:
             self._fail(self._next_call(), failed, (handled,))
             return
         with self._lock:
             self._calls += 1
             call = self._calls
-            self._decided += decided
-            self._flagged += count
-            self._violations.extend(flagged)
-        if flagged:
-            self._react(call, flagged, count, answer, (handled,))
+            self._decided += judged.decisions
+            self._violating += judged.violations
+            self._alarming += judged.alarms
+            self._violations.extend(judged.flagged)
+        if judged.flagged:
+            self._react(call, judged, answer, (handled,))
 
     def _next_call(self) -> int:
         with self._lock:
             self._calls += 1
             return self._calls
 
-    def _judge(self, x: Any, key: Any, answer: Any) -> tuple[int, int, list[Flagged]]:
-        """How many decisions, how many of them violate, and these, or the latest of them."""
+    def _judge(self, x: Any, key: Any, answer: Any) -> _Judged:
         z = as_answered(answer if self._output is None else self._output(answer))
         monitor = self.monitor
         if self.batched:
@@ -146,26 +161,34 @@ class Watcher:
             x, key = only, None if key is None else key[0]
             z = answer = one_output(z, self._number)
         verdict = monitor.observe(x, z) if key is None else monitor.observe(x, z, key=key)
-        if not verdict.violation:
-            return 1, 0, []
-        return 1, 1, [Flagged(verdict, answer)]
+        violation = bool(verdict.violation)
+        alarm = isinstance(verdict, Verdict) and verdict.alarm
+        if not violation and not alarm:
+            return _NOTHING_FOUND
+        return _Judged(1, violation, alarm, 1, [Flagged(verdict, answer)])
 
-    def _judge_many(self, x: Any, z: Any, keys: Any) -> tuple[int, int, list[Flagged]]:
+    def _judge_many(self, x: Any, z: Any, keys: Any) -> _Judged:
         monitor = self.monitor
         verdicts = (
             monitor.observe_many(x, z) if keys is None else monitor.observe_many(x, z, keys=keys)
         )
-        at = np.flatnonzero(verdicts.violations).tolist()
+        violating = np.asarray(verdicts.violations)
+        alarming = verdicts.alarms if isinstance(verdicts, Verdicts) else np.zeros_like(violating)
+        at = np.flatnonzero(violating | alarming).tolist()
         all_wanted = self.on_violation == "raise" or callable(self.on_violation)
         wanted = at if all_wanted else at[-self._keep :]
-        return len(verdicts), len(at), [Flagged(_alone(verdicts[i]), _own(z[i])) for i in wanted]
+        return _Judged(
+            len(verdicts),
+            int(np.count_nonzero(violating)),
+            int(np.count_nonzero(alarming)),
+            len(at),
+            [Flagged(_alone(verdicts[i]), _own(z[i])) for i in wanted],
+        )
 
     # Reacting
 
-    def _react(
-        self, call: int, flagged: list[Flagged], count: int, answer: Any, handled: Handled
-    ) -> None:
-        policy = self.on_violation
+    def _react(self, call: int, judged: _Judged, answer: Any, handled: Handled) -> None:
+        policy, flagged, count = self.on_violation, judged.flagged, judged.told
         if policy == "warn":
             warn(ViolationWarning(all_told(self.name, flagged, count)), {})
         elif policy == "raise":
@@ -225,7 +248,7 @@ class Watcher:
     @property
     def counts(self) -> Counts:
         with self._lock:
-            return Counts(self._decided, self._flagged, self._failed)
+            return Counts(self._decided, self._violating, self._failed, self._alarming)
 
     def close(self) -> None:
         """Watch no more; let go of the monitor, if it was made here."""
@@ -238,7 +261,7 @@ class Watcher:
         counts = self.counts
         told = (
             f"{counts.decisions:,} decisions, {counts.violations:,} violations,"
-            f" {counts.failures:,} failures"
+            f" {counts.failures:,} failures{f', {counts.alarms:,} alarms' * (counts.alarms > 0)}"
         )
         return f"{policies}: {told}{', closed' * self.closed}"
 
