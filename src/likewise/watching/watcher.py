@@ -87,7 +87,7 @@ class Watcher:
         self.name = name
         self.batched = batched
         self.closed = False
-        self._owned = isinstance(watched_by, Rule)
+        self.owned = isinstance(watched_by, Rule)  # the monitor; else it is the user's
         self.monitor = monitor_of(watched_by, settings or {})
         self._columns = self.monitor.rule.features is not None
         self._number = self.monitor.rule.output == "number"
@@ -253,7 +253,7 @@ class Watcher:
     def close(self) -> None:
         """Watch no more; let go of the monitor, if it was made here."""
         self.closed = True
-        if self._owned:
+        if self.owned:
             self.monitor.close()
 
     def __str__(self) -> str:
