@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.watching.copies import as_given
 from likewise.watching.records import Counts
 from watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 
@@ -115,6 +116,32 @@ def test_input_is_observed_as_it_was_given_though_the_model_changes_it(make):
     watched(given)
     assert np.array_equal(watched.monitor.inputs(0)[0], make([1.0, 2.0]))
     assert not np.array_equal(given, make([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x.view(), lambda x: x[:1][:], lambda x: x.T], ids=["view", "part", "turned"]
+)
+def test_read_only_view_of_an_array_that_changes_is_observed_as_it_was_given(view):
+    buffer = np.array([1.0])
+    given = view(buffer)
+    given.flags.writeable = False
+
+    def model(x):
+        buffer[0] = 9.0
+        return "same"
+
+    watched = lw.watch(model, RULE)
+    watched(given)
+    assert watched.monitor.inputs(0).tolist() == [[1.0]]
+
+
+def test_array_that_stays_as_it_is_is_not_copied():
+    owner = np.array([[1.0], [2.0]])
+    owner.flags.writeable = False
+    for fixed in (owner, owner[1], np.frombuffer(owner.tobytes())):
+        assert as_given(fixed) is fixed
+    for changing in (np.array([1.0]), np.frombuffer(bytearray(owner.tobytes()))):
+        assert as_given(changing) is not changing
 
 
 def test_row_of_a_table_is_observed_as_it_was_given():
@@ -262,6 +289,15 @@ def test_keys_reach_a_ledger(tmp_path):
         assert [ledger.row_of(key) for key in "cdef"] == [0, 1, 2, 3]
 
 
+def handed_on(model):
+    """A plain function that answers with what an async one answers: a coroutine."""
+
+    def call(x):
+        return model(x)
+
+    return call
+
+
 def test_async_callable_is_awaited_and_watched():
     async def model(x):
         await asyncio.sleep(0)
@@ -271,7 +307,10 @@ def test_async_callable_is_awaited_and_watched():
         async def __call__(self, x):
             return await model(x)
 
-    for one in (model, Served()):
+    def scheduled(x):
+        return asyncio.ensure_future(model(x))
+
+    for one in (model, Served(), handed_on(model), scheduled):
         watched = lw.watch(one, RULE)
 
         async def serve(watched=watched):
@@ -279,6 +318,50 @@ def test_async_callable_is_awaited_and_watched():
 
         assert asyncio.run(serve()) == ["yes", "no", "yes"]
         assert watched.counts == Counts(3, 1, 0)
+
+
+def test_awaitable_is_observed_by_what_it_gives_when_it_is_awaited():
+    async def model(x):
+        x[0] = 7.0
+        return [threshold(x)]
+
+    watched = lw.watch(handed_on(model), RULE, output=lambda answer: answer[0])
+
+    async def serve():
+        pending = watched([0.5])
+        assert watched.counts.decisions == 0
+        return await pending
+
+    assert asyncio.run(serve()) == ["yes"]
+    assert watched.counts == Counts(1, 0, 0)
+    assert watched.monitor.inputs(0).tolist() == [[0.5]]  # as it was given
+
+
+def test_exception_of_an_awaited_model_passes_and_nothing_is_observed():
+    async def model(x):
+        raise KeyError("the model's own")
+
+    for one in (model, handed_on(model)):
+        watched = lw.watch(one, RULE)
+        with pytest.raises(KeyError, match="the model's own"):
+            asyncio.run(watched([1.0]))
+        assert watched.counts == Counts(0, 0, 0)
+
+
+def test_watched_async_function_is_seen_to_be_one():
+    async def model(x, *, loud=False):
+        return threshold(x)
+
+    class Served:
+        async def decide(self, x):
+            return threshold(x)
+
+    for one in (model, Served().decide):
+        watched = lw.watch(one, RULE)
+        assert inspect.iscoroutinefunction(watched)
+        assert inspect.signature(watched) == inspect.signature(one)
+        assert watched.__name__ == one.__name__
+    assert not inspect.iscoroutinefunction(lw.watch(threshold, RULE))
 
 
 def test_threads_lose_no_decision():
