@@ -38,10 +38,10 @@ class BadFile(LikewiseError, ValueError):
 
 
 class Violation(LikewiseError):
-    """A watched model contradicted itself. The decision is remembered all the same.
+    """A watched model contradicted itself, or a burst raised its alarm.
 
-    `verdicts` are those that violate, `verdict` is the first of them, `answer` is what the model
-    answered: nothing is lost.
+    The decision is remembered all the same. `verdicts` are those that violate or alarm,
+    `verdict` is the first of them, `answer` is what the model answered: nothing is lost.
     """
 
     def __init__(self, message: str, verdicts: tuple[Any, ...], answer: Any) -> None:
@@ -55,7 +55,7 @@ class Violation(LikewiseError):
 
 
 class ViolationWarning(UserWarning):
-    """A watched model contradicted itself."""
+    """A watched model contradicted itself, or a burst raised its alarm."""
 
 
 class FailureWarning(UserWarning):

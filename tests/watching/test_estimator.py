@@ -95,6 +95,24 @@ def test_fit_fits_a_clone_and_begins_a_new_history():
     assert len(model.monitor) == 3
 
 
+def test_fit_does_not_leave_a_monitor_that_was_given(tmp_path):
+    inner = LogisticRegression(max_iter=500).fit(X, Y)
+    with lw.open(tmp_path, RULE) as ledger:
+        model = lw.watch(inner, ledger)
+        model.predict(X[:3])
+        with pytest.raises(lw.BadRule, match=r"newly fitted estimator: lw\.watch\(est, monitor\)"):
+            model.fit(X, Y)
+        assert model.estimator_ is inner and model.monitor is ledger
+        model.predict(X[3:5])
+        again = lw.watch(clone(inner).fit(X[::2], Y[::2]), ledger)  # the way out
+        again.predict(X[5:6])
+        assert len(ledger) == 6
+        assert clone(model).fit(X, Y).counts.decisions == 0  # a copy has a history of its own
+    owned = lw.watch(inner, RULE)
+    owned.predict(X)
+    assert owned.fit(X, Y).counts.decisions == 0
+
+
 def test_failed_fit_leaves_the_model_and_its_history():
     model = lw.WatchedEstimator(LogisticRegression(max_iter=500), RULE).fit(X, Y)
     model.predict(X)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import traceback
 import warnings
 from pathlib import Path
 
@@ -193,6 +194,88 @@ def test_warnings_leave_nothing_behind_in_the_module_that_calls():
             watched(x)
     assert watched.counts.violations == watched.counts.failures == 1
     assert globals().get("__warningregistry__", {}).keys() - before.keys() <= {"version"}
+
+
+WHERE_IT_FAILS = {
+    "input": {"input": no},
+    "output": {"output": no},
+    "monitor": {"input": lambda x: [np.nan]},
+    "on_violation": {"on_violation": no},
+    "on_failure": {"input": lambda x: [np.nan], "on_failure": no},
+}
+
+
+def handling(use):
+    """The caller's own exception, with another behind it, after `use` was called meanwhile."""
+    try:
+        try:
+            raise KeyError("first")
+        except KeyError as first:
+            raise ValueError("the caller's own") from first
+    except ValueError as error:
+        use()
+        return error
+
+
+@pytest.mark.parametrize("where", WHERE_IT_FAILS)
+def test_exception_that_the_caller_handles_is_left_alone_and_let_go_of(where):
+    answers = iter(range(9))
+    watched = lw.watch(
+        lambda x: next(answers), RULE, **{"on_failure": "record"} | WHERE_IT_FAILS[where]
+    )
+
+    def use():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            watched([0.0]), watched([0.0])
+
+    error = handling(use)
+    assert error.__traceback__ is not None and error.__cause__ is error.__context__
+    assert error.__cause__.__traceback__ is not None
+    assert "the caller's own" in watched.failures[0].traceback
+    for failure in watched.failures:
+        kept = [failure.error]
+        for one in kept:
+            assert one.__traceback__ is None and one is not error
+            kept.extend(other for other in (one.__cause__, one.__context__) if other is not None)
+
+
+def test_exception_that_the_caller_handles_may_be_raised_again_while_watching():
+    def again(x):
+        raise sys.exception()
+
+    watched = lw.watch(positive, RULE, input=again, on_failure="record")
+    error = handling(lambda: watched([0.0]))
+    assert watched.failures[0].error is error
+    assert error.__traceback__ is not None and error.__cause__.__traceback__ is not None
+
+
+def test_raised_failure_keeps_its_frames_and_those_behind_it():
+    def wrong(x):
+        try:
+            no()
+        except RuntimeError as error:
+            raise LookupError("of the second") from error
+
+    watched = lw.watch(positive, RULE, input=wrong, on_failure="raise")
+    with pytest.raises(LookupError) as raised:
+        watched([0.0])
+    frames = [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
+    assert "wrong" in frames
+    behind = traceback.extract_tb(raised.value.__cause__.__traceback__)
+    assert [frame.name for frame in behind] == ["wrong", "no"]
+
+
+def test_failure_has_the_number_of_its_own_call_though_others_came_meanwhile():
+    def on_violation(record):
+        if record.verdict.row == 1:
+            watched([9.0])
+            raise RuntimeError("in the second call")
+
+    watched = lw.watch(positive, RULE, on_violation=on_violation, on_failure="record")
+    watched([0.1]), watched([-0.1])
+    assert watched.counts.decisions == 3
+    assert [failure.call for failure in watched.failures] == [2]
 
 
 @pytest.mark.parametrize("where", ["input", "on_violation"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.watching.copies import as_given
 from likewise.watching.records import Counts
 from watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 
@@ -115,6 +116,32 @@ def test_input_is_observed_as_it_was_given_though_the_model_changes_it(make):
     watched(given)
     assert np.array_equal(watched.monitor.inputs(0)[0], make([1.0, 2.0]))
     assert not np.array_equal(given, make([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x.view(), lambda x: x[:1][:], lambda x: x.T], ids=["view", "part", "turned"]
+)
+def test_read_only_view_of_an_array_that_changes_is_observed_as_it_was_given(view):
+    buffer = np.array([1.0])
+    given = view(buffer)
+    given.flags.writeable = False
+
+    def model(x):
+        buffer[0] = 9.0
+        return "same"
+
+    watched = lw.watch(model, RULE)
+    watched(given)
+    assert watched.monitor.inputs(0).tolist() == [[1.0]]
+
+
+def test_array_that_stays_as_it_is_is_not_copied():
+    owner = np.array([[1.0], [2.0]])
+    owner.flags.writeable = False
+    for fixed in (owner, owner[1], np.frombuffer(owner.tobytes())):
+        assert as_given(fixed) is fixed
+    for changing in (np.array([1.0]), np.frombuffer(bytearray(owner.tobytes()))):
+        assert as_given(changing) is not changing
 
 
 def test_row_of_a_table_is_observed_as_it_was_given():
@@ -262,6 +289,15 @@ def test_keys_reach_a_ledger(tmp_path):
         assert [ledger.row_of(key) for key in "cdef"] == [0, 1, 2, 3]
 
 
+def handed_on(model):
+    """A plain function that answers with what an async one answers: a coroutine."""
+
+    def call(x):
+        return model(x)
+
+    return call
+
+
 def test_async_callable_is_awaited_and_watched():
     async def model(x):
         await asyncio.sleep(0)
@@ -271,7 +307,10 @@ def test_async_callable_is_awaited_and_watched():
         async def __call__(self, x):
             return await model(x)
 
-    for one in (model, Served()):
+    def scheduled(x):
+        return asyncio.ensure_future(model(x))
+
+    for one in (model, Served(), handed_on(model), scheduled):
         watched = lw.watch(one, RULE)
 
         async def serve(watched=watched):
@@ -279,6 +318,50 @@ def test_async_callable_is_awaited_and_watched():
 
         assert asyncio.run(serve()) == ["yes", "no", "yes"]
         assert watched.counts == Counts(3, 1, 0)
+
+
+def test_awaitable_is_observed_by_what_it_gives_when_it_is_awaited():
+    async def model(x):
+        x[0] = 7.0
+        return [threshold(x)]
+
+    watched = lw.watch(handed_on(model), RULE, output=lambda answer: answer[0])
+
+    async def serve():
+        pending = watched([0.5])
+        assert watched.counts.decisions == 0
+        return await pending
+
+    assert asyncio.run(serve()) == ["yes"]
+    assert watched.counts == Counts(1, 0, 0)
+    assert watched.monitor.inputs(0).tolist() == [[0.5]]  # as it was given
+
+
+def test_exception_of_an_awaited_model_passes_and_nothing_is_observed():
+    async def model(x):
+        raise KeyError("the model's own")
+
+    for one in (model, handed_on(model)):
+        watched = lw.watch(one, RULE)
+        with pytest.raises(KeyError, match="the model's own"):
+            asyncio.run(watched([1.0]))
+        assert watched.counts == Counts(0, 0, 0)
+
+
+def test_watched_async_function_is_seen_to_be_one():
+    async def model(x, *, loud=False):
+        return threshold(x)
+
+    class Served:
+        async def decide(self, x):
+            return threshold(x)
+
+    for one in (model, Served().decide):
+        watched = lw.watch(one, RULE)
+        assert inspect.iscoroutinefunction(watched)
+        assert inspect.signature(watched) == inspect.signature(one)
+        assert watched.__name__ == one.__name__
+    assert not inspect.iscoroutinefunction(lw.watch(threshold, RULE))
 
 
 def test_threads_lose_no_decision():
@@ -400,6 +483,80 @@ def test_callable_gets_each_violation_once(batched):
         for _ in range(5):
             watched([0.0, 0.0])
     assert [(record.verdict.row, record.answer) for record in got] == [(i, i) for i in range(1, 5)]
+    assert tuple(got) == watched.violations
+
+
+# What happens at an alarm
+
+BURST = lw.Burst(last=100, alarm=3)
+
+
+def watched_in_a_burst(batched, monitor=RULE, **settings):
+    """Someone looks around one input, and at the seventh query finds an edge."""
+    if isinstance(monitor, lw.Rule):
+        settings["burst"] = BURST
+    queries = 1.06 - np.arange(7)[:, None] / 100
+    if batched:
+        model = lw.watch(lambda X: [threshold(x) for x in X], monitor, batched=True, **settings)
+        model(queries)
+    else:
+        model = lw.watch(threshold, monitor, **settings)
+        for query in queries:
+            model(query)
+    return model
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("ledger", [False, True])
+def test_alarm_is_counted_and_recorded_beside_violations(batched, ledger, tmp_path):
+    monitor = lw.open(tmp_path, RULE, burst=BURST) if ledger else RULE
+    watched = watched_in_a_burst(batched, monitor)
+    assert watched.counts == Counts(7, 1, 0, alarms=4), watched.failures
+    assert repr(watched.counts) == "Counts(decisions=7, violations=1, failures=0, alarms=4)"
+    assert "7 decisions, 1 violations, 0 failures, 4 alarms" in repr(watched)
+    found = [(one.verdict.row, one.verdict.neighbours) for one in watched.violations]
+    assert found == [(3, 3), (4, 4), (5, 5), (6, 6)]
+    assert all(one.verdict.alarm for one in watched.violations)
+    assert [one.verdict.violation for one in watched.violations] == [False] * 3 + [True]
+    assert [one.answer for one in watched.violations] == ["yes"] * 3 + ["no"]
+    assert str(watched.violations[0]) == "row 3 raises an alarm (3 neighbours)"
+    assert str(watched.violations[-1]).startswith("row 6 contradicts row 5 (inputs 0.01")
+    assert str(watched.violations[-1]).endswith(" and raises an alarm (6 neighbours)")
+    if ledger:
+        monitor.close()
+
+
+def test_burst_without_an_alarm_is_only_counted():
+    watched = lw.watch(threshold, RULE, burst=lw.Burst(last=100), on_violation="raise")
+    for _ in range(9):
+        watched([2.0])
+    assert repr(watched.counts) == "Counts(decisions=9, violations=0, failures=0)"
+    assert "alarm" not in repr(watched)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_alarm_is_warned_of(batched):
+    with pytest.warns(lw.ViolationWarning, match="raises an alarm") as warned:
+        watched_in_a_burst(batched, on_violation="warn")
+    assert len(warned) == (1 if batched else 4)
+    assert "row 3 raises an alarm (3 neighbours)" in str(warned[0].message)
+    if batched:
+        assert str(warned[0].message).endswith("; and 1 more decisions of this batch")
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_alarm_is_raised_with_the_answer(batched):
+    with pytest.raises(lw.Violation, match=r"row 3 raises an alarm.*\.answer") as raised:
+        watched_in_a_burst(batched, on_violation="raise")
+    assert raised.value.verdict.alarm and not raised.value.verdict.violation
+    assert raised.value.answer == (["yes"] * 6 + ["no"] if batched else "yes")
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_callable_gets_each_alarm_once(batched):
+    got = []
+    watched = watched_in_a_burst(batched, on_violation=got.append)
+    assert [record.verdict.row for record in got] == [3, 4, 5, 6]
     assert tuple(got) == watched.violations
 
 

@@ -4,7 +4,8 @@ Some models work in place: a scaler with `copy=False`, a first layer that is an 
 is observed is the input as it was given, so it is copied before the model sees it.
 
 Invariant: nothing that is given or answered is changed, and a later change to it changes no copy.
-Cost: one copy of each input, as much again as remembering it; a read-only array is not copied.
+Cost: one copy of each input, as much again as remembering it; an array is not copied if neither it
+nor what it is a view of may be written to.
 Not here: objects without a `copy` method of their own, which are taken as they are.
 """
 
@@ -25,7 +26,7 @@ def as_given(x: Any, columns: bool = False) -> Any:
     """
     kind = type(x)
     if kind is np.ndarray:
-        return x.copy() if x.flags.writeable else x
+        return x if _stays(x) else x.copy()
     if kind in _UNCHANGING:
         return x
     if kind is dict:
@@ -33,6 +34,15 @@ def as_given(x: Any, columns: bool = False) -> Any:
     if kind is list or kind is tuple:
         return kind(map(as_given, x))
     return _copied(x, columns)
+
+
+def _stays(x: Any) -> bool:
+    """Whether an array is read-only, down to the one that owns the numbers."""
+    while type(x) is np.ndarray and not x.flags.writeable:
+        if x.base is None:
+            return bool(x.flags.owndata)
+        x = x.base
+    return type(x) is bytes
 
 
 def _copied(x: Any, columns: bool) -> Any:

@@ -49,7 +49,8 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
     Counts(decisions=2, violations=1, failures=0)
 
     `fit` fits a clone, `estimator_`, and begins a new history. `lw.watch(estimator, rule)` makes
-    one around an estimator that is fitted already, and takes a monitor instead of a rule as well.
+    one around an estimator that is fitted already, and takes a monitor instead of a rule as well;
+    with a monitor it is not fitted again, since that history is not its own to leave.
 
     estimator         to be watched; it has `predict`, or `predict_proba` for such a rule
     rule              when inputs are near, and outputs different
@@ -120,6 +121,12 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         """Fit a clone of the estimator, and begin a new history."""
         if not isinstance(self.rule, Rule):
             raise BadRule(f"the rule is {self.rule!r}; expected a likewise.Rule")
+        if hasattr(self, "_watcher") and not self._watcher.owned:
+            raise BadRule(
+                f"this {type(self).__name__} tells a {type(self._watcher.monitor).__name__} that"
+                " it was given; fit would leave that history and begin another in memory. Fit the"
+                " estimator itself, and watch the newly fitted estimator: lw.watch(est, monitor)"
+            )
         watcher = self._new_watcher(self.rule)  # first: what is wrong with it shows at once
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         self._watcher = watcher

@@ -21,7 +21,7 @@ class Looks:
 
     @property
     def violations(self) -> tuple[Flagged, ...]:
-        """The latest decisions that contradict earlier ones, the latest last."""
+        """The latest decisions that contradict earlier ones or raise alarms, the latest last."""
         return self._watching().violations
 
     @property
@@ -31,7 +31,7 @@ class Looks:
 
     @property
     def counts(self) -> Counts:
-        """How many decisions were watched, contradicted earlier ones, could not be watched."""
+        """How many decisions were watched, contradicted others, were missed, raised alarms."""
         return self._watching().counts
 
     def close(self) -> None:

@@ -1,24 +1,28 @@
 """What a watcher keeps and tells: frozen values.
 
-A `Flagged` is a decision that contradicts an earlier one, a `Failure` a call that could not be
-watched. A user's own callable gets the same records.
+A `Flagged` is a decision that contradicts an earlier one or raises a burst's alarm, a `Failure` a
+call that could not be watched. A user's own callable gets the same records.
 """
 
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from likewise.types import Verdict
+
+Handled: TypeAlias = tuple[BaseException | None, ...]
+"""What the caller was handling, if it called inside an `except`."""
 
 _SHOWN = 3  # decisions, and witnesses of each, that a message names
 
 
 @dataclass(frozen=True, slots=True)
 class Flagged:
-    """A decision that contradicts an earlier one, and what the model answered.
+    """A decision that contradicts an earlier one, or raises an alarm, and what the model answered.
 
-    Of a batch, the answer is the output of that one row.
+    `verdict.violation` and `verdict.alarm` say which of them, or both. Of a batch, the answer
+    is the output of that one row.
     """
 
     verdict: Any
@@ -32,8 +36,8 @@ class Flagged:
 class Failure:
     """A call whose watching failed. The model had answered.
 
-    `call` counts from 1. The error is kept without its frames, which would keep what they hold;
-    `traceback` is their text.
+    `call` counts from 1. The error is kept without its frames, which would keep what they hold,
+    unless it was raised; `traceback` is their text.
     """
 
     call: int
@@ -54,34 +58,65 @@ class Counts:
     """Of these, decisions that contradict an earlier one."""
     failures: int
     """Calls that could not be watched, and callables of the user that raised."""
+    alarms: int = 0
+    """Decisions that raised the alarm of a burst, whether they contradict others or not."""
+
+    def __repr__(self) -> str:
+        alarms = f", alarms={self.alarms}" * (self.alarms > 0)
+        return (
+            f"Counts(decisions={self.decisions}, violations={self.violations},"
+            f" failures={self.failures}{alarms})"
+        )
 
 
 def failure_of(call: int, error: Exception) -> Failure:
-    """A record of an error; its frames, and so what they hold, are let go of."""
-    text = "".join(traceback.format_exception(error))
-    chain: list[BaseException] = [error]
+    """A record of an error, with the text of its frames."""
+    return Failure(call, error, "".join(traceback.format_exception(error)))
+
+
+def let_go(error: Exception, handled: Handled) -> None:
+    """Have an error hold no frames, and none of the exceptions that the caller was handling.
+
+    Those are the caller's own: the chain is cut before them, and they stay as they are.
+    """
+    chain: list[BaseException] = [] if _among(error, handled) else [error]
     for one in chain:
         one.__traceback__ = None
+        hidden = one.__suppress_context__
+        if _among(one.__cause__, handled):
+            one.__cause__ = None
+        if _among(one.__context__, handled):
+            one.__context__ = None
+        one.__suppress_context__ = hidden  # which setting a cause changes
         for other in (one.__cause__, one.__context__):
-            if other is not None and not any(other is known for known in chain):
+            if other is not None and not _among(other, chain):
                 chain.append(other)
-    return Failure(call, error, text)
+
+
+def _among(one: BaseException | None, several: Sequence[BaseException | None]) -> bool:
+    return one is not None and any(one is other for other in several)
 
 
 def told(verdict: Any) -> str:
-    """A violating verdict in words: rows and distances."""
+    """A violating or alarming verdict in words: rows and distances, and how many neighbours."""
     if not isinstance(verdict, Verdict):
         return str(verdict)  # a slope says it itself
+    contradicted = [f"contradicts {_named(verdict)}"] if verdict.violation else []
+    crowded = [f"raises an alarm ({verdict.neighbours:,} neighbours)"] if verdict.alarm else []
+    return f"row {verdict.row} {' and '.join(contradicted + crowded)}"
+
+
+def _named(verdict: Verdict) -> str:
     named = [
         f"row {one.row} (inputs {one.input_distance:.6g} apart, outputs {one.output_distance:.6g})"
         for one in verdict.witnesses.nearest(_SHOWN)
     ]
     more = len(verdict.witnesses) - len(named)
-    return f"row {verdict.row} contradicts {', '.join(named)}{f' and {more:,} more' * (more > 0)}"
+    return ", ".join(named) + f" and {more:,} more" * (more > 0)
 
 
 def all_told(name: str, flagged: Sequence[Flagged], count: int) -> str:
-    """The violations of one call in words."""
+    """The violations and alarms of one call in words."""
     text = f"{name}: {'; '.join(map(str, flagged[:_SHOWN]))}"
     more = count - len(flagged[:_SHOWN])
-    return text + (f"; and {more:,} more decisions of this batch contradict others" * (more > 0))
+    return text + f"; and {more:,} more decisions of this batch" * (more > 0)

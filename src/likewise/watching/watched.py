@@ -5,19 +5,20 @@
     a torch module            hooked: use the module itself (modules.py)
 
 Invariant: the answer is the very object that the model answered; what the model raises passes
-through, and then nothing is observed.
+through, and then nothing is observed. An awaitable is no answer yet: what is given back instead is
+a coroutine that awaits it, observes what comes, and gives that back.
 Cost: watcher.py's.
 """
 
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from likewise.watching.looks import Looks
 from likewise.watching.modules import Hooks
-from likewise.watching.watcher import KEEP, Watcher
+from likewise.watching.watcher import KEEP, Given, Watcher
 
 if TYPE_CHECKING:
     from likewise.watching.estimator import WatchedEstimator
@@ -31,16 +32,17 @@ class Watched(Looks):
 
     on_violation, on_failure   what was chosen
     monitor                    the monitor that is told of each decision
-    counts                     decisions, violations and failures so far
-    violations, failures       the latest of them, each a frozen record
+    counts                     decisions, violations, failures and alarms so far
+    violations, failures       the latest of them, each a frozen record; alarms are with violations
     """
 
     def __init__(self, model: Callable[..., Any], watcher: Watcher) -> None:
         self._model = model
         self._watcher = watcher
         self._hooks = Hooks(model, watcher) if is_module(model) else None
-        self._awaited = _is_async(model)
         functools.update_wrapper(self, model, updated=())
+        if inspect.iscoroutinefunction(model):
+            self._say_that_it_is_awaited()
 
     @property
     def on_violation(self) -> Any:
@@ -56,18 +58,25 @@ class Watched(Looks):
         watcher = self._watcher
         if watcher.closed or self._hooks is not None:
             return self._model(*args, **kwargs)
-        if self._awaited:
-            return self._answer_later(args, kwargs)
         given = watcher.given(args, kwargs)
         answer = self._model(*args, **kwargs)
+        if inspect.isawaitable(answer):
+            return self._answer_later(given, answer)
         watcher.answered(given, answer)
         return answer
 
-    async def _answer_later(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = self._watcher.given(args, kwargs)
-        answer = await self._model(*args, **kwargs)
+    async def _answer_later(self, given: Given, awaited: Awaitable[Any]) -> Any:
+        answer = await awaited
         self._watcher.answered(given, answer)
         return answer
+
+    def _say_that_it_is_awaited(self) -> None:
+        """Have inspect and asyncio see in this object what they see in an `async def`."""
+        if sys.version_info >= (3, 12):
+            inspect.markcoroutinefunction(self)
+        else:  # they look for no mark, but take what has a function's attributes for a function
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                setattr(self, name, getattr(Watched._answer_later, name))
 
     def close(self) -> None:
         """Watch no more. The model goes on; a monitor that was made here is closed."""
@@ -116,7 +125,8 @@ def watch(
                   as lw.open(…), which stays open when the watch ends
     on_violation  "record" keeps and counts it; "warn" warns as well (ViolationWarning); "raise"
                   raises Violation, which holds the answer, when the decision is remembered; a
-                  callable gets a record with `.verdict` and `.answer`, one for each violation
+                  callable gets a record with `.verdict` and `.answer`, one for each violation;
+                  so too for a decision that raises the alarm of a Burst (`.verdict.alarm`)
     on_failure    if watching fails, the answer is given all the same: "record" keeps and counts the
                   failure; "warn" warns as well (FailureWarning); a callable gets a record with
                   `.call`, `.error` and `.traceback`; only "raise" raises the error instead
@@ -168,8 +178,3 @@ def is_estimator(model: Any) -> bool:
     return (
         not isinstance(model, type) and hasattr(model, "predict") and hasattr(model, "get_params")
     )
-
-
-def _is_async(model: Any) -> bool:
-    called = getattr(type(model), "__call__", None)  # noqa: B004 - the function, to look at
-    return inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(called)

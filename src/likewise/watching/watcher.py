@@ -6,31 +6,56 @@ answer in hand. So the answer is there before anything can go wrong here.
 Invariant: unless the user chose "raise", no Exception leaves a watcher, whatever fails: the input,
 the output, the key, the monitor, the disk, the user's own callables. Each failure is counted and
 kept. (Warnings that the user has turned into errors are raised: that is a choice, too.)
-Cost: a copy of the input, `observe`, and some microseconds. The latest `keep` violations and
-failures are kept, nothing else.
+Cost: a copy of the input, `observe`, and some microseconds. The latest `keep` violations (with
+them decisions that raise a burst's alarm) and failures are kept, nothing else.
 """
 
+import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from likewise.errors import FailureWarning, Violation, ViolationWarning
 from likewise.feature import plain
 from likewise.rule import Rule
-from likewise.types import Verdict
+from likewise.types import Verdict, Verdicts
 from likewise.watching.choices import check_keys, check_policy, monitor_of, shown
 from likewise.watching.copies import as_answered, as_given, one_output, one_row
-from likewise.watching.records import Counts, Failure, Flagged, all_told, failure_of
+from likewise.watching.records import (
+    Counts,
+    Failure,
+    Flagged,
+    Handled,
+    all_told,
+    failure_of,
+    let_go,
+)
 from likewise.watching.warned import warn
 
 KEEP = 100
 
 
-Given: TypeAlias = tuple[Any, Any, Exception | None]
-"""What a call was given: the input and the key, or why they could not be had."""
+Given: TypeAlias = tuple[Any, Any, tuple[Exception, BaseException | None] | None]
+"""What a call was given: the input and the key; or why they could not be had, and what the caller
+was handling then."""
+
+
+class _Judged(NamedTuple):
+    """What came out of one call."""
+
+    decisions: int
+    violations: int = 0
+    alarms: int = 0
+    told: int = 0
+    """Decisions that violate, or alarm, or both."""
+    flagged: Sequence[Flagged] = ()
+    """These, or the latest of them."""
+
+
+_NOTHING_FOUND = _Judged(1)
 
 
 class Watcher:
@@ -62,7 +87,7 @@ class Watcher:
         self.name = name
         self.batched = batched
         self.closed = False
-        self._owned = isinstance(watched_by, Rule)
+        self.owned = isinstance(watched_by, Rule)  # the monitor; else it is the user's
         self.monitor = monitor_of(watched_by, settings or {})
         self._columns = self.monitor.rule.features is not None
         self._number = self.monitor.rule.output == "number"
@@ -72,7 +97,7 @@ class Watcher:
         self._keep = keep
         self._violations: deque[Flagged] = deque(maxlen=keep)
         self._failures: deque[Failure] = deque(maxlen=keep)
-        self._calls = self._decided = self._flagged = self._failed = 0
+        self._calls = self._decided = self._violating = self._alarming = self._failed = 0
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
 
@@ -80,6 +105,7 @@ class Watcher:
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
         """The input and the key, before the model can change them."""
+        handled = sys.exception()
         try:
             if self._input is not None:
                 x = self._input(*args, **kwargs)
@@ -93,32 +119,39 @@ class Watcher:
             key = None if self._key is None else self._key(*args, **kwargs)
             return as_given(x, self._columns), key, None
         except Exception as error:
-            return None, None, error
+            return None, None, (error, handled)
 
     def answered(self, given: Given, answer: Any) -> None:
         """Compare the decision with the past, remember it, and react."""
         if self.closed:
             return
-        x, key, error = given
+        handled = sys.exception()
+        x, key, missing = given
+        if missing is not None:
+            error, earlier = missing
+            self._fail(self._next_call(), error, (earlier, handled))
+            return
         try:
-            if error is not None:
-                raise error
-            decided, count, flagged = self._judge(x, key, answer)
+            judged = self._judge(x, key, answer)
         except Exception as failed:
-            with self._lock:
-                self._calls += 1
-            self._fail(failed)
+            self._fail(self._next_call(), failed, (handled,))
             return
         with self._lock:
             self._calls += 1
-            self._decided += decided
-            self._flagged += count
-            self._violations.extend(flagged)
-        if flagged:
-            self._react(flagged, count, answer)
+            call = self._calls
+            self._decided += judged.decisions
+            self._violating += judged.violations
+            self._alarming += judged.alarms
+            self._violations.extend(judged.flagged)
+        if judged.flagged:
+            self._react(call, judged, answer, (handled,))
 
-    def _judge(self, x: Any, key: Any, answer: Any) -> tuple[int, int, list[Flagged]]:
-        """How many decisions, how many of them violate, and these, or the latest of them."""
+    def _next_call(self) -> int:
+        with self._lock:
+            self._calls += 1
+            return self._calls
+
+    def _judge(self, x: Any, key: Any, answer: Any) -> _Judged:
         z = as_answered(answer if self._output is None else self._output(answer))
         monitor = self.monitor
         if self.batched:
@@ -128,24 +161,34 @@ class Watcher:
             x, key = only, None if key is None else key[0]
             z = answer = one_output(z, self._number)
         verdict = monitor.observe(x, z) if key is None else monitor.observe(x, z, key=key)
-        if not verdict.violation:
-            return 1, 0, []
-        return 1, 1, [Flagged(verdict, answer)]
+        violation = bool(verdict.violation)
+        alarm = isinstance(verdict, Verdict) and verdict.alarm
+        if not violation and not alarm:
+            return _NOTHING_FOUND
+        return _Judged(1, violation, alarm, 1, [Flagged(verdict, answer)])
 
-    def _judge_many(self, x: Any, z: Any, keys: Any) -> tuple[int, int, list[Flagged]]:
+    def _judge_many(self, x: Any, z: Any, keys: Any) -> _Judged:
         monitor = self.monitor
         verdicts = (
             monitor.observe_many(x, z) if keys is None else monitor.observe_many(x, z, keys=keys)
         )
-        at = np.flatnonzero(verdicts.violations).tolist()
+        violating = np.asarray(verdicts.violations)
+        alarming = verdicts.alarms if isinstance(verdicts, Verdicts) else np.zeros_like(violating)
+        at = np.flatnonzero(violating | alarming).tolist()
         all_wanted = self.on_violation == "raise" or callable(self.on_violation)
         wanted = at if all_wanted else at[-self._keep :]
-        return len(verdicts), len(at), [Flagged(_alone(verdicts[i]), _own(z[i])) for i in wanted]
+        return _Judged(
+            len(verdicts),
+            int(np.count_nonzero(violating)),
+            int(np.count_nonzero(alarming)),
+            len(at),
+            [Flagged(_alone(verdicts[i]), _own(z[i])) for i in wanted],
+        )
 
     # Reacting
 
-    def _react(self, flagged: list[Flagged], count: int, answer: Any) -> None:
-        policy = self.on_violation
+    def _react(self, call: int, judged: _Judged, answer: Any, handled: Handled) -> None:
+        policy, flagged, count = self.on_violation, judged.flagged, judged.told
         if policy == "warn":
             warn(ViolationWarning(all_told(self.name, flagged, count)), {})
         elif policy == "raise":
@@ -156,29 +199,31 @@ class Watcher:
                 try:
                     policy(one)
                 except Exception as error:
-                    self._fail(error)
+                    self._fail(call, error, handled)
 
-    def _fail(self, error: Exception) -> None:
-        frames = error.__traceback__
-        failure = self._note(error)
+    def _fail(self, call: int, error: Exception, handled: Handled) -> None:
+        failure = self._note(call, error)
         policy = self.on_failure
         if policy == "raise":
             error.add_note(f"(while watching {self.name}, which had answered; on_failure='raise')")
-            raise error.with_traceback(frames)
+            raise error
+        let_go(error, handled)
         if callable(policy):
             try:
                 policy(failure)
             except Exception as another:
-                self._warn_of(self._note(another))
+                failure = self._note(call, another)
+                let_go(another, handled)
+                self._warn_of(failure)
         elif policy == "warn":
             self._warn_of(failure)
 
-    def _note(self, error: Exception) -> Failure:
+    def _note(self, call: int, error: Exception) -> Failure:
+        failure = failure_of(call, error)
         with self._lock:
-            failure = failure_of(self._calls, error)
             self._failed += 1
             self._failures.append(failure)
-            return failure
+        return failure
 
     def _warn_of(self, failure: Failure) -> None:
         error = failure.error
@@ -203,12 +248,12 @@ class Watcher:
     @property
     def counts(self) -> Counts:
         with self._lock:
-            return Counts(self._decided, self._flagged, self._failed)
+            return Counts(self._decided, self._violating, self._failed, self._alarming)
 
     def close(self) -> None:
         """Watch no more; let go of the monitor, if it was made here."""
         self.closed = True
-        if self._owned:
+        if self.owned:
             self.monitor.close()
 
     def __str__(self) -> str:
@@ -216,7 +261,7 @@ class Watcher:
         counts = self.counts
         told = (
             f"{counts.decisions:,} decisions, {counts.violations:,} violations,"
-            f" {counts.failures:,} failures"
+            f" {counts.failures:,} failures{f', {counts.alarms:,} alarms' * (counts.alarms > 0)}"
         )
         return f"{policies}: {told}{', closed' * self.closed}"
 
