@@ -120,9 +120,11 @@ def test_slow_reader_holds_the_writer_up_and_memory_down(running):
     """Nobody reads the verdicts: after the pipes are full no more decisions are taken."""
     watching = running(*QUICK)
     descriptor = watching.stdin.fileno()
+    piece = lines_of(decisions(1_000)).encode()
+    os.write(descriptor, piece[: piece.index(b"\n") + 1])
+    assert json.loads(watching.stdout.readline())["line"] == 1  # it is up
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_NONBLOCK)
-    piece = lines_of(decisions(1_000)).encode()
     sent, quiet = 0, 0.0
     while quiet < 3.0 and sent < 50 * len(piece):
         try:
@@ -137,7 +139,7 @@ def test_slow_reader_holds_the_writer_up_and_memory_down(running):
     watching.send_signal(signal.SIGTERM)
     rest, _ = watching.communicate(timeout=60)  # somebody reads at last
     told = [json.loads(line) for line in rest.splitlines()]
-    assert [one["line"] for one in told] == list(range(1, len(told) + 1))
+    assert [one["line"] for one in told] == list(range(2, len(told) + 2))
     assert watching.returncode == 0
 
 
