@@ -34,10 +34,26 @@ def digits(given: Mapping[str, Any]) -> dict[str, Any]:
     stream = np.clip(stream + rng.integers(-1, 2, stream.shape), 0, 16)
     model = _models()[given["model"]].fit(pictures[:900], labels[:900])
     rule = lw.Rule("linf", 2.0)  # two copies of one picture differ by as much at most
+    one_by_one = [stream[i : i + 1] for i in range(rows)]
     with lw.watch(model, rule) as watched:
-        return _in_turns(
-            model.predict, watched.predict, [stream[i : i + 1] for i in range(rows)], watched
-        )
+        found = _in_turns(model.predict, watched.predict, one_by_one, watched)
+    answers = [model.predict(x)[0] for x in one_by_one]
+    return {
+        **found,
+        "observe_us": _observe(rule, stream, answers, lambda x: model.predict(x[None])),
+        "tight_us": _observe(rule, stream, answers, lambda x: None),
+    }
+
+
+def _observe(rule: lw.Rule, stream: Any, answers: list[Any], before: Callable[[Any], Any]) -> float:
+    """The median time of `observe` alone, when something else was done before each."""
+    monitor, times = lw.Monitor(rule), []
+    for x, z in zip(stream, answers, strict=True):
+        before(x)
+        begin = time.perf_counter()
+        monitor.observe(x, z)
+        times.append(time.perf_counter() - begin)
+    return 1e6 * float(np.median(times[WARM_UP:]))
 
 
 def _models() -> dict[str, Any]:

@@ -24,6 +24,11 @@ COLUMNS = {
     "share_p50": "of the median",
     "p99_us": "p99 later by, µs",
 }
+OF_IT = {
+    "observe_us": "`observe` after a `predict`, µs (median)",
+    "tight_us": "`observe` after `observe`, µs (median)",
+}
+"""What of it is the search: a model's work leaves the processor's caches without the tree."""
 
 
 def ask(setting: Setting) -> Answer:
@@ -49,7 +54,7 @@ def ask(setting: Setting) -> Answer:
         "What watching costs beside the model",
         {
             "digits": Table(
-                COLUMNS,
+                {**COLUMNS, **OF_IT},
                 pictures,
                 "scikit-learn's digits (64 float64 numbers, L∞), one `predict` of a row at a time",
             ),
