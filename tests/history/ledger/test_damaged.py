@@ -8,12 +8,14 @@ import json
 import random
 import shutil
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 import likewise as lw
 from likewise.history.ledger import records
+from likewise.history.ledger.reader import Reader
 
 RULE = lw.Rule("linf", 0.1)
 BITS = [1, 2, 4, 8, 16, 32, 64, 128, 255]
@@ -377,3 +379,19 @@ def test_odd_bodies_of_events(whole, tmp_path, kind):
         folder = copied(whole, tmp_path)
         assert altered(folder, "UPDATE event SET body = ? WHERE kind = ?", body, kind)
         assert told_or_harmless(folder, whole)
+
+
+def test_a_row_that_is_there_twice_is_told(tmp_path):
+    """A damaged page can make it so, below the check of the tables."""
+    folder = tmp_path / "ledger"
+    with lw.open(folder, lw.Rule("linf", 0.1)) as ledger:
+        for i in range(3):
+            ledger.observe([0.1 * i], i % 2)
+    with closing(sqlite3.connect(folder / "ledger.sqlite", check_same_thread=False)) as database:
+        database.executescript(
+            "PRAGMA legacy_alter_table = ON; CREATE TABLE twice AS SELECT * FROM decision;"
+            "INSERT INTO twice SELECT * FROM decision WHERE row = 1;"
+            "DROP TABLE decision; ALTER TABLE twice RENAME TO decision;"
+        )
+        with pytest.raises(lw.BadFile, match="missing or twice"):
+            list(Reader(folder, database).all_decisions(0, 3))
