@@ -119,9 +119,22 @@ class Vocabulary:
 
     def commit(self) -> None:
         for value, code in self._fresh.items():
+            self.values.append(value)  # first: a code without a value would be given out twice
             self._codes[value] = code
-            self.values.append(value)
         self._fresh = {}
+
+    def settle(self) -> None:
+        """After a commit was cut off: only the last value can be without its code."""
+        self._fresh = {}
+        if self.values and self.values[-1] is not ERASED:
+            self._codes.setdefault(self.values[-1], len(self.values) - 1)
+
+    def cut(self, count: int) -> None:
+        """Of the values, keep the first `count`; no row has any of the others."""
+        for value in self.values[count:]:
+            if self._codes.get(value, -1) >= count:
+                del self._codes[value]
+        del self.values[count:]
 
 
 @dataclass
@@ -331,6 +344,12 @@ class Encoder:
         self._fresh = {}
         for vocabulary in self.vocabularies.values():
             vocabulary.commit()
+
+    def settle(self) -> None:
+        """After a call that was cut off: have codes and values agree again."""
+        self._fresh = {}
+        for vocabulary in self.vocabularies.values():
+            vocabulary.settle()
 
 
 def _missing(kept: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

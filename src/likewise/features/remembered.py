@@ -93,6 +93,15 @@ class Remembered:
             self._key_of[row] = key
         self.count += many
 
+    def settle(self) -> None:
+        """After a call that was cut off: have keys and texts of the rows that count, no others."""
+        for row in [row for row in self._key_of if row >= self.count]:
+            del self._key_of[row]
+        self._row_of = {key: row for row, key in self._key_of.items()}
+        for name in self._uses:
+            self._uses[name] = Counter(self.column(name).tolist())
+            self.drop_unused(name)
+
     def erase(self, rows: Rows) -> None:
         for name in self.names:
             column = self.column(name)

@@ -123,14 +123,21 @@ class History:
             reserve //= 2
 
     def _reserve(self, rows: int) -> None:
+        """Have arrays for so many rows. The last step says so: until then the old length counts."""
         for slot, size in self.sizes().items():
             old = self._regions.get(slot)
-            region = (
+            self._regions[slot] = (
                 Region(size * rows) if old is None else old.grown(size * rows, size * self.total)
             )
-            self._regions[slot] = region
-            self.table[slot] = region.address
+            self.table[slot] = self._regions[slot].address
         self.reserved = rows
+
+    def point(self) -> None:
+        """Point the table at the arrays again, after a call that was cut off."""
+        self.table[t.WEIGHTS] = self.weights.ctypes.data
+        for slot, region in self._regions.items():
+            self.table[slot] = region.address
+        self._map_rows()
 
     def _map_rows(self) -> None:
         memory = self._regions[t.ROWS] if self.file is None else self.file
@@ -221,6 +228,27 @@ class History:
         next_alive = int(alive.argmax()) if len(alive) else 0
         self.first += next_alive if alive[next_alive : next_alive + 1].any() else len(alive)
         return whole
+
+    def join(self, count: int) -> None:
+        """Written rows become part of the history."""
+        self.table[t.TOTAL] += count
+        self.table[t.LIVE] += count
+
+    def settle(self, rows: int, forgetting: npt.NDArray[np.int64]) -> None:
+        """Have the first `rows` rows and no others, and none of those that are being forgotten.
+
+        Whatever else a call that was cut off has left behind is found out from the rows themselves.
+        """
+        self.point()
+        self.table[t.TOTAL] = rows
+        erase_rows(self.table, forgetting)
+        alive = self.alive().view(np.bool_)
+        self.table[t.LIVE] = np.count_nonzero(alive)
+        self.first = int(alive.argmax()) if alive.any() else rows
+        gone = np.flatnonzero(~alive)
+        pages, counts = np.unique(gone // PAGE, return_counts=True)
+        known = zip(pages.tolist(), counts.tolist(), strict=True)
+        self._gone = {page: count for page, count in known if count < PAGE}
 
     def begin_at(self, row: int) -> None:
         """Of an empty history: the rows before `row` count as forgotten."""

@@ -29,6 +29,8 @@ from likewise.indexes.proposed import Proposed
 from likewise.kernels import table as t
 from likewise.types import Rows
 
+BUILD = 4 * t.BLOCK
+"""Rows from which an index is built at once, and not by inserting them."""
 EVERY = 256
 """Decisions between two looks at whether another index is wanted."""
 
@@ -146,9 +148,10 @@ class Chooser:
                 step = next(self._job)
             except StopIteration:
                 self._job = None
-            except (OSError, MemoryError):  # no room for a second index: stay with the first
-                self._job = self._challenger = None
+            except Exception as error:  # no room for a second index, say: stay with the first
+                self.abandon()
                 self._settle()
+                self.reason += f" (the attempt at another failed: {error!r})"
             else:
                 if step is None:
                     return
@@ -230,10 +233,11 @@ class Chooser:
         def make() -> FlatScan:
             return FlatScan(self.history, rotation.learn(sample, total))
 
-        with ThreadPoolExecutor(1) as pool:  # finding directions takes long, compiling longer
-            making: Future[FlatScan] = pool.submit(make)
-            while not making.done():
-                yield making
+        pool = ThreadPoolExecutor(1)  # finding directions takes long, compiling longer
+        making: Future[FlatScan] = pool.submit(make)
+        pool.shutdown(wait=False)  # its thread ends with the work, whether or not we wait for it
+        while not making.done():
+            yield making
         yield from self._challenge(making.result(), reason)
 
     def _challenge(self, challenger: Index, reason: str) -> Job:
@@ -275,6 +279,20 @@ class Chooser:
         yield 1
         yield from _give_back(leaving)
 
+    def abandon(self) -> None:
+        """Stay with the index in use; a challenge that was cut off is not gone on with."""
+        self._job = self._challenger = None
+        self.history.table = self.index.state.table
+
+    def renew(self) -> None:
+        """The index in use is in doubt: make it again, from the history."""
+        self.abandon()
+        if isinstance(self.index, Proposed):
+            self.index.renew()
+            return
+        self._take(self._first(), self.reason)
+        self.fill()
+
     # The history changes otherwise
 
     def forget(self, rows: Rows) -> None:
@@ -287,6 +305,16 @@ class Chooser:
         for index in (self.index, self._challenger):
             if index is not None and pages:
                 index.state.release(pages)
+
+    def fill(self) -> None:
+        """Have an index that is still empty hold the history that is there."""
+        history = self.history
+        if isinstance(self.index, Proposed):  # it fills itself when it is first asked
+            return
+        if history.total - history.first >= BUILD:
+            self.build()
+        elif history.total > history.first:
+            self.index.insert(history.first, history.total - history.first, 1, None)
 
     def build(self) -> None:
         """After a large load: choose by what is there, and build at once."""

@@ -60,6 +60,11 @@ class Crowd:
         self._chooser = chooser
         self._start = self._next = 0  # it holds what is remembered of rows from here to there
 
+    def settle(self) -> None:
+        """After a call that was cut off, where this may have been asked."""
+        if self._index is not None:
+            self._index.settle()
+
     @property
     def history(self) -> History:
         assert self._chooser is not None

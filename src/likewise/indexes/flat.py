@@ -77,6 +77,7 @@ class FlatScan:
 
     name = "flat"
     shape = "flat scan"
+    sound = True  # between two kernels it always is
 
     def __init__(self, history: History, rotation: Rotation, *, any_output: bool = False) -> None:
         layout = layout_for(history, rotation)
@@ -119,6 +120,11 @@ class FlatScan:
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
         return Witnesses(*self.state.desk.results(found)[:3])
+
+    def settle(self) -> None:
+        """After a call that was cut off between two kernels: the next finds the table in order."""
+        self.state.settle()
+        self._lay_out(self._table)
 
     # Many decisions
 

@@ -142,5 +142,7 @@ class Hunt(LiveTree):
             return
         wanted = float(np.median(ends)) / _SHARE
         if not self._unit / _OFF <= wanted <= self._unit * _OFF:
+            self.sound = False  # until all codes have the new unit
             self._measure(wanted)
             self.build()
+            self.sound = True

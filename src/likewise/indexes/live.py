@@ -100,6 +100,8 @@ class LiveTree:
         self.given: Floats = self.state.desk.small[t.GIVEN]
         self._most = _BLOCK_ROWS
         self._batch = _Batch(0)
+        self.sound = True
+        """False while what it holds may be wrong if the work on it is cut off."""
         self.crew.do(PLANT)
         tend(self._table, 0)  # nothing to do yet, but compiled: no later decision waits for that
 
@@ -134,6 +136,11 @@ class LiveTree:
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
         return Witnesses(*self.state.desk.results(found)[:3])
+
+    def settle(self) -> None:
+        """After a call that was cut off between two kernels: the next finds the table in order."""
+        self.state.settle()
+        tend(self._table, 0)  # the nodes noted for it may fill their list
 
     # Many decisions
 

@@ -3,13 +3,11 @@
 Turns rows into points (see protocol.py), asks the index for candidates, lets the kernel decide.
 
 Invariant: the index holds every remembered row, or there is none and the next decision makes one:
-after forgetting, since an index may keep copies, and after an index failed half-way.
+after forgetting, since an index may keep copies, and after a call of it was cut off.
 Cost: some Python for each decision; what the index itself costs comes on top.
 """
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -60,6 +58,8 @@ class Proposed:
         self._farthest = 0.0
         self.index: Index | None = None
         self._added = 0  # rows, forgotten ones aside
+        self.sound = True
+        """False while the index is asked: cut off there, it may be in any state."""
 
     # Points
 
@@ -92,7 +92,8 @@ class Proposed:
     def _whole(self) -> Index:
         """The index, over the whole history."""
         if self.index is None:
-            self.index, self._added = self._make(self.space), self.state.history.first
+            self._added = self.state.history.first
+            self.index = self._make(self.space)
         if self._added < self.state.history.total:
             self._add(self._added, self.state.history.total)
         return self.index
@@ -100,22 +101,14 @@ class Proposed:
     def _add(self, first: int, stop: int) -> None:
         assert self.index is not None
         alive = self.state.history.region(t.ALIVE).view(np.uint8, stop)
-        with self._undone():
-            for start in range(first, stop, _BATCH):
-                rows = np.arange(start, min(start + _BATCH, stop))
-                kept = alive[rows] != 0
-                points = self.points(start, len(rows))
-                add_all(self.index, rows[kept], points[kept])
-            self._added = stop
-
-    @contextmanager
-    def _undone(self) -> Iterator[None]:
-        """If this fails, what was added may be more than what is remembered: begin anew."""
-        try:
-            yield
-        except BaseException:
-            self.index = None
-            raise
+        self.sound = False
+        for start in range(first, stop, _BATCH):
+            rows = np.arange(start, min(start + _BATCH, stop))
+            kept = alive[rows] != 0
+            points = self.points(start, len(rows))
+            add_all(self.index, rows[kept], points[kept])
+        self._added = stop
+        self.sound = True
 
     def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
         """Add written rows."""
@@ -124,8 +117,19 @@ class Proposed:
 
     def remove(self, rows: Rows) -> None:
         """An index may keep copies of what is to be forgotten: another one takes its place."""
-        if self.index is not None:
-            self.index, self._added = self._make(self.space), self.state.history.first
+        self.index = None
+
+    def settle(self) -> None:
+        """After a call that was cut off: is the index what it was before?"""
+        self.state.settle()
+        if self._added > self.state.history.total:
+            self.index = None
+
+    def renew(self) -> None:
+        """The index is in doubt: the next decision makes another."""
+        self.index = None
+        self.state.settle()
+        self.sound = True
 
     # One decision
 
@@ -135,9 +139,10 @@ class Proposed:
         if point is not None:
             row = int(self._table[t.TOTAL])
             index = self._whole()
-            with self._undone():
-                index.add(row, point)
-                self._added = row + 1
+            self.sound = False
+            index.add(row, point)
+            self._added = row + 1
+            self.sound = True
             self.crew.do(task.REMEMBER)
         return found
 
@@ -158,7 +163,10 @@ class Proposed:
 
     def _decide(self, row: int, point: Point) -> int:
         table = self._table
-        rows = np.asarray(self._whole().candidates(point, self._reach()), dtype=np.int64)
+        index = self._whole()
+        self.sound = False
+        rows = np.asarray(index.candidates(point, self._reach()), dtype=np.int64)
+        self.sound = True
         if len(rows) > row:
             rows = np.unique(rows)
             rows = rows[(rows >= 0) & (rows < row)]
@@ -183,18 +191,17 @@ class Proposed:
         counts = np.zeros(size, dtype=np.int64)
         parts = [self.state.desk.results(0)]
         index = self._whole()
-        with self._undone():
-            for start in range(0, size, _BATCH):
-                stop = min(start + _BATCH, size)
-                outputs = self._outputs(first + start, stop - start)
-                for k, point in enumerate(self.points(first + start, stop - start), start):
-                    self.given[:] = outputs[k - start]
-                    if first + k:
-                        counts[k] = self._decide(first + k, point)
-                    if counts[k]:
-                        parts.append(self.state.desk.results(int(counts[k])))
-                    index.add(first + k, point)
-                    self._added = first + k + 1
+        for start in range(0, size, _BATCH):
+            stop = min(start + _BATCH, size)
+            outputs = self._outputs(first + start, stop - start)
+            for k, point in enumerate(self.points(first + start, stop - start), start):
+                self.given[:] = outputs[k - start]
+                if first + k:
+                    counts[k] = self._decide(first + k, point)
+                if counts[k]:
+                    parts.append(self.state.desk.results(int(counts[k])))
+                index.add(first + k, point)
+                self._added = first + k + 1
         rows, near, far, owners = (np.concatenate(part) for part in zip(*parts, strict=True))
         return counts, (rows, near, far, owners)
 

@@ -60,16 +60,16 @@ class State:
         self.table[t.RANGE_WIDTH] = self.range_width
         self.table[t.TREES] = trees
         self.table[t.GIVEN_RAW] = 1  # as a rule the input lies in its row
-        self.rows = history.reserved
-        self._reserve(max(self.rows // layout.rows_per_block, 16 + trees))
+        self.rows = 0
+        rows = history.reserved
+        self._reserve(rows, max(rows // layout.rows_per_block, 16 + trees))
         self.desk = Desk(self)
 
     # Sizes
 
-    def _sizes(self) -> list[tuple[dict[int, int], int, int]]:
-        """Bytes per item, items used, items reserved: for rows, nodes and blocks."""
+    def _sizes(self) -> list[tuple[dict[int, int], int]]:
+        """Bytes per item, and items used: for rows, nodes and blocks."""
         layout, used = self.layout, self.table
-        blocks = int(self.table[t.BLOCK_CAPACITY])
         ranges = {t.LOW: 8 * self.range_width, t.HIGH: 8 * self.range_width}
         per_node, per_block = layout.per_node, layout.per_block
         if per_node.keys() & {t.PARENT}:
@@ -77,9 +77,9 @@ class State:
         else:  # without a tree, ranges are kept by block
             per_block = per_block | ranges
         return [
-            (layout.per_row, int(used[t.TOTAL]), self.rows),
-            (per_node, int(used[t.NODES]), 2 * blocks),
-            (per_block, int(used[t.BLOCKS]), blocks),
+            (layout.per_row, int(used[t.TOTAL])),
+            (per_node, int(used[t.NODES])),
+            (per_block, int(used[t.BLOCKS])),
         ]
 
     @property
@@ -88,28 +88,39 @@ class State:
         idle = () if self.table[t.REBUILDS] > 0 else self.layout.idle
         return sum(
             size * used
-            for sizes, used, _ in self._sizes()
+            for sizes, used in self._sizes()
             for slot, size in sizes.items()
             if slot not in idle
         )
 
     # Growing
 
-    def _reserve(self, blocks: int) -> None:
-        self.table[t.BLOCK_CAPACITY] = blocks
-        self.table[t.NODE_CAPACITY] = 2 * blocks
-        for sizes, used, items in self._sizes():
+    def _reserve(self, rows: int, blocks: int) -> None:
+        """Have arrays of these lengths. The last steps say so: until then the old lengths count."""
+        for (sizes, used), items in zip(self._sizes(), (rows, 2 * blocks, blocks), strict=True):
             for slot, size in sizes.items():
                 old = self._regions.get(slot)
-                if old is None or old.size < size * items:
-                    longer = (
-                        Region(size * items)
-                        if old is None
-                        else old.grown(size * items, size * used)
-                    )
-                    self._regions[slot] = longer
+                if old is None:
+                    self._regions[slot] = Region(size * items)
+                elif old.size < size * items:
+                    self._regions[slot] = old.grown(size * items, size * used)
                 self.table[slot] = self._regions[slot].address
         self._point_at_places()
+        self.rows = rows
+        self.table[t.NODE_CAPACITY] = 2 * blocks
+        self.table[t.BLOCK_CAPACITY] = blocks
+
+    def settle(self) -> None:
+        """Point the table at every array again, after a call that was cut off."""
+        for slot, array in self._settings.items():
+            self.table[slot] = array.ctypes.data
+        for slot, region in self._regions.items():
+            self.table[slot] = region.address
+        self.table[t.RECENT] = self.recent.ctypes.data
+        self.table[t.TASK], self.table[t.GIVEN_RAW] = 0, 1
+        self.table[t.NODE_CAPACITY] = 2 * self.table[t.BLOCK_CAPACITY]
+        self.follow()
+        self.desk.fit(self)
 
     def _point_at_places(self) -> None:
         if t.PLACES not in self.layout.per_row:  # the index holds whole rows
@@ -126,15 +137,13 @@ class State:
         if want > blocks:
             while blocks < want:
                 blocks *= 2
-            self._reserve(blocks)
+            self._reserve(self.rows, blocks)
             self.desk.fit(self)
 
     def prepare(self, more_rows: int) -> None:
         """Have memory ready for that many more rows, those still unseen included."""
         blocks = more_rows // _FILL + 2
-        for (sizes, used, _), more in zip(
-            self._sizes(), (more_rows, 2 * blocks, blocks), strict=True
-        ):
+        for (sizes, used), more in zip(self._sizes(), (more_rows, 2 * blocks, blocks), strict=True):
             for slot, size in sizes.items():
                 if slot not in self.layout.idle:
                     self._regions[slot].prepare(size * used, size * (used + more))
@@ -144,8 +153,7 @@ class State:
         if self.history.table is not self.table:
             self.history.copy_to(self.table)
         if self.rows != self.history.reserved:
-            self.rows = self.history.reserved
-            self._reserve(int(self.table[t.BLOCK_CAPACITY]))
+            self._reserve(self.history.reserved, int(self.table[t.BLOCK_CAPACITY]))
             self.desk.fit(self)
         self._point_at_places()
 
@@ -174,7 +182,7 @@ class State:
         """The memory of an index no longer in use, and how much of it was used."""
         return [
             (self._regions[slot], size * used)
-            for sizes, used, _ in self._sizes()
+            for sizes, used in self._sizes()
             for slot, size in sizes.items()
         ]
 

@@ -44,6 +44,9 @@ class Outputs(Protocol):
     def discard(self) -> None:
         """The outputs read last were not."""
 
+    def settle(self) -> None:
+        """After `commit` or anything else here was cut off: have it consistent again."""
+
     def shown(self, numbers: Floats) -> Any:
         """The output that was written as these numbers."""
 
@@ -135,13 +138,18 @@ class Labels:
 
     def commit(self) -> None:
         for label in self._new:
-            self._codes[label] = len(self.labels)
-            self.labels.append(label)
+            self.labels.append(label)  # first: a code without a label would be given out twice
+            self._codes[label] = len(self.labels) - 1
         self.discard()
 
     def discard(self) -> None:
         self._new = []
         self.pending = False
+
+    def settle(self) -> None:
+        self.discard()
+        if self.labels:  # only the last can have been cut off from its code
+            self._codes.setdefault(self.labels[-1], len(self.labels) - 1)
 
 
 def _unhashable(z: Any, which: str = "") -> BadDecision:
@@ -191,7 +199,7 @@ class Numbers:
     def commit(self) -> None:
         """Numbers leave nothing to remember."""
 
-    discard = commit
+    discard = settle = commit
 
     def shown(self, numbers: Floats) -> Any:
         number = float(numbers[0])
@@ -241,7 +249,7 @@ class Probabilities:
     def commit(self) -> None:
         """Probabilities leave nothing to remember."""
 
-    discard = commit
+    discard = settle = commit
 
     def shown(self, numbers: Floats) -> Any:
         return numbers.tolist()

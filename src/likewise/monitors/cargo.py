@@ -18,13 +18,10 @@ from likewise.features.encoding import ERASED, MISSING
 from likewise.history.ledger.chain import Bytes, Key
 from likewise.history.ledger.layout import CODE, VECTOR, Layout, with_vector
 from likewise.history.ledger.words import written
-from likewise.indexes.proposed import Proposed
 from likewise.metrics.outputs import Keepable, Labels, outputs_of
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.tables import TableMonitor
 from likewise.types import Floats, Rows
-
-_BUILD = 512  # rows from which an index is built at once
 
 
 class Cargo:
@@ -32,7 +29,6 @@ class Cargo:
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._restored: list[tuple[int, int]] = []
 
     # Out
 
@@ -153,21 +149,15 @@ class Cargo:
                 " have taken. Nothing was changed."
             )
         monitor._rows = monitor._history.rows
-        monitor._join(len(vectors))
-        self._restored.append((first, len(vectors)))
+        monitor._history.join(len(vectors))
+        monitor._joined(len(vectors))
 
     def finish(self, erased: Rows) -> None:
         """All rows are there: build the index, and forget what was erased."""
         monitor = self._monitor
-        chooser, index = monitor._chooser, monitor._index
-        assert chooser is not None and index is not None
-        if not isinstance(index, Proposed):
-            if sum(count for _, count in self._restored) >= _BUILD:
-                chooser.build()
-            else:
-                for first, count in self._restored:
-                    index.insert(first, count, 1, None)
-            monitor._mind(1)
+        assert monitor._chooser is not None
+        monitor._chooser.fill()
+        monitor._mind(1)
         if len(erased):
             monitor.forget(erased)
 

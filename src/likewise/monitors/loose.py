@@ -42,6 +42,11 @@ class Loose:
         for pattern, known in self._rows.items():
             self._rows[pattern] = [row for row in known if row not in gone]
 
+    def settle(self, rows: int) -> None:
+        """After a call that was cut off: have the first `rows` rows and no others."""
+        for pattern, known in self._rows.items():
+            self._rows[pattern] = [row for row in known if row < rows]
+
     def judge(
         self, history: History, index: Index, row: int, left_open: Open, found: Witnesses
     ) -> Witnesses:

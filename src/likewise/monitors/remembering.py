@@ -1,17 +1,21 @@
-"""A history and the index over it: how decisions get in, and what is refused at the door.
+"""A history and the index over it: how decisions get in, and the way back when a call is cut off.
 
 A decision is laid out where a kernel finds it, checked there, and only then part of the history.
 The first one ever settles shape, storage and how long outputs are; if it is refused, nothing is.
 
-Invariant: what is refused leaves no trace.
+An exception may arrive between any two steps: from a signal handler, a user's index, a full disk.
+`_next_row` says how many rows all finished calls have left behind, and moves in one step, once a
+call's rows are written and indexed. `_cut_off` says how far a call has come; a call that finds it
+set goes back to `_next_row` rows before it does anything else.
+
+Invariant: what is refused, or was cut off before `_next_row` moved, leaves no trace.
+Cost: after a cut-off inside a batch, or behind a kernel, the index is built again.
 Not here: judging (robustness.py), memory (history/), which index it is (indexes/chooser.py).
 """
 
 import os
 import reprlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
+from threading import RLock
 from typing import Any, Self
 
 import numpy as np
@@ -20,16 +24,23 @@ from numpy import ndarray
 
 from likewise.burst import Burst
 from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
+from likewise.forking import copied_by_fork
 from likewise.history.decisions import History
 from likewise.indexes.chooser import Chooser, Index
 from likewise.indexes.crowd import Crowd
 from likewise.indexes.names import check
 from likewise.kernels import table as t
 from likewise.metrics.outputs import Keepable, Outputs, outputs_of
+from likewise.monitors.reentry import called_within
 from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
 from likewise.rule import Rule
-from likewise.types import Floats
+from likewise.types import Floats, Rows
 
+SURE, ROW, INDEX = 0, 1, 2
+"""How far a call may have come: not begun, or finished; scratch memory and one kernel call; several
+rows and the index."""
+
+_NONE: Rows = np.empty(0, np.int64)
 _READY = 1 << 16  # bytes of rows for which memory is made ready together
 _KEPT_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
 
@@ -52,9 +63,12 @@ class Remembering:
         self._alarm = None if burst is None else burst.alarm
         self._crowd = None if burst is None else Crowd(burst.last)
         self._keepable: Keepable | None = None
-        self._lock = Lock()
+        self._lock = RLock()
+        self._cut_off = SURE
+        self._forgetting = _NONE
         self._closed = False
         self._reset()
+        copied_by_fork(self)
 
     def _reset(self) -> None:
         self._history: History | None = None
@@ -75,6 +89,7 @@ class Remembering:
     def close(self) -> None:
         """Let go of the history; a file of rows keeps what was observed."""
         with self._lock:
+            self._ready()
             if self._history is not None:
                 self._rows = np.empty(0)
                 self._history.close()
@@ -86,6 +101,81 @@ class Remembering:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    # After a call that was cut off
+
+    def _ready(self) -> None:
+        """Undo what an earlier call left half done."""
+        if self._cut_off:
+            self._recover()
+
+    def _refused(self) -> None:
+        """Something was refused at the door: only scratch memory has changed."""
+        if self._history is None or self._next_row == 0:
+            self._forget_beginning()
+        else:
+            assert self._outputs is not None and self._index is not None
+            self._outputs.discard()
+            if not self._index.sound:  # it was a user's index that raised
+                return
+        self._cut_off = SURE
+
+    def _recover(self) -> None:
+        """Go back to the rows that finished calls have left, whatever else is there."""
+        if called_within(self):
+            raise BadDecision(
+                "this monitor is in the middle of another call, out of which it was called again:"
+                " by a signal handler, a finalizer, or a label, index or embedder of yours."
+                " Nothing was stored: call it afterwards."
+            )
+        rows = self._settled_rows()
+        if self._history is None or rows == 0:
+            self._forget_beginning()
+        else:
+            self._go_back(rows)
+        self._cut_off = SURE
+
+    def _settled_rows(self) -> int:
+        """How many rows all finished calls have left behind."""
+        return self._next_row
+
+    def _go_back(self, rows: int) -> None:
+        """Have the first `rows` rows and no others."""
+        history, chooser, crowd = self._history, self._chooser, self._crowd
+        assert history is not None and chooser is not None and self._outputs is not None
+        chooser.abandon()
+        self._outputs.settle()
+        if self._cut_off == INDEX or not chooser.index.sound or history.total != rows:
+            self._cut_off = INDEX  # until all of this is done
+            history.settle(rows, self._forgetting)
+            self._forgotten(self._forgetting)
+            self._forgetting = _NONE
+            chooser.renew()
+            if crowd is not None:
+                crowd.leave()
+                crowd.enter(chooser)
+        else:
+            history.point()
+            chooser.index.settle()
+            if crowd is not None:
+                crowd.settle()
+        self._index, self._busy = chooser.index, chooser.busy
+        self._rows = history.rows
+        self._next_row = self._room = rows  # forces _make_room on the next decision
+
+    def _forgotten(self, rows: Rows) -> None:
+        """The history has forgotten these rows; called again if that was cut off."""
+
+    def _after_fork(self) -> None:
+        """In a forked process, another thread may have been in the middle of a call."""
+        self._lock = RLock()
+        if self._cut_off:
+            self._cut_off = INDEX
+        elif self._busy:
+            self._cut_off = ROW  # the thread that makes the next index is not here
+        if self._filed:  # the file is the parent's
+            self._reset()
+            self._closed = True
 
     # The index
 
@@ -131,13 +221,9 @@ class Remembering:
             self._begin(x.shape, x.dtype, z)
         index, history = self._index, self._history
         assert index is not None and history is not None
-        try:
-            if self._next_row == self._room:
-                self._make_room(remember=remember)
-            self._outputs.read(z, index.given)  # type: ignore[union-attr]
-        except LikewiseError:
-            self._forget_beginning()
-            raise
+        if self._next_row == self._room:
+            self._make_room(remember=remember)
+        self._outputs.read(z, index.given)  # type: ignore[union-attr]
         if history.takes(x.dtype):
             self._rows[self._next_row] = x
         else:
@@ -202,34 +288,32 @@ class Remembering:
         return Chooser(history, self._wanted)
 
     def _forget_beginning(self) -> None:
-        """After a refusal: if that was the very first decision, it has settled nothing."""
-        if self._outputs is not None:
-            self._outputs.discard()
-        if self._history is not None and self._history.total == 0:
+        """No decision was ever remembered: nothing is settled yet."""
+        if self._history is not None:
             self._rows = np.empty(0)
             self._history.close()
-            self._reset()
+        self._reset()
 
-    @contextmanager
-    def _undone(self) -> Iterator[None]:
-        """If an index fails, someone else's perhaps, a first decision has settled nothing."""
-        try:
-            yield
-        except BaseException:
-            self._forget_beginning()
-            raise
-
-    def _refuse(self, code: int, x: Any, z: Any, which: str = "") -> None:
-        """Raise what a kernel's error code means; the first decision then has settled nothing."""
+    def _refusal(self, code: int, x: Any, z: Any, which: str = "") -> BadDecision:
+        """What a kernel's error code means."""
         assert self._index is not None
-        at, storage = int(self._index.state.table[t.BAD_AT]), self._storage
-        self._forget_beginning()
-        raise refusal(code, at, storage, self._rule, x, z, which)
+        at = int(self._index.state.table[t.BAD_AT])
+        return refusal(code, at, self._storage, self._rule, x, z, which)
 
     # Many in
 
     def _write(self, x: Any, z: Any) -> tuple[Index | None, int]:
         """Check a batch and write it where no query sees it yet."""
+        if self._cut_off:
+            self._recover()
+        self._cut_off = ROW
+        try:
+            return self._written(x, z)
+        except LikewiseError:
+            self._refused()
+            raise
+
+    def _written(self, x: Any, z: Any) -> tuple[Index | None, int]:
         inputs = numbers_of(x)
         if inputs.ndim < 2:
             raise BadDecision(
@@ -261,30 +345,27 @@ class Remembering:
             raise wrong_shape(inputs.shape[1:], self._shape)
         index = self._index
         assert index is not None and self._history is not None
-        try:
-            outputs = self._outputs.read_many(z, count)  # type: ignore[union-attr]
-            bad, at = index.crew.write(inputs, outputs)
-        except LikewiseError:
-            self._forget_beginning()
-            raise
+        outputs = self._outputs.read_many(z, count)  # type: ignore[union-attr]
+        bad, at = index.crew.write(inputs, outputs)
         self._rows = self._history.rows
         if bad != 0:
-            self._refuse(bad, inputs[at], z[at], f" of decision {at} of the batch")
+            raise self._refusal(bad, inputs[at], z[at], f" of decision {at} of the batch")
         return index, count
 
-    def _join(self, count: int) -> None:
-        """Written rows become part of the history."""
-        assert self._history is not None
-        self._history.table[t.TOTAL] += count
-        self._history.table[t.LIVE] += count
+    def _joined(self, count: int) -> None:
+        """Written rows that the history has counted are remembered from here on."""
+        assert self._outputs is not None
+        self._outputs.commit()
+        self._room = self._next_row + count  # forces _make_room on the next decision
         self._next_row += count
-        self._room = self._next_row  # whatever is ready beyond is found out when it is needed
+        self._cut_off = SURE
 
     # What is there
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
         """What is remembered of these rows, in the shape and type in which it is kept."""
         with self._lock:
+            self._ready()
             wanted = rows_of(rows, self._next_row, "Ask for rows that it has.")
             if len(wanted) == 0:
                 return np.empty((0, *(self._shape or ())), dtype=self._storage_type())
@@ -321,4 +402,6 @@ class Remembering:
 
     def __len__(self) -> int:
         """Decisions remembered now."""
-        return 0 if self._history is None else self._history.live
+        with self._lock:
+            self._ready()
+            return 0 if self._history is None else self._history.live

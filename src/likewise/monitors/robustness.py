@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 
 from likewise.burst import Burst
-from likewise.indexes.chooser import EVERY
+from likewise.errors import LikewiseError
+from likewise.indexes.chooser import BUILD, EVERY
 from likewise.indexes.proposed import Proposed
 from likewise.kernels import table as t
 from likewise.monitors.explanation import Explanation, explanation_of
 from likewise.monitors.refusal import rows_of
-from likewise.monitors.remembering import Remembering
+from likewise.monitors.remembering import INDEX, ROW, SURE, Remembering
 from likewise.rule import Rule
 from likewise.types import NO_WITNESSES, Rows, Verdict, Verdicts, Witnesses
 
-_BUILD = 4 * t.BLOCK  # rows from which a load builds the index anew, if it is most of them
 _LOAD = 1 << 16  # rows of a smaller one inserted together
 _NONE: Rows = np.empty(0, np.int64)
 
@@ -84,48 +84,60 @@ class Monitor(Remembering):
     def observe(self, x: Any, z: Any) -> Verdict:
         """Compare (x, z) with the past, then make it part of the past."""
         with self._lock:
-            index = self._admit(x, z, remember=True)
-            near = 0
+            if self._cut_off:
+                self._recover()
+            self._cut_off = ROW
             try:
-                if self._crowd is not None:  # first, so that what fails here was not remembered
+                index = self._admit(x, z, remember=True)
+                near = 0
+                if self._crowd is not None:  # first: if it fails, nothing is remembered yet
                     near = self._crowd.observe(index)
                 found = index.observe()
-            except BaseException:  # as in _undone, without its cost
-                self._forget_beginning()
+                if found < 0:
+                    raise self._refusal(found, x, z)
+            except LikewiseError:
+                self._refused()
                 raise
-            if found < 0:
-                self._refuse(found, x, z)
             if self._outputs.pending:  # type: ignore[union-attr]
                 self._outputs.commit()  # type: ignore[union-attr]
             row = self._next_row
-            self._next_row = row + 1
+            self._next_row = row + 1  # from here on the decision is remembered
             witnesses = index.witnesses(found) if found else NO_WITNESSES
             if self._filed:
                 self._note_touched(1)
             if self._busy or row % EVERY == 0:
                 self._mind(1)
-            if self._crowd is None:
-                return Verdict(row, witnesses)
-            self._crowd.joined(1)
-            return Verdict(row, witnesses).amid(near, self._alarm)
+            verdict = Verdict(row, witnesses)
+            if self._crowd is not None:
+                self._crowd.joined(1)
+                verdict.amid(near, self._alarm)
+            self._cut_off = SURE
+            return verdict
 
     def check(self, x: Any, z: Any) -> Verdict:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
         with self._lock:
+            if self._cut_off:
+                self._recover()
             fresh = self._index is None
-            index = self._admit(x, z, remember=False)
-            with self._undone():
+            self._cut_off = ROW
+            try:
+                index = self._admit(x, z, remember=False)
                 found = index.check()
-            if found < 0:
-                self._refuse(found, x, z)
-            self._outputs.discard()  # type: ignore[union-attr]
+                if found < 0:
+                    raise self._refusal(found, x, z)
+            except LikewiseError:
+                self._refused()
+                raise
             verdict = Verdict(None, index.witnesses(found) if found else NO_WITNESSES)
             if self._crowd is not None:
                 verdict.amid(0 if fresh else self._crowd.check(index), self._alarm)
-            if fresh:
-                self._forget_beginning()
-            elif self._filed:
+            if self._filed and not fresh:
                 self._note_touched(1)
+            self._outputs.discard()  # type: ignore[union-attr]
+            if fresh:
+                self._forget_beginning()  # a check settles nothing
+            self._cut_off = SURE
             return verdict
 
     # Many decisions
@@ -140,13 +152,15 @@ class Monitor(Remembering):
             index, count = self._write(x, z)
             first = self._next_row
             if index is None or count == 0:
+                self._cut_off = SURE
                 return self._amid(Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES), _NONE)
+            assert self._history is not None
             counts, found = [], []
             crowd, near = self._crowd, _NONE
+            self._cut_off = INDEX
             with ThreadPoolExecutor(count_threads) as pool:
                 if crowd is not None:  # first, as for one decision
-                    with self._undone():
-                        near = crowd.judge(first, count, count_threads, pool)
+                    near = crowd.judge(first, count, count_threads, pool)
                 done = 0
                 while done < count:
                     index = self._index
@@ -154,24 +168,24 @@ class Monitor(Remembering):
                     size = index.block(count - done)
                     if self._filed and not isinstance(index, Proposed):
                         size = min(size, t.RECENT_MOST)  # what is read is let go of in time
-                    with self._undone():
-                        judged, columns = index.judge(self._next_row, size, count_threads, pool)
+                    judged, columns = index.judge(first + done, size, count_threads, pool)
                     counts.append(judged)
                     found.append(columns)
-                    self._join(size)
+                    self._history.join(size)
                     if self._filed:
                         self._note_touched(size)
                     self._mind(size)
                     done += size
-            self._outputs.commit()  # type: ignore[union-attr]
-            if crowd is not None:
-                crowd.joined(count)
             offsets = np.zeros(count + 1, np.int64)
             np.cumsum(np.concatenate(counts), out=offsets[1:])
             witnesses = Witnesses(
                 *(np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
             )
-            return self._amid(Verdicts(first, offsets, witnesses), near)
+            verdicts = self._amid(Verdicts(first, offsets, witnesses), near)
+            if crowd is not None:
+                crowd.joined(count)
+            self._joined(count)
+            return verdicts
 
     def _amid(self, verdicts: Verdicts, neighbours: Rows) -> Verdicts:
         return verdicts if self._crowd is None else verdicts.amid(neighbours, self._alarm)
@@ -181,19 +195,22 @@ class Monitor(Remembering):
         with self._lock:
             index, count = self._write(x, z)
             first = self._next_row
-            if index is not None and count:
-                assert self._chooser is not None
-                large = first + count >= _BUILD and count >= first // 2
-                large &= not isinstance(index, Proposed)  # which may fail: then nothing joins
-                if not large:
-                    with self._undone(), ThreadPoolExecutor(1) as pool:
-                        for start in range(0, count, _LOAD):
-                            index.insert(first + start, min(_LOAD, count - start), 1, pool)
-                self._join(count)
-                if large:
-                    self._chooser.build()
-                self._mind(1)
-                self._outputs.commit()  # type: ignore[union-attr]
+            if index is None or count == 0:
+                self._cut_off = SURE
+                return range(first, first)
+            assert self._chooser is not None and self._history is not None
+            large = first + count >= BUILD and count >= first // 2
+            large &= not isinstance(index, Proposed)  # it may raise: insert before rows are counted
+            self._cut_off = INDEX
+            if not large:
+                with ThreadPoolExecutor(1) as pool:
+                    for start in range(0, count, _LOAD):
+                        index.insert(first + start, min(_LOAD, count - start), 1, pool)
+            self._history.join(count)
+            if large:
+                self._chooser.build()
+            self._mind(1)
+            self._joined(count)
             return range(first, first + count)
 
     # Forgetting
@@ -201,18 +218,25 @@ class Monitor(Remembering):
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
         with self._lock:
+            self._ready()
             wanted = rows_of(rows, self._next_row, "Nothing was forgotten.")
             if len(wanted) == 0:
                 return 0
             assert self._chooser is not None and self._history is not None
             fresh = np.unique(wanted[self._history.alive()[wanted] != 0])
+            self._forgetting = fresh  # if this is cut off, the next call finishes it
+            self._cut_off = INDEX
             with nullcontext() if self._crowd is None else self._crowd.without(fresh):
                 self._chooser.forget(fresh)
+            self._forgotten(fresh)
+            self._forgetting = _NONE
+            self._cut_off = SURE
             return len(fresh)
 
     def explain(self) -> Explanation:
         """What index is in use, why, and what it costs."""
         with self._lock:
+            self._ready()
             told = explanation_of(self._rule, self._storage, self._chooser)
             if self._crowd is None:
                 return told

@@ -9,26 +9,28 @@ Cost: reading a row takes longer than judging it; a table at once takes less for
 """
 
 import os
-from collections.abc import Mapping
-from threading import RLock
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.burst import Burst
-from likewise.errors import BadDecision
+from likewise.errors import BadDecision, LikewiseError
 from likewise.features.encoding import Encoder, Read
 from likewise.features.remembered import Remembered
 from likewise.features.single import SingleReader, plain_number
 from likewise.monitors.groups import Groups, count_groups
 from likewise.monitors.loose import Loose
+from likewise.monitors.remembering import SURE
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.side_by_side import Pair, SideBySide, measured_gaps
 from likewise.rule import Rule
 from likewise.tables import Column, columns_of, is_missing, numbers_of, row_of, values_of
 from likewise.types import NO_WITNESSES, Rows, Verdict, Verdicts, Witnesses
 
+_Reading: TypeAlias = tuple[Read, Any, list[Any]]
+"""Vectors, outputs and keys."""
 GIVEN_APART: Any = object()
 """Stands for the output of a decision that has it among its columns."""
 
@@ -69,7 +71,7 @@ class TableMonitor(Monitor):
         self._encoder = Encoder(rule)
         super().__init__(self._encoder.plain(rule), index=index, rows=rows, burst=burst)
         self.rule = rule
-        self._order = RLock()  # reading, judging and keeping are one step
+        self._unkept = False  # whether a call was cut off before all that it judged was kept
         self._kept = Remembered(self._encoder)
         self._loose = Loose()
         given = rule.output_column or ()
@@ -116,17 +118,51 @@ class TableMonitor(Monitor):
 
     def vectors(self, table: Any, z: Any = GIVEN_APART) -> tuple[Rule, Read, Any]:
         """What a table's rows become: the rule for vectors, the vectors, the outputs."""
-        with self._order:
-            read, outputs, _ = self._read(table, z)
+        with self._lock:
+            self._ready()
+            read, outputs, _ = self._begun(self._read, table, z)
+            self._unkept = False
             return self._rule, read, outputs
 
     def _keep(self, read: Read, keys: list[Any]) -> None:
+        """Keep the columns of rows that the history has; the last step counts them."""
         first, count = self._kept.count, len(read.vectors)
         if read.news:
             self._encoder.commit()
-        self._kept.add(read.kept, keys, count)
         for i in range(count) if self._encoder.can_be_loose else ():
             self._loose.add(first + i, read.loose[i])
+        self._kept.add(read.kept, keys, count)
+
+    # After a call that was cut off
+
+    def _begun(self, read: Callable[[Any, Any], _Reading], x: Any, z: Any) -> _Reading:
+        """What was read; from here on, until all of it is kept, a call may be cut off."""
+        self._unkept = True
+        try:
+            return read(x, z)
+        except LikewiseError:  # refused: nothing has changed
+            self._unkept = False
+            raise
+
+    def _refused(self) -> None:
+        super()._refused()
+        self._unkept = self._cut_off != SURE
+
+    def _ready(self) -> None:
+        if self._cut_off or self._unkept:
+            self._recover()
+            self._unkept = False
+
+    def _settled_rows(self) -> int:
+        """Rows whose columns are kept: the history may be ahead of them."""
+        self._encoder.settle()
+        self._kept.settle()
+        self._loose.settle(self._kept.count)
+        return self._kept.count
+
+    def _forgotten(self, rows: Rows) -> None:
+        self._kept.erase(rows)
+        self._loose.erase(rows)
 
     # Judging
 
@@ -135,24 +171,28 @@ class TableMonitor(Monitor):
 
         x is a dictionary or named tuple; its output may be in it, or be given as z.
         """
-        with self._order:
-            read, outputs, keys = self._read_one(x, z)
+        with self._lock:
+            self._ready()
+            read, outputs, keys = self._begun(self._read_one, x, z)
             verdict = super().observe(read.vectors[0], _one(outputs))
             assert verdict.row is not None
             witnesses = self._whole(read, 0, verdict.row, verdict.witnesses)
             near = self._near(read, verdict.row, verdict.neighbours)
             self._keep(read, keys)
+            self._unkept = False
             told = TableVerdict(verdict.row, self._counted(verdict.row, witnesses), self, None)
             return told if near is None else told.amid(near, self._alarm)
 
     def check(self, x: Any, z: Any = GIVEN_APART) -> "TableVerdict":
         """The verdict on a row as if it came now; nothing is remembered."""
-        with self._order:
-            read, outputs, _ = self._read_one(x, z)
+        with self._lock:
+            self._ready()
+            read, outputs, _ = self._begun(self._read_one, x, z)
             verdict = super().check(read.vectors[0], _one(outputs))
             witnesses = self._whole(read, 0, self._kept.count, verdict.witnesses)
             kept = {name: np.atleast_1d(column)[0] for name, column in read.kept.items()}
             near = self._near(read, self._kept.count, verdict.neighbours)
+            self._unkept = False
             given = self._shown(kept, _one(outputs), read)
             told = TableVerdict(None, self._counted(None, witnesses, kept), self, given)
             return told if near is None else told.amid(near, self._alarm)
@@ -161,8 +201,9 @@ class TableMonitor(Monitor):
         self, x: Any, z: Any = GIVEN_APART, *, threads: int | None = None
     ) -> "TableVerdicts":
         """The same verdicts as `observe` would give one by one; all are remembered, or none."""
-        with self._order:
-            read, outputs, keys = self._read(x, z)
+        with self._lock:
+            self._ready()
+            read, outputs, keys = self._begun(self._read, x, z)
             first = self._kept.count
             found = super().observe_many(read.vectors, outputs, threads=threads)
             self._keep(read, keys)
@@ -173,6 +214,7 @@ class TableMonitor(Monitor):
                 ]
                 offsets, witnesses = _joined(each)
                 near = self._near_many(read, first, near)
+            self._unkept = False
             if self.rule.protected_must_differ:
                 owners = np.repeat(np.arange(first, self._kept.count), np.diff(offsets))
                 differ = self._differ(owners, witnesses.rows)
@@ -184,31 +226,31 @@ class TableMonitor(Monitor):
 
     def load(self, x: Any, z: Any = GIVEN_APART) -> range:
         """Remember rows without judging them; their rows."""
-        with self._order:
-            read, outputs, keys = self._read(x, z)
+        with self._lock:
+            self._ready()
+            read, outputs, keys = self._begun(self._read, x, z)
             rows = super().load(read.vectors, outputs)
             self._keep(read, keys)
+            self._unkept = False
             return rows
-
-    def forget(self, rows: Any) -> int:
-        with self._order:
-            count = super().forget(rows)
-            gone = np.unique(np.asarray(rows, dtype=np.int64).reshape(-1))
-            self._kept.erase(gone)
-            self._loose.erase(gone)
-            return count
 
     def row_of(self, key: Any) -> int | None:
         """The row of a key, if it is remembered."""
-        return self._kept.row_of(key)
+        with self._lock:
+            self._ready()
+            return self._kept.row_of(key)
 
     def keys(self, rows: Any) -> list[Any]:
         """The keys of rows; None where the rule has no key, or the row is forgotten."""
-        return [self._kept.key_of(row) for row in np.asarray(rows).reshape(-1).tolist()]
+        with self._lock:
+            self._ready()
+            return [self._kept.key_of(row) for row in np.asarray(rows).reshape(-1).tolist()]
 
     def values(self, row: int) -> dict[str, Any]:
         """A row as it came, its output included; None where something was missing."""
-        return {**self._kept.values(row), **self._output_of(self._output_at(row))}
+        with self._lock:
+            self._ready()
+            return {**self._kept.values(row), **self._output_of(self._output_at(row))}
 
     def _read_one(self, x: Any, z: Any) -> tuple[Read, Any, list[Any]]:
         given = row_of(x)
@@ -336,7 +378,7 @@ class TableVerdict(Verdict):
     def explain(self, count: int = 3) -> SideBySide:
         """The decision beside its nearest witnesses, columns that differ first, in their units."""
         monitor = self._monitor
-        with monitor._order:
+        with monitor._lock:
             mine = self._given or monitor.values(self.row or 0)
             pairs = []
             for witness in self.witnesses.nearest(count):

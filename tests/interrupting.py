@@ -1,0 +1,107 @@
+"""Exceptions that arrive in the middle of a call: from a signal handler, or at a chosen bytecode.
+
+`Interruptions` raises from the handler of a timer, as Ctrl-C, a timeout or a worker's time limit
+does: at a random instant of a call. `at_step` raises at the n-th bytecode boundary of one.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+import likewise as lw
+
+PACKAGE = str(Path(lw.__file__).parent)
+
+
+class Interrupted(BaseException):
+    """What arrives; like KeyboardInterrupt, no `except Exception` catches it."""
+
+
+def is_ours(frame: FrameType | None) -> bool:
+    """Whether the package is at work in this frame, or called what is."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class Interruptions:
+    """Raises in calls, each time after a random part of what such a call takes."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._armed = False
+        self._seconds: dict[str, float] = {}
+        self.inside = 0
+        """How many arrived while the package was at work."""
+
+    def __enter__(self) -> "Interruptions":
+        self._before = signal.signal(signal.SIGALRM, self._strike)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+
+    def _strike(self, _: int, frame: FrameType | None) -> None:
+        if self._armed:
+            self._armed = False
+            self.inside += is_ours(frame)
+            raise Interrupted
+
+    def call(self, name: str, action: Callable[[], Any]) -> Any:
+        """What an action answers, or None if it was interrupted."""
+        usual = self._seconds.get(name, 1e-4)
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, max(1e-6, self._rng.uniform(0, 1.3 * usual)))
+                self._armed = True
+                start = time.perf_counter()
+                answer = action()
+                self._armed = False
+                self._seconds[name] = 0.8 * usual + 0.2 * (time.perf_counter() - start)
+                return answer
+            finally:
+                self._armed = False
+        except Interrupted:
+            self._seconds[name] = 1.1 * usual  # so that some calls come to an end
+            return None
+
+
+class _Step:
+    """Raises at the n-th bytecode that runs in frames of the package."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+        self.where = ""
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None  # what the package calls elsewhere is one step
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            if self.left == 0:
+                self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
+                raise Interrupted
+            self.left -= 1
+        return self
+
+
+def at_step(at: int, action: Callable[[], Any]) -> str:
+    """Run an action that is interrupted at its `at`-th bytecode; where that was, "" if it ended."""
+    step = _Step(at)
+    sys.settrace(step)
+    try:
+        action()
+    except Interrupted:
+        return step.where
+    finally:
+        sys.settrace(None)
+    return ""
