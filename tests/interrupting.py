@@ -58,7 +58,7 @@ class Interruptions:
 
     def call(self, name: str, action: Callable[[], Any]) -> Any:
         """What an action answers, or None if it was interrupted."""
-        usual = self._seconds.get(name, 1e-4)
+        usual = self._seconds.get(name, 1e-3)
         try:
             try:
                 signal.setitimer(signal.ITIMER_REAL, max(1e-6, self._rng.uniform(0, 1.3 * usual)))
@@ -71,7 +71,7 @@ class Interruptions:
             finally:
                 self._armed = False
         except Interrupted:
-            self._seconds[name] = 1.1 * usual  # so that some calls come to an end
+            self._seconds[name] = 1.3 * usual  # so that some calls come to an end
             return None
 
 

@@ -146,6 +146,13 @@ class Labels:
         self._new = []
         self.pending = False
 
+    def cut(self, count: int) -> None:
+        """Of the labels, keep the first `count`; no row has any of the others."""
+        for label in self.labels[count:]:
+            if self._codes.get(label, -1) >= count:
+                del self._codes[label]
+        del self.labels[count:]
+
     def settle(self) -> None:
         self.discard()
         if self.labels:  # only the last can have been cut off from its code

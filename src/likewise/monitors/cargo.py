@@ -78,6 +78,12 @@ class Cargo:
                 values[code] = ERASED
             self._know(column, values)
 
+    def cut_words(self, counts: dict[str, int]) -> None:
+        """Of each column's words, keep the first so many; no row has any of the others."""
+        outputs = self._monitor._outputs
+        if isinstance(outputs, Labels):
+            outputs.cut(counts.get("", 0))
+
     def texts_of(self, rows: Rows) -> dict[tuple[str, int], int]:
         """Column and code of texts and pictures in these rows, and the last row that has each."""
         return {}
@@ -211,6 +217,12 @@ class TableCargo(Cargo):
         vocabularies = self._monitor._encoder.vocabularies
         own = {name: one.values for name, one in vocabularies.items() if not one.closed}
         return super().words() | own
+
+    def cut_words(self, counts: dict[str, int]) -> None:
+        super().cut_words(counts)
+        for name, vocabulary in self._monitor._encoder.vocabularies.items():
+            if not vocabulary.closed:
+                vocabulary.cut(counts.get(name, 0))
 
     def columns_of_words(self) -> set[str]:
         vocabularies = self._monitor._encoder.vocabularies

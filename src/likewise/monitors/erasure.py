@@ -36,11 +36,7 @@ def erase(following: Following, wanted: Rows) -> Erasure:
         for number, column, code, *_ in store.reader.words()
         if code in orphans.get(column, ())
     ]
-    try:
-        complete = store.erase(wanted.tolist(), numbers)
-    except BaseException:
-        following.stale = True  # on disk it may be erased
-        raise
+    complete = store.erase(wanted.tolist(), numbers)
     monitor.forget(wanted)
     cargo.drop_words(orphans)
     following.past.erase(wanted)

@@ -4,8 +4,6 @@ import weakref
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from likewise.errors import LikewiseError
-
 if TYPE_CHECKING:
     from likewise.monitors.ledgered import LedgerMonitor
 
@@ -27,6 +25,6 @@ def _run(known: "weakref.ref[LedgerMonitor]", wake: Event, seconds: float) -> No
             return
         try:
             ledgered.flush()
-        except LikewiseError:
-            wake.set()  # it is told of by the next call; until then, try again
+        except Exception:
+            wake.set()  # the next call raises it again; until then, try again
         del ledgered

@@ -1,12 +1,15 @@
 """A monitor in memory and a store on disk that have the same decisions.
 
 Memory judges, the disk follows: what memory has taken is copied out by row number and appended.
-If that fails, what could not be written is refused and memory is made anew from the disk. That is
-the one way back from every failure.
+A decision is taken once it is in the queue of what waits, which changes in one step.
 
-Invariant: memory has what is on disk and then what waits; if not, `agrees` says so before anything
-else is done.
-Cost: making memory anew takes as long as opening the ledger.
+A call may be cut off anywhere. `unsure` says what it was doing; `settle`, with which every call
+begins, then makes memory, queue and disk agree again: memory goes back to the rows of the queue, or
+the disk is read again, or memory is made again from the disk. The last is also the way back when
+the disk has refused something.
+
+Invariant: after `settle`, memory has what is on disk and then what waits, no more and no less.
+Cost: making memory again takes as long as opening the ledger.
 """
 
 import contextlib
@@ -19,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from likewise.burst import Burst
-from likewise.errors import BadFile
+from likewise.errors import BadFile, LikewiseError
 from likewise.features.encoding import ERASED
 from likewise.history.ledger import words
 from likewise.history.ledger.reader import Decisions
@@ -29,10 +32,14 @@ from likewise.history.ledger.window import Window
 from likewise.monitors.cargo import cargo_of
 from likewise.monitors.keys import plain_key
 from likewise.monitors.past import Past
-from likewise.monitors.pending import Pending, joined
+from likewise.monitors.pending import Pending, Queue
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.tables import TableMonitor
 from likewise.rule import Rule
+
+SURE, JUDGING, WRITING, KEEPING = 0, 1, 2, 3
+"""What a call may have left half done: nothing; memory is ahead of the queue; something was being
+written; anything else, after which memory is made again from the disk."""
 
 _CHUNK = 1 << 15  # decisions written as one transaction
 _LAG = 256  # rows that may stay in memory after they left the window
@@ -65,13 +72,14 @@ class Following:
         store = self.store
         store.reconnect()
         reader = store.reader
-        self.stale = True
-        self.pending: list[Pending] = []
-        self.taken = store.rows
+        self.unsure = KEEPING
+        self.refused = False  # whether the disk has refused something since
+        self.queue = Queue(store.rows, store.rows, {})
         self.monitor = Monitor(self._rule, index=self._index, burst=self._burst)
         self.cargo = cargo_of(self.monitor)
         self.past = Past(self._window, store.first, store.last_time, reader.erased())
         self._words: dict[str, int] = {}
+        self._words_read = store.connections
         self._unused: dict[tuple[str, int], int] = {}  # texts, and the last row that had each
         with reader.structure_checked() if check else contextlib.nullcontext():
             walked = Walk(reader).chunks()
@@ -82,7 +90,8 @@ class Following:
         self.cargo.guard()
         if isinstance(self.monitor, TableMonitor):
             self.monitor._kept.keepable = plain_key
-        self.stale = False
+        self.queue = Queue(store.rows, store.rows, dict(self._words))
+        self.unsure = SURE
         self.forget_before(self.past.compared(store.rows).first, lag=0)
 
     def _load(self, chunks: Iterable[Decisions]) -> None:
@@ -103,64 +112,88 @@ class Following:
         self.cargo.finish(self.past.erased)
         self._unused = dict.fromkeys(self.cargo.drop_unused_texts(), -1)
 
-    def agrees(self) -> bool:
-        """Whether memory has what is on disk and waiting, no more and no less."""
-        return self.monitor._next_row == self.taken and not self.stale
+    def settle(self, *, note: bool = False) -> None:
+        """Finish or undo what an earlier call left half done.
 
-    def catch_up(self) -> None:
-        """Memory is made anew if writing failed, or something broke in between."""
-        if not self.agrees():
+        note: whether the chain is to say so if the disk had refused something.
+        """
+        if self.unsure == SURE and self.store.known:
+            return
+        unsure, monitor = self.unsure, self.monitor
+        if unsure >= WRITING:
+            self.store.doubt()
+            self._words_read = -1
+        self.store.reconnect()
+        if (unsure < KEEPING or self.queue) and monitor.rows > self.queue.stop:
+            monitor.take_back(self.queue.stop)
+            self.cargo.cut_words(self.queue.words)
+        if unsure >= WRITING:
             self.flush()
+        if unsure == KEEPING:
+            if self.refused and note:
+                self.store.event("fault", {"rows": self.store.rows})
             self.restore(check=False)
+        self.unsure = SURE
 
     def overdue(self, seconds: float) -> bool:
         """Whether anything has waited that long."""
-        return bool(self.pending) and clock.monotonic() - self.pending[0].since >= seconds
+        return bool(self.queue) and clock.monotonic() - self.queue.since >= seconds
 
     def took(self, first_row: int, some: Pending, *, write: bool) -> None:
         """Memory has taken decisions: so does the rest, and the disk, now or soon.
 
-        If it cannot be written now, it is refused: memory, too long by then, is made anew.
+        If they cannot be written now, they are refused: memory, too long by then, is made again.
         """
         if len(some) == 0:
+            self.unsure = SURE
             return
+        self.unsure = KEEPING
+        before = self.queue
         self.past.took(first_row, some.times, some.keys)
-        self.pending.append(some)
-        self.taken = first_row + len(some)
+        words = {name: len(known) for name, known in self.cargo.words().items()}
+        self.queue = before.and_then(some, words)
         if write:
+            self.unsure = WRITING
             try:
                 self.flush()
-            except BaseException:
-                self.pending, self.taken = [], self.store.rows
+            except LikewiseError:
+                self.unsure = KEEPING
+                self.queue = before
+                self.refused = True
                 raise
         elif not self.waits.is_set():
             self.waits.set()
+        self.unsure = KEEPING
         self.forget_before(int(some.firsts[-1]))
+        self.unsure = SURE
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
-        if not self.pending:
+        if not self.queue:
             return
-        store, waiting = self.store, joined(self.pending)
-        self.pending = [waiting]
-        if not store.known:  # what was given before may have come through all the same
-            store.reconnect()
+        store, queue, unsure = self.store, self.queue, self.unsure
+        self.unsure = max(unsure, WRITING)
+        waiting = queue.joined()
+        store.reconnect()
+        if store.connections != self._words_read:  # what was being written may be there
             self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
-        first = self.taken - len(waiting)
+            self._words_read = store.connections
         if store.rows == 0 and store.reader.layout != self.cargo.layout():
             store.set_layout(self.cargo.layout())
         try:
-            while (done := store.rows - first) < len(waiting):
+            while (done := store.rows - queue.first) < len(waiting):
                 stop = min(done + _CHUNK, len(waiting))
                 store.append(self._entries(waiting.part(done, stop)))
                 self._words = {name: len(known) for name, known in self.cargo.words().items()}
         except BadFile as error:
-            if store.rows <= first:
+            if store.rows <= queue.first:
                 raise
             raise BadFile(
-                f"{error} Decisions {first} to {store.rows - 1} are stored; send the rest again."
+                f"{error} Decisions {queue.first} to {store.rows - 1} are stored; send the rest"
+                " again."
             ) from None
-        self.pending = []
+        self.queue = queue.written()
+        self.unsure = unsure
 
     def _entries(self, some: Pending) -> Entries:
         """With what memory holds of those rows, the next ones on disk."""

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from likewise.burst import Burst
 from likewise.embedders.standing_in import without_models
 from likewise.errors import BadDecision, BadFile, BadRule
+from likewise.forking import copied_by_fork
 from likewise.history.ledger import folder
 from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import Kept
@@ -37,10 +38,11 @@ from likewise.monitors.difference import insist_on_checks, the_same_rule
 from likewise.monitors.erasure import Erasure, erase
 from likewise.monitors.explanation import Explanation
 from likewise.monitors.flusher import start_flusher
-from likewise.monitors.following import Following
+from likewise.monitors.following import JUDGING, KEEPING, SURE, Following
 from likewise.monitors.keys import plain_key, unknown_key
 from likewise.monitors.past import Past
 from likewise.monitors.pending import Pending, kept_of_many, kept_of_one
+from likewise.monitors.reentry import called_within
 from likewise.monitors.refusal import rows_of
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.tables import GIVEN_APART, TableMonitor
@@ -128,6 +130,7 @@ class LedgerMonitor:
             raise
         if durability != "commit":
             start_flusher(self, self._following.waits, self._wait)
+        copied_by_fork(self)
         self._finish = partial(_close, weakref.ref(self))
         atexit.register(self._finish)
 
@@ -143,24 +146,36 @@ class LedgerMonitor:
         self.window = Window.of(stored) if wanted is None else wanted
 
     def _ready(self) -> None:
-        """Have memory and disk agree before something changes."""
+        """Before something changes: have memory and disk agree, and nothing wait too long."""
+        self._settled(note=True)
+        following = self._following
+        if following.queue.stop - self._store.rows >= self._most or following.overdue(self._wait):
+            following.flush()
+
+    def _settled(self, *, note: bool = False) -> None:
+        """The door through which every call goes: memory says what was taken, and nothing else."""
         if self.closed:
             raise BadFile(f"the ledger {str(self.path)!r} is closed. Open it again.")
-        following = self._following
-        if not following.agrees():
-            following.flush()
-            self._store.event("fault", {"rows": self._store.rows})  # first, as the cheaper trial
-            following.restore(check=False)
-        if following.taken - self._store.rows >= self._most or following.overdue(self._wait):
-            following.flush()
+        self._store.check_process()
+        if self._following.unsure and called_within(self):
+            raise BadDecision(
+                f"the ledger {str(self.path)!r} is in the middle of another call, out of which it"
+                " was called again: by a signal handler, a finalizer, or a label, index or embedder"
+                " of yours. Nothing was stored: call it afterwards."
+            )
+        self._following.settle(note=note)
+
+    def _after_fork(self) -> None:
+        """In a forked process: another thread may have held the lock; what waits is the parent's.
+
+        The lock on the folder is let go of (folder.py), so every call is refused here.
+        """
+        self._lock = RLock()
+        self._following.queue = self._following.queue.written()
 
     @property
     def _past(self) -> Past:
         return self._following.past
-
-    def _catch_up(self) -> None:
-        if not self.closed:
-            self._following.catch_up()
 
     # One decision
 
@@ -170,11 +185,12 @@ class LedgerMonitor:
         """Compare with the past, make it part of the past, and keep both on disk."""
         with self._lock:
             self._ready()
-            row = self.memory._next_row
+            row = self._following.queue.stop
             keys = self._past.keys.check(None if key is None else [self._own(key)], 1, row)
             now = self._now(time)
             over = self._past.compared(row, now)
             self._count_from(np.array(now))
+            self._following.unsure = JUDGING
             verdict = self.memory.observe(x, *_output(z)).within(over)
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, self._witnesses)
@@ -185,7 +201,7 @@ class LedgerMonitor:
     def check(self, x: Any, z: Any = GIVEN_APART, *, time: Any = None) -> Verdict:
         """The verdict as if it came now; nothing is remembered or written."""
         with self._lock:
-            self._catch_up()
+            self._settled()
             now = self._past.now(time)
             over = self._past.compared(self.rows, now)
             self._count_from(np.array(now))
@@ -210,6 +226,7 @@ class LedgerMonitor:
             given, when = self._given(x, keys, times)
             first_row = self.rows
             self._count_from(when)
+            self._following.unsure = JUDGING
             verdicts = self.memory.observe_many(x, *_output(z), threads=threads)
             when = np.broadcast_to(when, len(verdicts))
             firsts = self._past.firsts(first_row, when)
@@ -231,6 +248,7 @@ class LedgerMonitor:
         """Remember decisions without judging them; their rows."""
         with self._lock:
             given, when = self._given(x, keys, times)
+            self._following.unsure = JUDGING
             rows = self.memory.load(x, *_output(z))
             when = np.broadcast_to(when, len(rows))
             firsts = self._past.firsts(rows.start, when)
@@ -275,6 +293,7 @@ class LedgerMonitor:
     def flush(self) -> None:
         """Have everything that was answered on disk."""
         with self._lock:
+            self._settled()
             self._following.flush()
 
     # Erasure and evidence
@@ -288,7 +307,11 @@ class LedgerMonitor:
         with self._lock:
             self._ready()
             self.flush()
-            return erase(self._following, self._wanted(key, rows))
+            wanted = self._wanted(key, rows)
+            self._following.unsure = KEEPING
+            erasure = erase(self._following, wanted)
+            self._following.unsure = SURE
+            return erasure
 
     def _wanted(self, key: Any, rows: Any) -> Rows:
         if (key is None) == (rows is None):
@@ -331,6 +354,7 @@ class LedgerMonitor:
     def row_of(self, key: Any) -> int | None:
         """The row of a key, if it is remembered."""
         with self._lock:
+            self._settled()
             monitor = self.memory
             if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
                 return monitor.row_of(key)
@@ -340,27 +364,33 @@ class LedgerMonitor:
         """A row of a table as it came, its output included."""
         if not isinstance(self.memory, TableMonitor):
             raise BadRule("this rule has no columns; use `inputs` for vectors")
-        return self.memory.values(row)
+        with self._lock:
+            self._settled()
+            return self.memory.values(row)
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
         """What is remembered of these rows, as vectors."""
-        return self.memory.inputs(rows)
+        with self._lock:
+            self._settled()
+            return self.memory.inputs(rows)
 
     def explain(self) -> Explanation:
         """What index is in use, why, and what it costs."""
-        return self.memory.explain()
+        with self._lock:
+            self._settled()
+            return self.memory.explain()
 
     @property
     def rows(self) -> int:
         """Decisions ever taken: the row of the next one."""
         with self._lock:
-            self._catch_up()
-            return self.memory._next_row
+            self._settled()
+            return self._following.queue.stop
 
     def __len__(self) -> int:
         """Decisions remembered now."""
         with self._lock:
-            self._catch_up()
+            self._settled()
             return len(self.memory)
 
     def close(self) -> None:

@@ -38,27 +38,60 @@ class Pending:
         )
 
 
-def joined(several: list[Pending]) -> Pending:
-    """One after the other; either all were judged, or there is one."""
-    if len(several) == 1:
-        return several[0]
-    offsets = np.cumsum([0, *map(len, several)])
-    keys: list[Key] | None = None
-    if any(one.keys is not None for one in several):
-        keys = [key for one in several for key in one.keys or [None] * len(one)]
-    return Pending(
-        np.concatenate([one.times for one in several]),
-        keys,
-        np.concatenate([one.firsts for one in several]),
-        np.concatenate([one.counts for one in several if one.counts is not None]),
-        Kept(
-            np.concatenate(
-                [one.kept.owners + at for at, one in zip(offsets, several, strict=False)]
+@dataclass(frozen=True)
+class Queue:
+    """Decisions that memory has taken and the disk may not have yet. Replaced, never changed."""
+
+    first: int
+    """The row of the first."""
+    stop: int
+    """The row after the last."""
+    words: dict[str, int]
+    """By column: how many words there were when the last was taken."""
+    _waiting: list[Pending] = field(default_factory=list)
+    """Either all were judged, or there is one. Longer queues share it, so only the first `_many`
+    belong to this one."""
+    _many: int = 0
+
+    def and_then(self, some: Pending, words: dict[str, int]) -> "Queue":
+        del self._waiting[self._many :]  # of a call that was cut off right here
+        self._waiting.append(some)
+        return Queue(self.first, self.stop + len(some), words, self._waiting, self._many + 1)
+
+    def written(self) -> "Queue":
+        """The queue once all of it is on disk."""
+        return Queue(self.stop, self.stop, self.words)
+
+    def __bool__(self) -> bool:
+        return self.stop > self.first
+
+    @property
+    def since(self) -> float:
+        """When the first of them began to wait."""
+        return self._waiting[0].since
+
+    def joined(self) -> Pending:
+        """All of them, one after the other."""
+        several = self._waiting[: self._many]
+        if len(several) == 1:
+            return several[0]
+        offsets = np.cumsum([0, *map(len, several)])
+        keys: list[Key] | None = None
+        if any(one.keys is not None for one in several):
+            keys = [key for one in several for key in one.keys or [None] * len(one)]
+        return Pending(
+            np.concatenate([one.times for one in several]),
+            keys,
+            np.concatenate([one.firsts for one in several]),
+            np.concatenate([one.counts for one in several if one.counts is not None]),
+            Kept(
+                np.concatenate(
+                    [one.kept.owners + at for at, one in zip(offsets, several, strict=False)]
+                ),
+                np.concatenate([one.kept.found for one in several]),
             ),
-            np.concatenate([one.kept.found for one in several]),
-        ),
-        several[0].since,
-    )
+            several[0].since,
+        )
 
 
 def kept_of_one(verdict: Verdict, most: int) -> Kept:

@@ -163,6 +163,21 @@ class Remembering:
         self._rows = history.rows
         self._next_row = self._room = rows  # forces _make_room on the next decision
 
+    @property
+    def rows(self) -> int:
+        """Decisions ever taken: the row of the next one."""
+        with self._lock:
+            self._ready()
+            return self._next_row
+
+    def take_back(self, rows: int) -> None:
+        """Have only the first `rows` rows: those after them were never taken."""
+        with self._lock:
+            self._ready()
+            self._cut_off = ROW
+            self._next_row = rows
+            self._recover()
+
     def _forgotten(self, rows: Rows) -> None:
         """The history has forgotten these rows; called again if that was cut off."""
 

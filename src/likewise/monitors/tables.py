@@ -160,6 +160,13 @@ class TableMonitor(Monitor):
         self._loose.settle(self._kept.count)
         return self._kept.count
 
+    def take_back(self, rows: int) -> None:
+        with self._lock:
+            self._ready()
+            self._unkept = True
+            self._kept.count = rows
+            self._ready()
+
     def _forgotten(self, rows: Rows) -> None:
         self._kept.erase(rows)
         self._loose.erase(rows)

@@ -91,9 +91,9 @@ class Records:
         return self._open[1]
 
     def close(self) -> None:
-        if self._open is not None:
-            os.close(self._open[1])
-            self._open = None
+        opened, self._open = self._open, None  # first: a descriptor must not be used once closed
+        if opened is not None:
+            os.close(opened[1])
 
     # Reading
 

@@ -3,6 +3,12 @@
 Records are written and forced to disk first, then the database commits and thereby says how many of
 them count. Everything else (rows, head of the chain, words) follows from what was committed.
 
+An exception may arrive in the middle of a transaction, or right after its COMMIT came through. So
+from the beginning of one until all that it changes here has been noted, `_sure` is false; whoever
+finds it so drops the connection and reads the disk again. Where the disk itself failed, it must not
+be believed either: what SQLite reads back may be in the system's memory only. Then nothing is
+acknowledged until the log has been written into the database and that was forced to disk.
+
 Invariant: after any failure, memory says what the disk says; nothing is half there.
 Cost: for each transaction one wait for the disk for the records, one for the database.
 Not here: what inputs mean, verdicts (monitors/ledgered.py); reading back (reader.py).
@@ -67,8 +73,11 @@ class Store:
             folder.prepare(path)
         self._lock = folder.WriterLock(path)
         self._database: sqlite3.Connection | None = None
-        self.records: Records | None = None
-        self._failing = False
+        self._records: Records | None = None
+        self._sure = False
+        self._suspect = False  # whether something failed to reach the disk since it last did
+        self.connections = 0
+        """How often the disk was read since this store was opened."""
         try:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
@@ -110,12 +119,19 @@ class Store:
             if known is not None:
                 known.check(self.path, Reader(self.path, database).state().mark)
 
-    def _connect(self) -> None:
-        """Take over what is committed."""
+    def _drop(self) -> None:
+        """Let go of the connection, and with it of a transaction that was not committed."""
+        self._sure = False
+        if self._records is not None:
+            self._records.close()
         if self._database is not None:
             with contextlib.suppress(*folder.FAILURES):
                 self._database.close()
-        self._database = None
+        self._database = self._records = None
+
+    def _connect(self) -> None:
+        """Take over what is committed."""
+        self._drop()
         try:
             database = folder.connect(self.path, write=True)
             level = "FULL" if self.sync else "OFF"
@@ -126,7 +142,6 @@ class Store:
         try:
             self.reader = Reader(self.path, database)
             state = self.reader.state()
-            self.records = self.reader.records
             self._unfinished = self._begun_erasures(state.first)
         except BaseException:
             database.close()
@@ -135,15 +150,28 @@ class Store:
         self.words, self.words_link, self.link = state.words, state.words_link, state.link
         self.last_time = state.last_time
         self._database = database
+        self.connections += 1
+        self._sure = True
 
     def reconnect(self) -> None:
-        """After a failure: connect again unless that was done already."""
-        if self._database is None:
+        """Read the disk again, unless what is known of it is sure."""
+        self._lock.check_process(self.path)
+        if not self._sure:
             self._connect()
+
+    def doubt(self) -> None:
+        """Something was cut off: read the disk again before anything else."""
+        self._sure = False
+
+    @property
+    def records(self) -> Records | None:
+        """None before the first decision."""
+        if self._records is None:
+            self._records = self.reader.records
+        return self._records
 
     @property
     def database(self) -> sqlite3.Connection:
-        self._lock.check_process(self.path)
         self.reconnect()
         assert self._database is not None
         return self._database
@@ -156,15 +184,14 @@ class Store:
     @property
     def known(self) -> bool:
         """Whether memory says what the disk says; not if the disk could not be read since."""
-        return self._database is not None
+        return self._sure
+
+    def check_process(self) -> None:
+        """Raise BadFile in a process that was forked off."""
+        self._lock.check_process(self.path)
 
     def close(self) -> None:
-        if self.records is not None:
-            self.records.close()
-        if self._database is not None:
-            with contextlib.suppress(*folder.FAILURES):
-                self._database.close()
-            self._database = None
+        self._drop()
         self._lock.release()
 
     # Transactions
@@ -173,26 +200,34 @@ class Store:
     def _transaction(self, what: str) -> Iterator[sqlite3.Connection]:
         """All of it, or, with BadFile, nothing of it; memory follows the disk either way."""
         database = self.database
-        if self._failing:  # on a full disk the log may hold most of what room there is
-            with contextlib.suppress(*folder.FAILURES):
-                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                self._failing = False
         try:
+            if self._suspect:
+                self._make_sure(database)
+            self._sure = False  # until `_advance` has noted what was committed
             database.execute("BEGIN IMMEDIATE")
             yield database
             database.execute("COMMIT")
         except (*folder.FAILURES, OSError) as error:
             raise self._failed(what, error) from None
         except BaseException:
-            with contextlib.suppress(*folder.FAILURES):
-                database.execute("ROLLBACK")
+            self._drop()
             raise
+
+    def _make_sure(self, database: sqlite3.Connection) -> None:
+        """Have all that the log holds in the database, and that on disk.
+
+        After a failed fsync the system takes what it could not write for written, and says so when
+        asked again. So everything is written once more, to another place. (On a full disk this also
+        empties the log, which may hold most of what room there is.)
+        """
+        _, waiting, done = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if waiting != done:
+            raise sqlite3.OperationalError("a reader holds back what has to be written again")
+        self._suspect = False
 
     def _failed(self, what: str, error: Exception) -> BadFile:
         """After a failure to write: a commit may have come through all the same, so look."""
-        self._failing = True
-        if self.records is not None:
-            self.records.close()
+        self._suspect = True
         reason = getattr(error, "strerror", None) or str(error)
         try:
             self._connect()
@@ -206,6 +241,7 @@ class Store:
 
     def append(self, entries: Entries) -> None:
         """Decisions behind those that are there; BadFile, and none of them, if that fails."""
+        self.reconnect()
         count, first = len(entries.times), self.rows
         if count == 0:
             return
@@ -220,9 +256,13 @@ class Store:
         try:
             link = self._append(what, entries, salts, outputs, committed, counts)
         except BadFile:
-            if self.rows != first + count:
+            if not self._sure or self.rows != first + count:
                 raise
-            return  # the disk complained, but all of it is there
+            try:  # the disk complained, but all of it is there, if it can be made sure of
+                self._make_sure(self.database)
+            except (*folder.FAILURES, OSError) as error:
+                raise self._failed(what, error) from None
+            return
         self.rows = first + count
         self.last_time = max(self.last_time, int(entries.times.max()))
         self._advance(link, events=bool(entries.words))
@@ -278,7 +318,6 @@ class Store:
         """What a record's input holds; settled by the first decision."""
         self.event("layout", layout.to_dict())
         self.reader.forget_layout()
-        self.records = self.reader.records
 
     def _add_event(
         self, database: sqlite3.Connection, kind: str, body: dict[str, Any], link: bytes
@@ -295,6 +334,7 @@ class Store:
         """A transaction came through: so far is the chain now. Nothing is read for it."""
         self.link = link
         self.events += events
+        self._sure = True
         self._lock.mark(folder.Mark(self.rows, self.events, link))
 
     def _add_words(
@@ -376,6 +416,7 @@ class Store:
 
     def drop(self, first: int) -> None:
         """Rows before `first` leave, in whole files of records."""
+        self.reconnect()
         assert self.records is not None
         first -= first % self.records.segment_rows
         if first <= self.first:
