@@ -20,10 +20,10 @@ Invariant: a declaration is checked when it is made; whether the model is there,
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import BadRule
+from likewise.forking import Renewed
 
 if TYPE_CHECKING:
     from likewise.embedders.embedding import Embedding
@@ -43,7 +43,7 @@ _NAMES = (
     '"wordllama", "sentence-transformers:MODEL", "onnx:PATH", "torch:module:function",'
     ' "python:module:function" or a callable'
 )
-_LOADING = RLock()  # a model is loaded once, whoever asks first
+_loading = Renewed()  # a model is loaded once, whoever asks first
 _CLOSE = 1e-3  # of their length: how far check vectors of one model may be apart on two machines
 
 
@@ -222,7 +222,7 @@ a callable
         if found is None:
             from likewise.embedders.loading import load
 
-            with _LOADING:
+            with _loading.lock:
                 found = self.__dict__.get("_loaded") or load(self)
                 object.__setattr__(self, "_loaded", found)
         return found

@@ -11,6 +11,7 @@ in the child.
 import contextlib
 import os
 import weakref
+from threading import RLock
 from typing import Protocol
 
 
@@ -29,11 +30,51 @@ def copied_by_fork(one: CopiedByFork) -> None:
     _copied.add(one)
 
 
+class Renewed:
+    """A lock that is free in a process that was forked off."""
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        copied_by_fork(self)
+
+    def _after_fork(self) -> None:
+        self.lock = RLock()
+
+
+first_use = RLock()
+"""Held while modules are imported and kernels compiled: a fork waits until that is over, since the
+locks of Python's imports, and of the compiler, would be held for ever in the child."""
+_waited_for: "list[Waitable]" = [first_use]
+
+
+class Waitable(Protocol):
+    """A lock that the thread which holds it may take again."""
+
+    def acquire(self) -> object: ...
+    def release(self) -> object: ...
+
+
+def forks_wait_for(lock: Waitable) -> None:
+    """Have every fork wait until it can take `lock`, which is taken within `first_use` or alone."""
+    _waited_for.append(lock)
+
+
+def _wait() -> None:
+    for lock in _waited_for:
+        lock.acquire()
+
+
+def _go_on() -> None:
+    for lock in reversed(_waited_for):
+        lock.release()
+
+
 def _tell() -> None:
+    _go_on()
     for one in list(_copied):
         with contextlib.suppress(Exception):  # one that fails must not keep the rest from it
             one._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_tell)
+    os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_tell)

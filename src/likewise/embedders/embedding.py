@@ -20,6 +20,7 @@ from likewise.embedder import Embedder, Mark
 from likewise.embedders.model import SENTENCE, Model
 from likewise.embedders.pictures import array_of, file_bytes, raw_array
 from likewise.errors import BadDecision, BadRule
+from likewise.forking import copied_by_fork
 
 Vectors = npt.NDArray[Any]
 Name = Callable[[int], str]
@@ -47,6 +48,10 @@ class Embedding:
         self._lock = Lock()
         self._settled: np.dtype[Any] | None = None  # of a vector, with its length
         self._mark: Mark | None = None
+        copied_by_fork(self)
+
+    def _after_fork(self) -> None:
+        self._lock = Lock()
 
     def one(self, item: Any) -> Vectors:
         """The vector of a single item."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.files import RowFile
-from likewise.history.memory import PAGE, Region, fits
+from likewise.history.memory import PAGE, Region, reservable
 from likewise.kernels import table as t
 from likewise.kernels.remove import erase_rows
 from likewise.metrics.geometry import METRICS
@@ -114,13 +114,7 @@ class History:
 
     def _affordable(self) -> int:
         """As many rows as a large reservation holds; fewer where the system refuses it."""
-        reserve = _RESERVE
-        own = sum(self.sizes().values())
-        while True:
-            rows = max(_LEAST, reserve // (own + _BESIDE))
-            if rows == _LEAST or fits([rows * own, rows * _BESIDE]):
-                return rows
-            reserve //= 2
+        return max(_LEAST, reservable(_RESERVE) // (sum(self.sizes().values()) + _BESIDE))
 
     def _reserve(self, rows: int) -> None:
         """Have arrays for so many rows. The last step says so: until then the old length counts."""

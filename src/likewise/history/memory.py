@@ -2,7 +2,7 @@
 
 Address space is reserved once and becomes real page by page as it is written, so growth never
 copies: doubling an array of a million rows stalls for 20 ms, a fresh page costs microseconds.
-Where the system refuses to reserve that much, less is asked for, and `Region.grow` copies.
+Where the system refuses to reserve that much, less is asked for, and `Region.grown` copies.
 
 Invariant: a region reads as zero where nothing was written.
 Cost: what was written; the reservation itself is free.
@@ -20,14 +20,25 @@ import numpy.typing as npt
 PAGE = mmap.PAGESIZE
 _SMALLEST = 1 << 16
 _RESERVE = 1 << 32  # bytes of address space for one value of each row
+_SHARE = 8  # reserve only what could be had so many times: others need address space too
+_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # which mmap names from Python 3.13 on
 _POPULATE = 23 if sys.platform == "linux" else None  # MADV_POPULATE_WRITE, which mmap does not name
 
 
 def _map(size: int) -> mmap.mmap:
     if hasattr(mmap, "MAP_PRIVATE"):
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        flags |= getattr(mmap, "MAP_NORESERVE", _NORESERVE)
         return mmap.mmap(-1, size, flags=flags)
     return mmap.mmap(-1, size)
+
+
+def reservable(most: int) -> int:
+    """How many bytes to reserve for one purpose: `most`, or what the system leaves room for."""
+    size = most
+    while size > _SMALLEST and not fits([_SHARE * size]):
+        size //= 2
+    return max(size, _SMALLEST)
 
 
 class Region:
@@ -35,7 +46,13 @@ class Region:
 
     def __init__(self, size: int) -> None:
         self.size = -(-max(size, _SMALLEST) // PAGE) * PAGE
-        self._map = _map(self.size)
+        try:
+            self._map = _map(self.size)
+        except OSError as error:
+            raise MemoryError(
+                f"the system refuses {self.size:,} bytes more ({error.strerror}). Nothing was"
+                " stored: allow this process more memory, or keep a shorter history."
+            ) from None
         self.memory: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
         self.address: int = self.memory.ctypes.data
         self._prepared = 0
@@ -93,10 +110,7 @@ class Growing:
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = np.dtype(dtype)
-        size = _RESERVE
-        while size > _SMALLEST and not fits([size]):
-            size //= 2
-        self._region = Region(size)
+        self._region = Region(reservable(_RESERVE))
 
     def put(self, first: int, values: Any, count: int) -> None:
         """Write the values of rows from `first` on."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadRule
+from likewise.forking import copied_by_fork
 from likewise.indexes.protocol import (
     Describes,
     Index,
@@ -63,8 +64,14 @@ class SplitIndex:
 
     def __init__(self, parts: list[tuple[slice, Index]]) -> None:
         self._parts = parts
-        threads = min(len(parts) - 1, os.cpu_count() or 1)  # the caller searches one part itself
-        self._pool = ThreadPoolExecutor(threads) if threads else None
+        self._threads = min(len(parts) - 1, os.cpu_count() or 1)  # the caller searches one part
+        self._start()
+        copied_by_fork(self)
+
+    def _start(self) -> None:
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads else None
+
+    _after_fork = _start
 
     def add(self, row: int, point: Point) -> None:
         for part, index in self._parts:

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History, Table
-from likewise.history.memory import PAGE, Region
+from likewise.history.memory import PAGE, Region, reservable
 from likewise.kernels import table as t
 
-_RESULTS = 1 << 24  # witnesses one thread can hold before they are taken away
+_RESULTS = 1 << 24  # witnesses one thread can hold before they are taken away, or all rows
 _FILL = 80  # rows in a block, about
 _RESULT_SLOTS = (t.RESULT_ROWS, t.RESULT_INPUT, t.RESULT_OUTPUT, t.OWNERS)
 
@@ -216,6 +216,8 @@ class Desk:
             t.BUCKETS: np.zeros(1 << 12, dtype=np.int64),
         }
         self._large: dict[int, Region] = {}
+        per_result = 8 * len(_RESULT_SLOTS)
+        self._results = reservable(_RESULTS * per_result) // per_result
         self.fit(state)
 
     def fit(self, state: State) -> None:
@@ -227,7 +229,7 @@ class Desk:
             int(state.table[t.NODE_CAPACITY]),
             int(state.table[t.BLOCK_CAPACITY]),
         )
-        results = max(_RESULTS, rows)
+        results = max(rows, self._results)
         sizes = {slot: size * (nodes + 2) for slot, size in state.layout.per_desk_node.items()}
         sizes |= {t.FOUND_BLOCKS: 8 * blocks, t.CANDIDATES: 8 * rows}
         sizes |= dict.fromkeys(_RESULT_SLOTS, 8 * results)

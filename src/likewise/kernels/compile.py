@@ -17,9 +17,12 @@ import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
+
+from likewise.forking import forks_wait_for
 
 _inner = {
     "_nrt": False,
@@ -32,6 +35,7 @@ kernel = njit(**_inner)
 step = njit(inline="always", **_inner)
 entry = njit(_nrt=False, nogil=True, error_model="numpy", cache=True)
 
+forks_wait_for(global_compiler_lock)
 _BYTES = 1 << 46  # a view's nominal extent; its true one is the caller's business
 
 

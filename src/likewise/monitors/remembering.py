@@ -24,7 +24,7 @@ from numpy import ndarray
 
 from likewise.burst import Burst
 from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
-from likewise.forking import copied_by_fork
+from likewise.forking import copied_by_fork, first_use
 from likewise.history.decisions import History
 from likewise.indexes.chooser import Chooser, Index
 from likewise.indexes.crowd import Crowd
@@ -66,7 +66,7 @@ class Remembering:
         self._lock = RLock()
         self._cut_off = SURE
         self._forgetting = _NONE
-        self._closed = False
+        self._closed = ""  # or why nothing can be remembered any more
         self._reset()
         copied_by_fork(self)
 
@@ -94,7 +94,7 @@ class Remembering:
                 self._rows = np.empty(0)
                 self._history.close()
             self._reset()
-            self._closed = True
+            self._closed = "is closed"
 
     def __enter__(self) -> Self:
         return self
@@ -188,9 +188,9 @@ class Remembering:
             self._cut_off = INDEX
         elif self._busy:
             self._cut_off = ROW  # the thread that makes the next index is not here
-        if self._filed:  # the file is the parent's
+        if self._filed:
             self._reset()
-            self._closed = True
+            self._closed = "keeps its rows in a file of the process that this one was forked from"
 
     # The index
 
@@ -270,7 +270,7 @@ class Remembering:
     def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
         """The first input settles shape and storage, the first output how long outputs are."""
         if self._closed:
-            raise BadDecision("this monitor is closed. Nothing was stored: start a new one.")
+            raise BadDecision(f"this monitor {self._closed}. Nothing was stored: start a new one.")
         storage = self._rule.storage
         if storage == "auto":
             storage = dtype.name if dtype.str[1:] in _KEPT_TYPES else "float64"
@@ -287,7 +287,8 @@ class Remembering:
         """A history of nothing, and an index over it."""
         outputs.keepable = self._keepable
         self._history = History(self._rule, shape, storage, outputs, path=self._path)
-        self._chooser = self._chooser_over(self._history)
+        with first_use:
+            self._chooser = self._chooser_over(self._history)
         self._index = self._chooser.index
         if self._crowd is not None:
             self._crowd.enter(self._chooser)

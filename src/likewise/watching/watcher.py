@@ -20,6 +20,7 @@ import numpy as np
 
 from likewise.errors import FailureWarning, Violation, ViolationWarning
 from likewise.feature import plain
+from likewise.forking import copied_by_fork
 from likewise.rule import Rule
 from likewise.types import Verdict, Verdicts
 from likewise.watching.choices import check_keys, check_policy, monitor_of, shown
@@ -100,6 +101,10 @@ class Watcher:
         self._calls = self._decided = self._violating = self._alarming = self._failed = 0
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
+        copied_by_fork(self)
+
+    def _after_fork(self) -> None:
+        self._lock = Lock()
 
     # Around a call
 
