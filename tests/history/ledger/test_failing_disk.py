@@ -14,6 +14,8 @@ import pytest
 from history.ledger import fed, feeding
 
 NAMES = ("pwrite64", "fdatasync", "fsync", "ftruncate", "fallocate", "unlink")
+SYNCS = ("fsync", "fdatasync")
+SYNCS_OF_OPENING = 3  # at least so many are made before the first decision
 FEWEST = 150
 """At least so many calls are made by an undisturbed run."""
 
@@ -107,6 +109,19 @@ def test_a_call_that_fails_once(tmp_path, calls, error):
 def test_a_disk_that_fails_from_some_call_on(tmp_path, calls):
     for place in drawn(1, calls, 4):
         failed_for_good(tmp_path, calls, place, "ENOSPC")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 6])
+def test_nothing_is_acknowledged_once_the_disk_cannot_be_forced(tmp_path, calls, place):
+    """Writing works on, but whatever is forced to disk fails: what is read back proves nothing."""
+    folder, log = tmp_path / "ledger", tmp_path / "log"
+    opened = [name for name in calls if name in SYNCS][: SYNCS_OF_OPENING + place]
+    faults = [f"{name}:error=EIO:when={opened.count(name) + 1}+" for name in SYNCS]
+    status, said, errors = fed.feed(folder, *traced(log, *faults))
+    assert (status, said[-1:], errors) == (3, ["gave up"], ""), said
+    refused = next(i for i, line in enumerate(said) if line.startswith("refused"))
+    assert not [line for line in said[refused:] if line.startswith("done")], said
+    assert goes_on(folder, said[:refused]) in fed.ENDS
 
 
 def test_a_call_that_is_the_last(tmp_path, calls):
