@@ -10,6 +10,12 @@
 A callable gets texts as a list, and arrays of one shape as one array with an axis more. It answers
 with a vector for each.
 
+A rule that says `torch:`, `python:` or `sentence-transformers:` names code: loading the model imports
+what stands behind the colon, or a folder that can hold Python files and pickles, and runs it. Text
+that came from somebody else can say so too. Reading such a rule runs nothing; the command line asks
+for `--trust-code` before it loads one. An ONNX model, a tokenizer.json and WordLlama's own weights
+are data.
+
 A model is loaded when it is first needed (embedders/), once for each declaration. Its `Mark` says
 which model it is: what it is made of, and what it makes of one fixed input. So a model that was
 exchanged behind the same name is noticed.
@@ -43,6 +49,7 @@ _NAMES = (
     '"wordllama", "sentence-transformers:MODEL", "onnx:PATH", "torch:module:function",'
     ' "python:module:function" or a callable'
 )
+_CODE = ("sentence-transformers", "torch", "python")
 _LOADING = RLock()  # a model is loaded once, whoever asks first
 _CLOSE = 1e-3  # of their length: how far check vectors of one model may be apart on two machines
 
@@ -200,6 +207,14 @@ a callable
     def place(self) -> str:
         """What stands behind it."""
         return self.text.partition(":")[2]
+
+    @property
+    def names_code(self) -> bool:
+        """Whether loading the model runs code that is found by its name.
+
+        A callable is code too, but the caller's own: no file can hold one.
+        """
+        return isinstance(self.name, str) and self.kind in _CODE
 
     @property
     def takes(self) -> str:

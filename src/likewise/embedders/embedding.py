@@ -33,7 +33,7 @@ _SHOWN = 60  # characters of a text in an error
 _DIGITS = 9  # of a check vector
 
 
-def _item(i: int) -> str:
+def item_name(i: int) -> str:
     return f"item {i}"
 
 
@@ -48,12 +48,15 @@ class Embedding:
         self._settled: np.dtype[Any] | None = None  # of a vector, with its length
         self._mark: Mark | None = None
 
+    def insist_on_model(self, name: Name) -> None:
+        """Raise BadDecision, about the first item, where there is no model (standing_in.py)."""
+
     def one(self, item: Any) -> Vectors:
         """The vector of a single item."""
         vector: Vectors = self.many([item], lambda _: "the input")[0]
         return vector
 
-    def many(self, items: Sequence[Any], name: Name = _item) -> Vectors:
+    def many(self, items: Sequence[Any], name: Name = item_name) -> Vectors:
         """The vectors of items, one row each; raise BadDecision, naming the first it is about."""
         with self._lock:
             found: list[Vectors | None] = [None] * len(items)

@@ -58,6 +58,8 @@ class EmbeddedColumn:
                 kept[i], vectors[i] = value.value, value.vector
             elif isinstance(value, np.ndarray) or not is_missing(value):
                 places.append(i)
+        if places:
+            self._embedding.insist_on_model(self._called(places))  # before a file is opened
         for first in range(0, len(places), self._at_once):  # pictures are large when decoded
             some = places[first : first + self._at_once]
             read = [self._read_one(i, given[i]) for i in some]

@@ -75,8 +75,10 @@ class LedgerMonitor:
     index       as for Monitor
     burst       as for Monitor; counts are answered, not written, and need not be the same next time
     check       whether the whole chain is verified first
-    models      whether embedders are loaded, and compared with those of the ledger; without them
-                texts and pictures cannot be observed, but all else can be done
+    models      whether embedders are loaded, and compared with those of the ledger. If not given,
+                those of a rule that is passed here are, and those that the ledger's own rule names
+                are not: that rule may be somebody else's, and may name code. Without models texts
+                and pictures cannot be observed, but all else can be done
 
     All else is as with a `Monitor`. Methods may be called from several threads.
     """
@@ -94,7 +96,7 @@ class LedgerMonitor:
         index: Any = "auto",
         burst: Burst | None = None,
         check: bool = True,
-        models: bool = True,
+        models: bool | None = None,
     ) -> None:
         if durability not in DURABILITIES:
             raise BadRule(
@@ -107,6 +109,7 @@ class LedgerMonitor:
             raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
         if rule is not None and not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+        models = rule is not None if models is None else models
         if rule is not None and (models or not folder.exists(Path(path))):
             insist_on_checks(rule)
         wanted = None if window is None else Window.of(window)
