@@ -10,11 +10,10 @@
 A callable gets texts as a list, and arrays of one shape as one array with an axis more. It answers
 with a vector for each.
 
-A rule that says `torch:`, `python:` or `sentence-transformers:` names code: loading the model imports
-what stands behind the colon, or a folder that can hold Python files and pickles, and runs it. Text
-that came from somebody else can say so too. Reading such a rule runs nothing; the command line asks
-for `--trust-code` before it loads one. An ONNX model, a tokenizer.json and WordLlama's own weights
-are data.
+`python:`, `torch:` and `sentence-transformers:` name code: loading such a model imports and runs
+what the name says, and a folder of Sentence Transformers can hold Python files and pickles. Reading
+a rule that names code runs nothing, and `names_code` tells. An ONNX model, a tokenizer.json and
+WordLlama's own weights are data.
 
 A model is loaded when it is first needed (embedders/), once for each declaration. Its `Mark` says
 which model it is: what it is made of, and what it makes of one fixed input. So a model that was

@@ -132,7 +132,7 @@ def ledger(here, request, monkeypatch):
     sys.modules.pop("gone_by_now", None)
     monkeypatch.setitem(sys.modules, "wordllama", None)
     with pytest.raises(lw.BadRule):
-        lw.open(here / "led")
+        lw.open(here / "led", models=True)
     return here / "led"
 
 
