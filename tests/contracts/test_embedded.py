@@ -358,7 +358,7 @@ def test_pictures_by_path_are_kept_by_path_and_arrays_by_digest(tmp_path):
         paths.append(str(tmp_path / f"{i}.png"))
         Image.fromarray(picture).save(paths[-1])
     labels = rng.choice(["yes", "no"], 30).tolist()
-    embed = Embedder(pixels, shape=[2, 2, 3])
+    embed = Embedder(pixels, shape=[2, 2, 3], folder=tmp_path)
     features = {"seen": Feature("image", embed=embed, tolerance=0.5)}
     rule = lw.Rule("l2", features=features, output_column="z")
     given = {
@@ -382,9 +382,10 @@ def test_pictures_by_path_are_kept_by_path_and_arrays_by_digest(tmp_path):
 
 
 def test_a_row_that_cannot_be_embedded_is_named_and_nothing_is_stored(tmp_path):
+    seen = Embedder(pixels, shape=[2, 2], folder=tmp_path)
     features = {
         "said": Feature("text", embed=letters, tolerance=1),
-        "seen": Feature("image", embed=Embedder(pixels, shape=[2, 2]), tolerance=1),
+        "seen": Feature("image", embed=seen, tolerance=1),
     }
     rule = lw.Rule("l2", features=features, output_column="z")
     good = {"said": "abc", "seen": np.zeros((2, 2)), "z": 1}

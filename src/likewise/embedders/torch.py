@@ -15,7 +15,7 @@ import numpy.typing as npt
 from likewise.embedder import Embedder
 from likewise.embedders.function import imported, probe_of
 from likewise.embedders.model import Takes, need
-from likewise.embedders.pictures import Preparing, array_of
+from likewise.embedders.pictures import Pictures, Preparing
 from likewise.errors import BadRule
 
 
@@ -28,6 +28,7 @@ class Torch:
 
         self._torch = torch
         self._declared = declared
+        self._pictures = Pictures(declared)
         self._prepare = Preparing(declared)
         try:
             self._model = imported(declared)()
@@ -45,7 +46,8 @@ class Torch:
         torch = self._torch
         given: Any = list(batch)
         if not isinstance(given[0], str):
-            given = torch.from_numpy(self._prepare.all([array_of(one) for one in given]))
+            arrays = (self._pictures.array_of(one) for one in given)  # each prepared, then the next
+            given = torch.from_numpy(self._prepare.all(arrays))
         with torch.inference_mode():
             answer = self._model(given)
         if isinstance(answer, torch.Tensor):
