@@ -8,6 +8,7 @@ Invariant: no line is stored twice, however often a run was killed in between.
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from likewise.cli.rules import Asked, with_trusted_code
 from likewise.errors import BadFile
 from likewise.history.ledger import folder
 from likewise.history.ledger.look import Ledger
+from likewise.history.ledger.reader import Reader
 from likewise.monitors.difference import difference
 from likewise.monitors.ledgered import LedgerMonitor
 from likewise.monitors.tables import TableMonitor
@@ -64,8 +66,9 @@ class Written:
 
     def _stored_rule(self, trust_code: bool) -> Rule:
         """The rule of the ledger, for which alone its models are loaded, if it may be used."""
-        with Ledger(self._path) as look:
-            return with_trusted_code(look.rule, f"the rule of the ledger {self._path}", trust_code)
+        with closing(folder.connect(self._path, write=False)) as database:
+            rule = Reader(self._path, database).rule
+        return with_trusted_code(rule, f"the rule of the ledger {self._path}", trust_code)
 
     @property
     def lines_before(self) -> int:

@@ -18,7 +18,7 @@ from likewise.errors import BadRule
 
 _LONGEST = 200  # characters of a path in an error
 _OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)  # the machine's trouble, not a name's
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY  # no right to list it is needed
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 

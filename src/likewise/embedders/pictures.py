@@ -16,7 +16,7 @@ import io
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -179,7 +179,7 @@ class Preparing:
             values = values[:, :, None]
         return np.ascontiguousarray(np.moveaxis(values, -1, 0) if self._first else values)
 
-    def all(self, batch: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
+    def all(self, batch: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
         """A batch as one array; raise ValueError if their shapes differ."""
         prepared = [self(one) for one in batch]
         shapes = {one.shape for one in prepared}

@@ -43,11 +43,17 @@ class Torch:
         self.identity += declared.preparing
 
     def embed(self, batch: Sequence[Any]) -> npt.NDArray[Any]:
+        if isinstance(batch[0], str):
+            return self._answer(list(batch))
+        read = ((i, self._pictures.array_of(one)) for i, one in enumerate(batch))
+        answers = [
+            self._answer(self._torch.from_numpy(self._prepare.all(arrays)))
+            for _, arrays in self._pictures.batches(read, len(batch))
+        ]
+        return answers[0] if len(answers) == 1 else np.concatenate(answers)
+
+    def _answer(self, given: Any) -> npt.NDArray[Any]:
         torch = self._torch
-        given: Any = list(batch)
-        if not isinstance(given[0], str):
-            arrays = (self._pictures.array_of(one) for one in given)  # each prepared, then the next
-            given = torch.from_numpy(self._prepare.all(arrays))
         with torch.inference_mode():
             answer = self._model(given)
         if isinstance(answer, torch.Tensor):

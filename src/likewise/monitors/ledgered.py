@@ -122,7 +122,8 @@ class LedgerMonitor:
         try:
             self.rule = the_same_rule(self._store.reader.rule, rule, self.path, models=models)
             self._settle_window(wanted)
-            working = self.rule if models else self._without_models()
+            embeds = bool(self.rule.embedders())
+            working = self._without_models() if embeds and not models else self.rule
             self._following = Following(
                 self._store, working, self.window, index, check=check, burst=burst
             )
