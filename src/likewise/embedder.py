@@ -10,6 +10,11 @@
 A callable gets texts as a list, and arrays of one shape as one array with an axis more. It answers
 with a vector for each.
 
+`python:`, `torch:` and `sentence-transformers:` name code: loading such a model imports and runs
+what the name says, and a folder of Sentence Transformers can hold Python files and pickles. Reading
+a rule that names code runs nothing, and `names_code` tells. An ONNX model, a tokenizer.json and
+WordLlama's own weights are data.
+
 A model is loaded when it is first needed (embedders/), once for each declaration. Its `Mark` says
 which model it is: what it is made of, and what it makes of one fixed input. So a model that was
 exchanged behind the same name is noticed.
@@ -18,6 +23,7 @@ Invariant: a declaration is checked when it is made; whether the model is there,
 """
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -29,12 +35,13 @@ if TYPE_CHECKING:
     from likewise.embedders.embedding import Embedding
 
 _PREPARING = ("size", "scale", "mean", "std", "layout")
+_FILES = ("folder", "limit_bytes", "limit_pixels")
 _SETTINGS: dict[str, tuple[str, ...]] = {
     "wordllama": (),
     "sentence-transformers": (),
-    "onnx": ("tokenizer", "pooling", "output", "shape", *_PREPARING),
-    "torch": ("shape", *_PREPARING),
-    "python": ("shape",),
+    "onnx": ("tokenizer", "pooling", "output", "shape", *_PREPARING, *_FILES),
+    "torch": ("shape", *_PREPARING, *_FILES),
+    "python": ("shape", *_FILES),
 }
 _MATTER = (*_PREPARING, "pooling", "output")
 _EVERYWHERE = ("normalise", "batch", "cache")
@@ -43,6 +50,7 @@ _NAMES = (
     '"wordllama", "sentence-transformers:MODEL", "onnx:PATH", "torch:module:function",'
     ' "python:module:function" or a callable'
 )
+_CODE = ("sentence-transformers", "torch", "python")
 _loading = Renewed()  # a model is loaded once, whoever asks first
 _CLOSE = 1e-3  # of their length: how far check vectors of one model may be apart on two machines
 
@@ -98,6 +106,10 @@ class Embedder:
     tokenizer   the path of a tokenizer.json: the ONNX model takes texts
     pooling     "mean" over the words of a text, or the "first"; none for one vector as it comes
     output      the name of the ONNX model's output, if not the first
+    folder      where files of pictures are: a picture may be given by its path in it, and a file
+                elsewhere is never opened; without a folder, none is
+    limit_bytes     of a file of a picture, at most
+    limit_pixels    of a picture that is decoded, at most, and of several at once
 
     >>> Embedder("onnx:encoder.onnx", size=(224, 224), scale=1 / 255).kind
     'onnx'
@@ -122,6 +134,9 @@ a callable
     tokenizer: str | None = None
     pooling: str | None = None
     output: str | None = None
+    folder: str | os.PathLike[str] | None = None
+    limit_bytes: int = 64_000_000
+    limit_pixels: int = 64_000_000
 
     def __post_init__(self) -> None:
         if not callable(self.name) and not isinstance(self.name, str):
@@ -146,10 +161,12 @@ a callable
         self._check_preparing()
 
     def _check_settings(self) -> None:
-        for name in ("batch", "cache"):
+        for name in ("batch", "cache", "limit_bytes", "limit_pixels"):
             given = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, int) or given < (name == "batch"):
+            if isinstance(given, bool) or not isinstance(given, int) or given < (name != "cache"):
                 raise BadRule(f"{name} is {given!r}; expected a whole number")
+        if self.folder is not None:
+            object.__setattr__(self, "folder", _folder(self.folder))
         if self.normalise is not None and not isinstance(self.normalise, bool):
             raise BadRule(f"normalise is {self.normalise!r}; expected True or False")
         for name, choices in _CHOICES.items():
@@ -178,9 +195,11 @@ a callable
         spread = (self.std,) if isinstance(self.std, float) else self.std or ()
         if 0 in spread:
             raise BadRule(f"std is {self.std!r}; expected numbers other than 0")
-        if self.tokenizer is not None and any(getattr(self, one) is not None for one in _PREPARING):
+        pictures = [getattr(self, name) for name in (*_PREPARING, "folder")]
+        if self.tokenizer is not None and any(one is not None for one in pictures):
             raise BadRule(
-                "a tokenizer is given, for texts, and how pictures are prepared; not both"
+                "a tokenizer is given, for texts, and how pictures are prepared, or where they are;"
+                " not both"
             )
 
     @property
@@ -200,6 +219,14 @@ a callable
     def place(self) -> str:
         """What stands behind it."""
         return self.text.partition(":")[2]
+
+    @property
+    def names_code(self) -> bool:
+        """Whether loading the model runs code that is found by its name.
+
+        A callable is code too, but the caller's own: no file can hold one.
+        """
+        return isinstance(self.name, str) and self.kind in _CODE
 
     @property
     def takes(self) -> str:
@@ -290,6 +317,13 @@ a callable
         if "name" not in given:
             raise BadRule(f"embed has no name; expected {_NAMES}")
         return cls(**given)
+
+
+def _folder(given: Any) -> str:
+    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise BadRule(f"folder is {given!r}; expected the path of a folder")
+    return path
 
 
 def _lengths(name: str, given: Any) -> tuple[int, ...]:

@@ -92,11 +92,11 @@ def test_an_audit_of_pictures_by_relative_paths(here, capsys):
         file.write("picture,label\n")
         for i, picture in enumerate(pictures):
             Image.fromarray(picture).save(here / "pictures" / f"{i}.png")
-            file.write(f"pictures/{i}.png,{['cat', 'dog', 'lion'][i]}\n")
+            file.write(f"{i}.png,{['cat', 'dog', 'lion'][i]}\n")
     (here / "seen.toml").write_text(
         'metric = "l2"\n[output]\ncolumn = "label"\n[features.picture]\nkind = "image"\n'
-        'embed = {name = "onnx:model.onnx", scale = 0.00392156862745098, normalise = true}\n'
-        "tolerance = 0.1\n"
+        'embed = {name = "onnx:model.onnx", scale = 0.00392156862745098, normalise = true,'
+        ' folder = "pictures"}\ntolerance = 0.1\n'
     )
     assert (
         main(["audit", "seen.csv", "--rule", "seen.toml", "--report", "page.html", "--json"]) == 0
@@ -104,10 +104,14 @@ def test_an_audit_of_pictures_by_relative_paths(here, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["flagged"], found["worst"][0]["row"]) == (1, 2)
     page = (here / "page.html").read_text()
-    assert "pictures/0.png" in page and "pictures/2.png" in page
+    assert ">0.png<" in page and ">2.png<" in page
     (here / "pictures" / "1.png").write_text("no picture")
     assert main(["audit", "seen.csv", "--rule", "seen.toml"]) == 3
     assert "seen.csv, line 3: 'picture' is no picture" in capsys.readouterr().err
+    rule = (here / "seen.toml").read_text().replace(', folder = "pictures"', "")
+    (here / "seen.toml").write_text(rule)
+    assert main(["audit", "seen.csv", "--rule", "seen.toml"]) == 3
+    assert "the rule declares no folder to open files in" in capsys.readouterr().err
 
 
 @pytest.fixture(params=["python", "wordllama"])
@@ -132,7 +136,7 @@ def ledger(here, request, monkeypatch):
     sys.modules.pop("gone_by_now", None)
     monkeypatch.setitem(sys.modules, "wordllama", None)
     with pytest.raises(lw.BadRule):
-        lw.open(here / "led")
+        lw.open(here / "led", models=True)
     return here / "led"
 
 

@@ -172,7 +172,7 @@ def test_a_ledger_of_texts_is_the_monitor_through_several_lives(tmp_path, metric
     for life in range(4):
         part = slice(30 * life, 30 * life + 20)
         # Also without the rule: the function can be imported.
-        with lw.open(path, rule if life in (0, 2) else None) as monitor:
+        with lw.open(path, rule if life in (0, 2) else None, models=True) as monitor:
             found = monitor.observe_many(texts[part], labels[part])
             assert_same_verdicts(found, oracle.observe_many(vectors[part], labels[part]))
             for i in range(30 * life + 20, 30 * life + 30):
@@ -330,7 +330,7 @@ def test_a_ledger_of_tables_is_the_monitor_through_several_lives(tmp_path_factor
     rule, rows = drawn_table(seed)
     path = tmp_path_factory.mktemp("embedded") / "led"
     for life in range(2):
-        with lw.open(path, None if life else rule) as monitor:
+        with lw.open(path, None if life else rule, models=True) as monitor:
             first = 20 * life
             verdicts = monitor.observe_many(rows[first : first + 15])
             for i in range(15):
@@ -358,7 +358,7 @@ def test_pictures_by_path_are_kept_by_path_and_arrays_by_digest(tmp_path):
         paths.append(str(tmp_path / f"{i}.png"))
         Image.fromarray(picture).save(paths[-1])
     labels = rng.choice(["yes", "no"], 30).tolist()
-    embed = Embedder(pixels, shape=[2, 2, 3])
+    embed = Embedder(pixels, shape=[2, 2, 3], folder=tmp_path)
     features = {"seen": Feature("image", embed=embed, tolerance=0.5)}
     rule = lw.Rule("l2", features=features, output_column="z")
     given = {
@@ -382,9 +382,10 @@ def test_pictures_by_path_are_kept_by_path_and_arrays_by_digest(tmp_path):
 
 
 def test_a_row_that_cannot_be_embedded_is_named_and_nothing_is_stored(tmp_path):
+    seen = Embedder(pixels, shape=[2, 2], folder=tmp_path)
     features = {
         "said": Feature("text", embed=letters, tolerance=1),
-        "seen": Feature("image", embed=Embedder(pixels, shape=[2, 2]), tolerance=1),
+        "seen": Feature("image", embed=seen, tolerance=1),
     }
     rule = lw.Rule("l2", features=features, output_column="z")
     good = {"said": "abc", "seen": np.zeros((2, 2)), "z": 1}
@@ -445,7 +446,7 @@ def test_words_of_other_languages_come_back_from_a_ledger(tmp_path):
         monitor.observe_many([{"said": text, "z": 1} for text in texts])
     with lw.Ledger(tmp_path / "led") as ledger:
         assert next(iter(ledger.columns())).inputs["said"].tolist() == texts
-    with lw.open(tmp_path / "led") as monitor:
+    with lw.open(tmp_path / "led", models=True) as monitor:
         assert [monitor.values(i)["said"] for i in range(len(texts))] == texts
         with pytest.raises(lw.BadDecision, match="which a ledger cannot keep"):
             monitor.observe({"said": "\ud800", "z": 1})

@@ -82,12 +82,12 @@ def test_a_function_of_the_same_name_that_answers_otherwise(
     again = lw.Rule.from_toml(rule.to_toml()) if given else None
     wrong = "no input is known to try it with" if given and body == "1 / 0" else says
     with pytest.raises(lw.BadRule, match=wrong) as error:
-        lw.open(path, again)
+        lw.open(path, again, models=True)
     if wrong == says:
         assert "is not the model that the ledger" in str(error.value)
         assert ("of column 'said'" in str(error.value)) == table
     module(LONG)
-    with lw.open(path) as monitor:
+    with lw.open(path, models=True) as monitor:
         assert monitor.rows == 1, "nothing was changed, and with the model back it goes on"
 
 
@@ -99,15 +99,15 @@ def test_an_onnx_file_with_other_weights_is_noticed_and_a_moved_one_accepted(tmp
         monitor.observe(PICTURE, "yes")
     shutil.move(first, moved)
     with pytest.raises(lw.BadRule, match=r"a\.onnx' cannot be read"):
-        lw.open(path)
+        lw.open(path, models=True)
     with lw.open(path, lw.Rule("l2", 1, embed=f"onnx:{moved}")) as monitor:
         assert monitor.observe(PICTURE, "no").witnesses.rows.tolist() == [0]
     picture_model(first, (4, 3), seed=1)
     for given in (None, lw.Rule("l2", 1, embed=f"onnx:{first}")):
         with pytest.raises(lw.BadRule, match="what it makes of a fixed input is"):
-            lw.open(path, given)
+            lw.open(path, given, models=True)
     shutil.copy(moved, first)
-    with lw.open(path) as monitor:
+    with lw.open(path, models=True) as monitor:
         assert monitor.rows == 2
 
 
@@ -123,7 +123,7 @@ def test_weights_that_the_fixed_input_does_not_see_are_noticed_too(tmp_path):
     model.doc_string = "another file"
     onnx.save(model, str(path))
     with pytest.raises(lw.BadRule, match=r"it is onnx .*, and was onnx "):
-        lw.open(tmp_path / "led")
+        lw.open(tmp_path / "led", models=True)
 
 
 def test_pictures_prepared_otherwise_are_noticed(tmp_path):
@@ -163,7 +163,7 @@ def test_a_function_that_changed_its_type_is_noticed(tmp_path, module):
     with pytest.raises(
         lw.BadRule, match="'said' becomes 1 numbers of float64, and the ledger keep"
     ):
-        lw.open(path)
+        lw.open(path, models=True)
 
 
 def test_a_ledger_insists_on_a_check_vector(tmp_path):
@@ -191,7 +191,7 @@ def test_a_function_that_cannot_be_imported_is_said_and_can_be_given(tmp_path):
     with lw.open(path, table_rule(local)) as monitor:
         monitor.observe_many(people(["abc", "abd"]))
     with pytest.raises(lw.BadRule, match=r"<locals>.local', which is not there: .*the function it"):
-        lw.open(path)
+        lw.open(path, models=True)
     with lw.open(path, table_rule(local)) as monitor:
         assert monitor.check(people(["abd"], 2)[0]).witnesses.rows.tolist() == [1]
 
@@ -208,7 +208,7 @@ def test_all_but_observing_can_be_done_without_models(tmp_path, module, table):
     sys.modules.pop("embedder_of_this_test")
     (tmp_path / "embedder_of_this_test.py").unlink()
     with pytest.raises(lw.BadRule, match="which is not there"):
-        lw.open(path)
+        lw.open(path, models=True)
     with lw.open(path, models=False) as monitor:
         assert (monitor.rows, monitor.verify().ok) == (3, True)
         with pytest.raises(lw.BadDecision, match="opened without its models"):
@@ -225,7 +225,7 @@ def test_all_but_observing_can_be_done_without_models(tmp_path, module, table):
         assert ledger.entry(1).erased
         assert ledger.rule.embedders()["said" if table else ""].text == name
     module(LONG)
-    with lw.open(path) as monitor:
+    with lw.open(path, models=True) as monitor:
         assert len(monitor) == 2
 
 
@@ -259,7 +259,7 @@ def test_an_erased_text_is_nowhere_and_its_vector_neither(tmp_path, models):
         assert monitor.values(40)["said"] is None
     assert holding(path, SECRET.encode()) == holding(path, SECRET[:20].encode()) == []
     assert holding(path, vector) == []
-    with lw.open(path) as monitor:
+    with lw.open(path, models=True) as monitor:
         assert monitor.verify().ok
         assert SECRET not in monitor.memory._encoder.vocabularies["said"].values
         assert monitor.check(people(["abc"], 99)[0] | {"z": "?"}).violation
@@ -275,7 +275,7 @@ def test_a_text_that_another_row_has_stays(tmp_path):
         monitor.erase(rows=[0])
         assert monitor.values(2)["said"] == SECRET
     assert holding(path, SECRET.encode())
-    with lw.open(path) as monitor:
+    with lw.open(path, models=True) as monitor:
         assert monitor.values(2)["said"] == SECRET
         assert monitor.check(people([SECRET], 9)[0] | {"z": "?"}).witnesses.rows.tolist() == [2]
         monitor.erase(rows=[2])
@@ -290,7 +290,7 @@ def test_an_erased_text_may_come_again(tmp_path):
             assert monitor.erase(rows=[i]).rows == (i,)
             assert not holding(path, SECRET.encode())
         monitor.observe_many(people([SECRET], 3))
-    with lw.open(path) as monitor:
+    with lw.open(path, models=True) as monitor:
         assert monitor.values(3)["said"] == SECRET
         monitor.erase(rows=[3])
     assert not holding(path, SECRET.encode())

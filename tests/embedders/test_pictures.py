@@ -9,7 +9,7 @@ from PIL import Image
 
 import likewise as lw
 from likewise import Embedder
-from likewise.embedders.pictures import Preparing, array_of
+from likewise.embedders.pictures import Pictures, Preparing
 from onnx_models import picture_model
 
 RNG = np.random.default_rng(8)
@@ -25,7 +25,11 @@ def encoded(array, form="PNG", **settings):
 @pytest.fixture
 def model(tmp_path):
     picture_model(tmp_path / "m.onnx", (6, 5, 3))
-    return Embedder(f"onnx:{tmp_path / 'm.onnx'}")
+    return Embedder(f"onnx:{tmp_path / 'm.onnx'}", folder=tmp_path)
+
+
+def array_of(picture):
+    return Pictures(Embedder("onnx:m.onnx")).array_of(picture)
 
 
 def ways(folder):
@@ -265,7 +269,7 @@ def test_a_column_of_pictures_is_decoded_a_batch_at_a_time(tmp_path):
             held.append(len(batch))
             return [[float(np.mean(one)), 1.0] for one in batch]
 
-    embed = Embedder(Model(), batch=4, shape=[6, 5, 3])
+    embed = Embedder(Model(), batch=4, shape=[6, 5, 3], folder=tmp_path)
     features = {"photo": lw.Feature("image", embed=embed, tolerance=1.0)}
     monitor = lw.Monitor(lw.Rule("l2", features=features, output_column="z"))
     paths = []

@@ -79,7 +79,7 @@ def test_a_ledger_is_reopened_with_it(tmp_path):
     rule = lw.Rule("l2", 0.8, embed=f"sentence-transformers:{MODEL}")
     with lw.open(tmp_path / "led", rule) as monitor:
         monitor.observe(TEXTS[0], "yes")
-    with lw.open(tmp_path / "led") as monitor:
+    with lw.open(tmp_path / "led", models=True) as monitor:
         assert monitor.observe(TEXTS[1], "no").witnesses.rows.tolist() == [0]
     assert lw.replay(tmp_path / "led").ok
 

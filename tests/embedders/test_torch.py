@@ -125,7 +125,7 @@ def test_other_weights_are_another_model(declared, tmp_path):
     other = declared("small", **settings).mark
     assert other.identity != first.identity and other.differs_from(first)
     with pytest.raises(lw.BadRule, match="is not the model that the ledger"):
-        lw.open(tmp_path / "led")
+        lw.open(tmp_path / "led", models=True)
 
 
 def test_weights_of_any_type_have_a_digest(declared):

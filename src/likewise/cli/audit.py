@@ -27,11 +27,13 @@ class Wishes:
     time_column: str | None = None
     json: bool = False
     burst: Burst | None = None
+    trust_code: bool = False
 
 
 def audit(
     data: o.Data,
     rule: o.RuleFile = None,
+    trust_code: o.TrustCode = False,
     report: Annotated[
         Path | None, typer.Option(metavar="PAGE.html", help="Write a page to show to others.")
     ] = None,
@@ -87,7 +89,7 @@ def audit(
     from likewise.cli.rules import Quick
 
     counted = burst_of(burst, alarm)
-    wishes = Wishes(report, out, ledger, max_rate, time_column, json, counted)
+    wishes = Wishes(report, out, ledger, max_rate, time_column, json, counted, trust_code)
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     return run(data, rule, quick, Reading(format, delimiter, missing, on_bad_row), wishes)
 
@@ -104,7 +106,14 @@ def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) 
     check_place(wishes.report, "--report", (".html", ".htm"))
     check_place(wishes.out, "--out", SUFFIXES)
     with reading.open(data) as source:
-        asked = ask(rule, quick, source.columns, source.name, wishes.time_column)
+        asked = ask(
+            rule,
+            quick,
+            source.columns,
+            source.name,
+            wishes.time_column,
+            trust_code=wishes.trust_code,
+        )
         audited = judge(source, asked, reading.skip, wishes)
     if wishes.report is not None:
         from likewise.reports.page import write_page

@@ -18,6 +18,7 @@ _RATES = (0.001, 0.01, 0.05, 0.1)
 def calibrate(
     data: o.Data,
     rule: o.RuleFile = None,
+    trust_code: o.TrustCode = False,
     rate: Annotated[
         float | None,
         typer.Option(
@@ -58,7 +59,7 @@ def calibrate(
         epsilon = 1.0  # plays no part in what is found
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     with reading.open(data) as source:
-        asked = ask(rule, quick, source.columns, source.name)
+        asked = ask(rule, quick, source.columns, source.name, trust_code=trust_code)
         found, bad = _calibrated(source, asked, reading.skip)
     return _tell(_Told(found, bad, rate, source.name), report, json)
 

@@ -14,6 +14,14 @@ RuleFile = Annotated[
     Path | None,
     typer.Option("--rule", "-r", metavar="FILE", help="The rule, as `likewise init` writes one."),
 ]
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        help="Load models that are code: python:, torch: and sentence-transformers: in a rule"
+        " import and run what they name.",
+    ),
+]
 LedgerFolder = Annotated[
     Path, typer.Argument(metavar="LEDGER", help="The folder of a ledger.", show_default=False)
 ]

@@ -1,6 +1,7 @@
 """The rule of a command: from its file, or made up from options; and what it asks of a file.
 
-Invariant: a file whose columns do not fit the rule is told apart before its first row is read.
+Invariant: a file whose columns do not fit the rule is told apart before its first row is read; a
+rule that names code is refused before anything is imported, unless the code is trusted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,7 +50,7 @@ class Asked:
         return self.rule.key_column
 
 
-def read_rule(path: Path) -> Rule:
+def read_rule(path: Path, *, trust_code: bool) -> Rule:
     """A rule from its file; every failure names the file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -63,9 +64,23 @@ def read_rule(path: Path) -> Rule:
     except OSError as error:
         raise Stop(f"the rule {path} cannot be read: {error.strerror}.") from None
     try:
-        return Rule.from_toml(text)
+        rule = Rule.from_toml(text)
     except BadRule as error:
         raise Stop(f"the rule {path}: {error}") from None
+    return with_trusted_code(rule, f"the rule {path}", trust_code)
+
+
+def with_trusted_code(rule: Rule, named: str, trusted: bool) -> Rule:
+    """The rule, which somebody else may have written; stop if it names code that is not trusted."""
+    for column, embedder in rule.embedders().items():
+        if embedder.names_code and not trusted:
+            of = f" of column {column!r}" if column else ""
+            raise Stop(
+                f"{named} names code: embed{of} is {embedder.text!r}, which is imported and run"
+                " with your rights. Nothing was loaded. If you know this code and trust it, say"
+                " --trust-code."
+            )
+    return rule
 
 
 def ask(
@@ -75,41 +90,45 @@ def ask(
     source: str,
     beside: str | None = None,
     known: Rule | None = None,
+    *,
+    trust_code: bool,
 ) -> Asked:
     """The rule to use for a file with these columns.
 
-    beside  a column that is read, whether the rule knows it or not
-    known   the rule of a ledger, where none is given
+    beside      a column that is read, whether the rule knows it or not
+    known       the rule of a ledger, where none is given
+    trust_code  whether a rule in a file may name code
     """
+    given = None if path is None else read_rule(path, trust_code=trust_code)
     if beside is None:
-        return _ask(path, quick, columns, source, known)
+        return _ask(given, path, quick, columns, source, known)
     _there(columns, [beside], source, "the options")
-    named = path is not None and beside in (read_rule(path).features or {})
-    asked = _ask(path, quick, [one for one in columns if named or one != beside], source)
+    named = given is not None and beside in (given.features or {})
+    asked = _ask(given, path, quick, [one for one in columns if named or one != beside], source)
     wanted = tuple(dict.fromkeys([*asked.wanted, beside]))
     return replace(asked, wanted=wanted, beside=None if named else beside)
 
 
 def _ask(
+    given: Rule | None,
     path: Path | None,
     quick: Quick,
     columns: Sequence[str],
     source: str,
     known: Rule | None = None,
 ) -> Asked:
-    if path is None and (known is None or quick != Quick()):
+    rule = known if given is None else given
+    if rule is None or (given is None and quick != Quick()):
         return _made_up(quick, columns, source)
-    rule = known if path is None else read_rule(path)
-    assert rule is not None
     if rule.features is None:
         return _of_vectors(_changed(rule, quick), quick, columns, source, path)
-    for name, given in (
+    for name, option in (
         ("--metric", quick.metric),
         ("--output-column", quick.output_column),
         ("--output", quick.output),
         ("--ignore", quick.ignore or None),
     ):
-        if given is not None:
+        if option is not None:
             raise Stop(
                 f"{name} is given, and so is a rule, which says that already. Change"
                 f" {path or 'that'}, or leave out one of them."

@@ -20,6 +20,7 @@ from likewise.cli import options as o
 
 def watch(
     rule: o.RuleFile = None,
+    trust_code: o.TrustCode = False,
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -75,6 +76,8 @@ def watch(
     With a ledger, what was answered is on disk, and a run that was killed goes on where it was:
     send again what was not answered. A decision is known again by the rule's key; without a key,
     start the input from its beginning with --resume.
+
+    Without --rule a ledger goes on under its own. If that names code, watch asks for --trust-code.
     """
     from likewise.cli.bursts import burst_of
     from likewise.cli.endings import FINE, INTERRUPTED
@@ -86,8 +89,8 @@ def watch(
 
     reading = Reading(on_bad_row=on_bad_row)
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
-    known = None if rule is None else read_rule(rule)  # a bad one is told now, not later
-    settings = Settings(rule, quick, reading.skip, witnesses, burst_of(burst, alarm))
+    known = None if rule is None else read_rule(rule, trust_code=trust_code)  # told now
+    settings = Settings(rule, quick, reading.skip, witnesses, burst_of(burst, alarm), trust_code)
     written = open_written(
         ledger,
         known,
@@ -95,6 +98,7 @@ def watch(
         window=window,
         burst=settings.burst,
         resume=resume,
+        trust_code=trust_code,
     )
     watcher = Watcher(settings, written)
     lines = Lines(sys.stdin.fileno(), "standard input")

@@ -36,6 +36,7 @@ class Settings:
     most: int
     """Witnesses named in an answer."""
     burst: Burst | None = None
+    trust_code: bool = False
 
 
 class Watcher:
@@ -81,7 +82,14 @@ class Watcher:
             return
         settings = self._settings
         known = None if self._written is None else self._written.rule
-        asked = ask(settings.rule, settings.quick, columns, _NAME, known=known)
+        asked = ask(
+            settings.rule,
+            settings.quick,
+            columns,
+            _NAME,
+            known=known,
+            trust_code=settings.trust_code,
+        )
         if self._written is None:
             self._monitor = Monitor(asked.rule, burst=settings.burst)
             self._judge = judge_with(self._monitor, asked)

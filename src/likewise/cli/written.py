@@ -8,15 +8,17 @@ Invariant: no line is stored twice, however often a run was killed in between.
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from likewise.burst import Burst
 from likewise.cli.endings import DATA, Stop
-from likewise.cli.rules import Asked
+from likewise.cli.rules import Asked, with_trusted_code
 from likewise.errors import BadFile
 from likewise.history.ledger import folder
 from likewise.history.ledger.look import Ledger
+from likewise.history.ledger.reader import Reader
 from likewise.monitors.difference import difference
 from likewise.monitors.ledgered import LedgerMonitor
 from likewise.monitors.tables import TableMonitor
@@ -40,6 +42,7 @@ class Written:
         window: str | None,
         burst: Burst | None,
         resume: bool,
+        trust_code: bool,
     ) -> None:
         self._path = path
         self._settings = {"durability": durability, "window": window, "burst": burst}
@@ -52,12 +55,20 @@ class Written:
         """The rule of a ledger that is there."""
         self.last_line = 0
         """Of those stored under the numbers of their lines."""
-        if rule is not None or folder.exists(path):
+        if rule is None and folder.exists(path):
+            rule = self._stored_rule(trust_code)
+        if rule is not None:
             self._monitor = LedgerMonitor(path, rule, **self._settings)  # type: ignore[arg-type]
             self.rule = self._monitor.rule
             if self._monitor.rows and self._key_column() is None:
                 last = self._entry(self._monitor.rows - 1).key
                 self.last_line = last if isinstance(last, int) else 0
+
+    def _stored_rule(self, trust_code: bool) -> Rule:
+        """The rule of the ledger, for which alone its models are loaded, if it may be used."""
+        with closing(folder.connect(self._path, write=False)) as database:
+            rule = Reader(self._path, database).rule
+        return with_trusted_code(rule, f"the rule of the ledger {self._path}", trust_code)
 
     @property
     def lines_before(self) -> int:
@@ -190,6 +201,7 @@ def open_written(
     window: str | None,
     burst: Burst | None,
     resume: bool,
+    trust_code: bool,
 ) -> Written | None:
     """The ledger that is asked for, if one is."""
     if path is None:
@@ -197,6 +209,14 @@ def open_written(
             raise Stop("--resume and --window are about a ledger: say --ledger.")
         return None
     try:
-        return Written(path, rule, durability=durability, window=window, burst=burst, resume=resume)
+        return Written(
+            path,
+            rule,
+            durability=durability,
+            window=window,
+            burst=burst,
+            resume=resume,
+            trust_code=trust_code,
+        )
     except BadFile as error:
         raise Stop(f"the ledger {path}: {error}", DATA) from None

@@ -8,6 +8,7 @@ Invariant: an item that is in the cache gets the vector that it got before, to t
 Cost: hashing the content; the cache holds as many vectors as were declared.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from threading import Lock
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from likewise.embedder import Embedder, Mark
 from likewise.embedders.model import SENTENCE, Model
-from likewise.embedders.pictures import array_of, file_bytes, raw_array
+from likewise.embedders.pictures import Pictures
 from likewise.errors import BadDecision, BadRule
 from likewise.forking import copied_by_fork
 
@@ -34,7 +35,7 @@ _SHOWN = 60  # characters of a text in an error
 _DIGITS = 9  # of a check vector
 
 
-def _item(i: int) -> str:
+def item_name(i: int) -> str:
     return f"item {i}"
 
 
@@ -44,6 +45,7 @@ class Embedding:
     def __init__(self, declared: Embedder, model: Model) -> None:
         self._declared = declared
         self._model = model
+        self.pictures = Pictures(declared)
         self._cache: dict[bytes, Vectors] = {}
         self._lock = Lock()
         self._settled: np.dtype[Any] | None = None  # of a vector, with its length
@@ -53,12 +55,15 @@ class Embedding:
     def _after_fork(self) -> None:
         self._lock = Lock()
 
+    def insist_on_model(self, name: Name) -> None:
+        """Raise BadDecision, about the first item, where there is no model (standing_in.py)."""
+
     def one(self, item: Any) -> Vectors:
         """The vector of a single item."""
         vector: Vectors = self.many([item], lambda _: "the input")[0]
         return vector
 
-    def many(self, items: Sequence[Any], name: Name = _item) -> Vectors:
+    def many(self, items: Sequence[Any], name: Name = item_name) -> Vectors:
         """The vectors of items, one row each; raise BadDecision, naming the first it is about."""
         with self._lock:
             found: list[Vectors | None] = [None] * len(items)
@@ -72,14 +77,15 @@ class Embedding:
                     found[i] = known
             places = list(wanted.values())
             settled = self._settled
-            for first in range(0, len(places), self._declared.batch):
-                some = places[first : first + self._declared.batch]
-                firsts = [at[0] for at in some]
-                made = self._embedded([items[i] for i in firsts], firsts, name)
+            new = ((at[0], self._read(items[at[0]], at[0], name)) for at in places)
+            for firsts, batch in self.pictures.batches(new, self._declared.batch):
+                made = self._embedded(batch, firsts, name)
                 settled = self._the_same(settled, made, firsts[0], name)
-                for at, vector in zip(some, made, strict=True):
-                    for i in at:
-                        found[i] = vector
+                for i, vector in zip(firsts, made, strict=True):
+                    found[i] = vector
+            for at in places:
+                for i in at[1:]:
+                    found[i] = found[at[0]]
             self._settled = settled  # only now: an error before it has changed nothing
             for key, at in wanted.items():
                 self._keep(key, found[at[0]])
@@ -101,14 +107,16 @@ class Embedding:
         elif self._model.takes == "texts":
             raise self._refused(name(i), f"is {_shown(item)}; expected a text")
         else:
+            pictures, by_path = self._model.takes == "pictures", isinstance(item, os.PathLike)
             try:
-                content, about = file_bytes(item), "file "
+                content, about = self.pictures.file_bytes(item), "file "
                 if content is None:
-                    array = array_of(item) if self._model.takes == "pictures" else raw_array(item)
+                    read = self.pictures.array_of if pictures else self.pictures.raw_array
+                    array = read(item)
                     about = f"array {array.dtype.str} {array.shape} "
                     content = np.ascontiguousarray(array).tobytes()
             except (OSError, ValueError, TypeError) as error:
-                if self._model.takes == "pictures":
+                if pictures or (by_path and self._declared.folder is not None):
                     raise self._refused(name(i), f"is no picture: {error}") from None
                 return i  # whatever it is, the function may know
             digest.update(about.encode())
@@ -130,15 +138,16 @@ class Embedding:
 
     # The model
 
-    def _embedded(self, items: list[Any], places: list[int], name: Name) -> Vectors:
-        batch = items
-        if self._model.takes == "pictures":
-            batch = []
-            for item, i in zip(items, places, strict=True):
-                try:
-                    batch.append(array_of(item))
-                except (OSError, ValueError) as error:
-                    raise self._refused(name(i), f"is no picture: {error}") from None
+    def _read(self, item: Any, i: int, name: Name) -> Any:
+        """A picture as an array; anything else as it is."""
+        if self._model.takes != "pictures":
+            return item
+        try:
+            return self.pictures.array_of(item)
+        except (OSError, ValueError) as error:
+            raise self._refused(name(i), f"is no picture: {error}") from None
+
+    def _embedded(self, batch: list[Any], places: list[int], name: Name) -> Vectors:
         try:
             answer = self._model.embed(batch)
         except Exception as error:
@@ -239,7 +248,8 @@ class Embedding:
             return None
         try:
             with self._lock:
-                vector: Vectors = self._embedded([probe], [0], lambda _: "the fixed input")[0]
+                item = self._read(probe, 0, _fixed_input)
+                vector: Vectors = self._embedded([item], [0], _fixed_input)[0]
                 return vector
         except BadDecision as error:
             if self._model.takes == "anything" and self._declared.shape is None:
@@ -262,6 +272,10 @@ class Embedding:
                 self._settled, vector[None], 0, lambda _: "a fixed input"
             )
             return self._settled
+
+
+def _fixed_input(_: int) -> str:
+    return "the fixed input"
 
 
 def _first_of_another_length(answer: Any) -> int:

@@ -43,6 +43,7 @@ def digest_of(*files: Path) -> str:
     """A short digest of what is in these files."""
     digest = sha256()
     for path in files:
+        insist_on_file(path)
         try:
             with path.open("rb") as file:
                 while some := file.read(1 << 20):
@@ -50,6 +51,12 @@ def digest_of(*files: Path) -> str:
         except OSError as error:
             raise BadRule(f"{str(path)!r} cannot be read: {error.strerror or error}") from None
     return digest.hexdigest()[:16]
+
+
+def insist_on_file(path: Path) -> None:
+    """Raise if something else is there, such as a queue, which would be waited for."""
+    if path.exists() and not path.is_file():
+        raise BadRule(f"{str(path)!r} cannot be read: it is not a regular file")
 
 
 def need(package: str, embedder: str, extra: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.embedder import Embedder
-from likewise.embedders.model import SENTENCE, Takes, digest_of, fixed_picture, need
+from likewise.embedders.model import SENTENCE, Takes, digest_of, fixed_picture, insist_on_file, need
 from likewise.embedders.pictures import Preparing
 from likewise.errors import BadRule
 
@@ -120,6 +120,7 @@ def _tokenizer(declared: Embedder) -> Any:
     from tokenizers import Tokenizer
 
     assert declared.tokenizer is not None
+    insist_on_file(Path(declared.tokenizer))
     try:
         tokenizer = Tokenizer.from_file(declared.tokenizer)
     except Exception as error:  # a bare Exception is what it raises

@@ -4,71 +4,148 @@ A picture is a path, the bytes of a file, a Pillow image, or an array: height by
 (or four, or one) channels last or none. Files are decoded by Pillow; they and its images are turned
 upright as their camera says, and become RGB. An array is taken as it is.
 
+A path is opened only under the folder that was declared (files.py). How many bytes a file has, and
+how many pixels a picture, is limited before it is read or decoded: a small file can become a very
+large picture. Only formats of plain pixels are decoded; EPS, for one, is a program that Pillow has
+another program run.
+
 Invariant: what a model gets is decided by the declaration alone, never by the batch around it.
 """
 
 import io
 import os
-from collections.abc import Sequence
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.embedder import Embedder
+from likewise.embedders.files import Folder, too_large
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+"""Of files, by Pillow's names."""
+_BROKEN = (  # what decoders raise about broken files, beside Pillow's own
+    OSError,
+    EOFError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RuntimeError,
+    Warning,  # where they are errors
+    struct.error,
+    zlib.error,
+)
+_NO_FOLDER = (
+    "it is a path, and the rule declares no folder to open files in. Declare one beside the name of"
+    ' the embedder, folder = "pictures", or give the bytes of the file or an array'
+)
 
 
-def file_bytes(picture: Any) -> bytes | None:
-    """The bytes of a picture that is a file, or was one; None if it is none.
-
-    Raises OSError.
-    """
-    if isinstance(picture, bytes | bytearray | memoryview):
-        return bytes(picture)
-    if isinstance(picture, str | os.PathLike):
-        return Path(picture).read_bytes()
-    return None
+class _Refused(ValueError):
+    """Said in our own words."""
 
 
-def raw_array(item: Any) -> npt.NDArray[Any]:
-    """Whatever tells an item from others: all of a Pillow image, not what becomes of it."""
-    if hasattr(item, "convert") and hasattr(item, "getbands"):
-        about = f"{item.mode} {item.size} {sorted(item.info.items(), key=str)} {item.getpalette()}"
-        return np.frombuffer(about.encode() + item.tobytes(), np.uint8)
-    return array_of(item)
+class Pictures:
+    """Reads pictures as a declaration allows it; raises ValueError about what it does not take."""
+
+    def __init__(self, declared: Embedder) -> None:
+        self._folder = None if declared.folder is None else Folder(str(declared.folder))
+        self._limit_bytes = declared.limit_bytes
+        self._limit_pixels = declared.limit_pixels
+
+    def file_bytes(self, picture: Any) -> bytes | None:
+        """The bytes of a picture that is a file, or was one; None if it is none."""
+        if isinstance(picture, bytes | bytearray | memoryview):
+            if memoryview(picture).nbytes > self._limit_bytes:
+                raise too_large("it", self._limit_bytes)
+            return bytes(picture)
+        if isinstance(picture, str | os.PathLike):
+            if self._folder is None:
+                raise _Refused(_NO_FOLDER)
+            return self._folder.read(picture, self._limit_bytes)
+        return None
+
+    def raw_array(self, item: Any) -> npt.NDArray[Any]:
+        """Whatever tells an item from others: all of a Pillow image, not what becomes of it."""
+        if _is_pillows(item):
+            self._limit(item)
+            about = (
+                f"{item.mode} {item.size} {sorted(item.info.items(), key=str)} {item.getpalette()}"
+            )
+            return np.frombuffer(about.encode() + item.tobytes(), np.uint8)
+        return self.array_of(item)
+
+    def array_of(self, picture: Any) -> npt.NDArray[Any]:
+        """A picture as an array."""
+        content = self.file_bytes(picture)
+        if content is not None:
+            return self._decoded(content)
+        if _is_pillows(picture):
+            self._limit(picture)
+            return _upright(picture)
+        array = np.asarray(picture)
+        if array.dtype.kind not in "biuf" or array.ndim not in (1, 2, 3) or array.size == 0:
+            raise _Refused(
+                f"it is a {type(picture).__name__} of type {array.dtype} and shape {array.shape};"
+                " expected a path, bytes, a Pillow image, or an array of numbers"
+            )
+        return array
+
+    def _decoded(self, content: bytes) -> npt.NDArray[Any]:
+        if find_spec("PIL") is None:
+            raise _Refused(
+                "files of pictures need the package Pillow, which is not installed. Install it"
+                " with: pip install 'likewise[images]'"
+            )
+        from PIL import Image
+
+        Image.init()
+        known = [one for one in FORMATS if one in Image.OPEN]
+        try:
+            with Image.open(io.BytesIO(content), formats=known) as image:
+                self._limit(image)
+                return _upright(image)
+        except _Refused:
+            raise
+        except (*_BROKEN, Image.DecompressionBombError) as error:
+            raise _Refused(f"it is no picture that can be read: {error}") from None
+
+    def _limit(self, image: Any) -> None:
+        width, height = image.size
+        if width * height > self._limit_pixels:
+            raise _Refused(
+                f"it has {width:,} by {height:,} pixels, more than limit_pixels,"
+                f" {self._limit_pixels:,}"
+            )
+
+    def batches(
+        self, items: Iterable[tuple[int, Any]], most: int
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        """Places and items that are held together: `most` of them, or fewer if they are large."""
+        places: list[int] = []
+        batch: list[Any] = []
+        numbers = 0
+        for place, item in items:
+            size = item.size if isinstance(item, np.ndarray) else 0
+            if batch and (len(batch) == most or numbers + size > 3 * self._limit_pixels):
+                yield places, batch
+                places, batch, numbers = [], [], 0
+            places.append(place)
+            batch.append(item)
+            numbers += size
+        if batch:
+            yield places, batch
 
 
-def array_of(picture: Any) -> npt.NDArray[Any]:
-    """A picture as an array; raise ValueError if it is none."""
-    content = file_bytes(picture)
-    if content is not None:
-        return _decoded(content)
-    if hasattr(picture, "convert") and hasattr(picture, "getbands"):  # Pillow's own
-        return _upright(picture)
-    array = np.asarray(picture)
-    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2, 3) or array.size == 0:
-        raise ValueError(
-            f"it is a {type(picture).__name__} of type {array.dtype} and shape {array.shape};"
-            " expected a path, bytes, a Pillow image, or an array of numbers"
-        )
-    return array
-
-
-def _decoded(content: bytes) -> npt.NDArray[Any]:
-    if find_spec("PIL") is None:
-        raise ValueError(
-            "files of pictures need the package Pillow, which is not installed. Install it with:"
-            " pip install 'likewise[images]'"
-        )
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            return _upright(image)
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
-        raise ValueError(f"it is no picture that can be read: {error}") from None
+def _is_pillows(item: Any) -> bool:
+    return hasattr(item, "convert") and hasattr(item, "getbands")
 
 
 def _upright(image: Any) -> npt.NDArray[Any]:

@@ -1,14 +1,18 @@
-"""A rule without its models, where their vectors are there already: a ledger is read again."""
+"""A rule without its models: for a ledger whose vectors are there already, or are not wanted.
 
-from collections.abc import Mapping
+Invariant: no model is loaded, no file is opened, and whatever would have to be embedded is refused.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from likewise.embedder import Embedder
-from likewise.embedders.model import SENTENCE
-from likewise.errors import BadRule
+from likewise.embedder import Embedder, Mark
+from likewise.embedders.embedding import Embedding, Name, Vectors, item_name
+from likewise.embedders.function import Function
+from likewise.errors import BadDecision
 from likewise.rule import Rule
 
 
@@ -29,12 +33,51 @@ def without_models(
 
 
 def no_model(dtype: np.dtype[Any] | None = None) -> Embedder:
-    """An embedder that refuses whatever is to be embedded."""
-    width, base = (1, np.dtype(np.float64)) if dtype is None else (dtype.shape[0], dtype.base)
+    """An embedder that refuses whatever is to be embedded; dtype is that of its vectors."""
+    embedder = NoModel(_nothing)
+    known = np.dtype((np.float64, (1,))) if dtype is None else dtype
+    object.__setattr__(embedder, "_absent", _NoEmbedding(embedder, known))
+    return embedder
 
-    def refuse(batch: list[Any]) -> Any:
-        if batch != [SENTENCE]:
-            raise BadRule("the ledger was opened without its models, and nothing can be embedded")
-        return np.zeros((1, width), base)
 
-    return Embedder(refuse)
+class NoModel(Embedder):
+    """Declares that the model is not there."""
+
+    @property
+    def loaded(self) -> Embedding:
+        absent: Embedding = self.__dict__["_absent"]
+        return absent
+
+    @property
+    def is_loaded(self) -> bool:
+        return False
+
+
+class _NoEmbedding(Embedding):
+    def __init__(self, declared: Embedder, dtype: np.dtype[Any]) -> None:
+        super().__init__(declared, Function(declared))
+        self._settled = dtype
+
+    def insist_on_model(self, name: Name) -> None:
+        raise BadDecision(
+            f"{name(0)} cannot be embedded: the ledger was opened without its models. Nothing was"
+            " stored. Open it with its rule, lw.open(path, rule), or, if you trust what its own"
+            " rule names, with models=True."
+        )
+
+    def many(self, items: Sequence[Any], name: Name = item_name) -> Vectors:
+        if items:
+            self.insist_on_model(name)
+        return super().many(items, name)
+
+    @property
+    def mark(self) -> Mark:
+        return Mark("no model", ())
+
+    def settled(self) -> np.dtype[Any]:
+        assert self._settled is not None
+        return self._settled
+
+
+def _nothing(batch: Sequence[Any]) -> Any:
+    raise AssertionError("a model that is not there was asked")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from likewise.embedder import Embedder
 from likewise.embedders.function import imported, probe_of
 from likewise.embedders.model import Takes, need
-from likewise.embedders.pictures import Preparing, array_of
+from likewise.embedders.pictures import Pictures, Preparing
 from likewise.errors import BadRule
 
 
@@ -28,6 +28,7 @@ class Torch:
 
         self._torch = torch
         self._declared = declared
+        self._pictures = Pictures(declared)
         self._prepare = Preparing(declared)
         try:
             self._model = imported(declared)()
@@ -42,10 +43,17 @@ class Torch:
         self.identity += declared.preparing
 
     def embed(self, batch: Sequence[Any]) -> npt.NDArray[Any]:
+        if isinstance(batch[0], str):
+            return self._answer(list(batch))
+        read = ((i, self._pictures.array_of(one)) for i, one in enumerate(batch))
+        answers = [
+            self._answer(self._torch.from_numpy(self._prepare.all(arrays)))
+            for _, arrays in self._pictures.batches(read, len(batch))
+        ]
+        return answers[0] if len(answers) == 1 else np.concatenate(answers)
+
+    def _answer(self, given: Any) -> npt.NDArray[Any]:
         torch = self._torch
-        given: Any = list(batch)
-        if not isinstance(given[0], str):
-            given = torch.from_numpy(self._prepare.all([array_of(one) for one in given]))
         with torch.inference_mode():
             answer = self._model(given)
         if isinstance(answer, torch.Tensor):

@@ -4,11 +4,12 @@ A text is kept as it is; a picture by its path, or by a digest if it has none. V
 as the model made them, in the row's own coordinates.
 
 Invariant: a missing place has the vector 0, and no model is asked about it.
-Cost: as many pictures are decoded at once as the embedder takes in a batch.
+Cost: as many pictures are decoded at once as the embedder takes in a batch; fewer, where their
+pixels together are more than its limit_pixels.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.pictures import array_of, file_bytes
 from likewise.errors import BadDecision
 from likewise.feature import Feature
 from likewise.tables import Column, is_missing, values_of
@@ -58,12 +58,16 @@ class EmbeddedColumn:
                 kept[i], vectors[i] = value.value, value.vector
             elif isinstance(value, np.ndarray) or not is_missing(value):
                 places.append(i)
-        for first in range(0, len(places), self._at_once):  # pictures are large when decoded
-            some = places[first : first + self._at_once]
-            read = [self._read_one(i, given[i]) for i in some]
-            for i, (value, _) in zip(some, read, strict=True):
-                kept[i] = value
-            vectors[some] = self._embedding.many([item for _, item in read], self._called(some))
+        if places:
+            self._embedding.insist_on_model(self._called(places))  # before a file is opened
+
+        def read() -> Iterator[tuple[int, Any]]:
+            for i in places:
+                kept[i], item = self._read_one(i, given[i])
+                yield i, item
+
+        for some, items in self._embedding.pictures.batches(read(), self._at_once):
+            vectors[some] = self._embedding.many(items, self._called(some))
         return kept, vectors
 
     def _called(self, places: list[int]) -> Callable[[int], str]:
@@ -77,13 +81,13 @@ class EmbeddedColumn:
                 )
             return value, value
         try:
-            array = array_of(value)
+            array = self._embedding.pictures.array_of(value)
         except (OSError, ValueError) as error:
             raise BadDecision(
                 f"row {i}: {self.name!r} is no picture: {error}. Nothing was stored."
             ) from None
         if isinstance(value, str | os.PathLike):
             return os.fspath(value), array
-        content = file_bytes(value)
+        content = self._embedding.pictures.file_bytes(value)
         digest = sha256(np.ascontiguousarray(array).tobytes() if content is None else content)
         return f"sha256:{digest.hexdigest()}", array

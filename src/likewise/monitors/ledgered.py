@@ -77,8 +77,10 @@ class LedgerMonitor:
     index       as for Monitor
     burst       as for Monitor; counts are answered, not written, and need not be the same next time
     check       whether the whole chain is verified first
-    models      whether embedders are loaded, and compared with those of the ledger; without them
-                texts and pictures cannot be observed, but all else can be done
+    models      whether embedders are loaded, and compared with those of the ledger. If not given,
+                those of a rule that is passed here are, and those that the ledger's own rule names
+                are not: that rule may be somebody else's, and may name code. Without models texts
+                and pictures cannot be observed, but all else can be done
 
     All else is as with a `Monitor`. Methods may be called from several threads.
     """
@@ -96,7 +98,7 @@ class LedgerMonitor:
         index: Any = "auto",
         burst: Burst | None = None,
         check: bool = True,
-        models: bool = True,
+        models: bool | None = None,
     ) -> None:
         if durability not in DURABILITIES:
             raise BadRule(
@@ -109,6 +111,7 @@ class LedgerMonitor:
             raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
         if rule is not None and not isinstance(rule, Rule):
             raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+        models = rule is not None if models is None else models
         if rule is not None and (models or not folder.exists(Path(path))):
             insist_on_checks(rule)
         wanted = None if window is None else Window.of(window)
@@ -121,7 +124,8 @@ class LedgerMonitor:
         try:
             self.rule = the_same_rule(self._store.reader.rule, rule, self.path, models=models)
             self._settle_window(wanted)
-            working = self.rule if models else self._without_models()
+            embeds = bool(self.rule.embedders())
+            working = self._without_models() if embeds and not models else self.rule
             self._following = Following(
                 self._store, working, self.window, index, check=check, burst=burst
             )

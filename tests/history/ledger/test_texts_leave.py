@@ -62,7 +62,7 @@ def test_texts_that_no_row_has_are_found_again_on_opening(tmp_path, small_files)
     for part in range(0, ROWS, 90):
         with lw.open(folder, RULE, window=f"{KEEP} rows", durability="off") as ledger:
             observe(ledger, range(part, part + 90))
-    with lw.open(folder) as ledger:
+    with lw.open(folder, models=True) as ledger:
         assert numbers_in(folder) == set(range(ledger._store.first, ROWS))
         verdict = ledger.observe({"message": "private 0 abc", "answer": 5})
         assert len(verdict.witnesses) >= KEEP - 1
