@@ -309,3 +309,27 @@ def test_full_disk_does_not_stop_the_model(tmp_path):
     assert found["watched"] > 100 and found["failed"] == 20
     assert found["again"] == 40
     assert 1 <= found["warned"] <= found["failed"]
+
+
+def test_every_violation_is_told_though_the_callable_raises_at_each():
+    told = []
+
+    def tell(flagged):
+        told.append(flagged.verdict.row)
+        raise RuntimeError(f"row {flagged.verdict.row}")
+
+    x = [[0.0, 0.0], [0.0, 0.0], [0.01, 0.0], [0.0, 0.01]]
+    for on_failure in ("record", "raise"):
+        told.clear()
+        model = lw.watch(
+            lambda batch: [0, 1, 1, 2], RULE, batched=True, on_violation=tell, on_failure=on_failure
+        )
+        if on_failure == "raise":
+            with pytest.raises(RuntimeError, match="row 1"):
+                model(x)
+        else:
+            assert model(x) == [0, 1, 1, 2]
+        assert told == [1, 2, 3]
+        assert model.counts == Counts(4, 3, 3)
+        assert sorted(str(one.error) for one in model.failures) == ["row 1", "row 2", "row 3"]
+        assert model.monitor.rows == 4

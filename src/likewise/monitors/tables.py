@@ -22,6 +22,7 @@ from likewise.features.remembered import Remembered
 from likewise.features.single import SingleReader, plain_number
 from likewise.monitors.groups import Groups, count_groups
 from likewise.monitors.loose import Loose
+from likewise.monitors.refusal import rows_of
 from likewise.monitors.remembering import SURE
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.side_by_side import Pair, SideBySide, measured_gaps
@@ -257,6 +258,7 @@ class TableMonitor(Monitor):
         """A row as it came, its output included; None where something was missing."""
         with self._lock:
             self._ready()
+            rows_of(row, self._next_row, "Ask for rows that it has.")
             return {**self._kept.values(row), **self._output_of(self._output_at(row))}
 
     def _read_one(self, x: Any, z: Any) -> tuple[Read, Any, list[Any]]:

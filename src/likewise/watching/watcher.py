@@ -13,6 +13,7 @@ them decisions that raise a burst's alarm) and failures are kept, nothing else.
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -98,7 +99,8 @@ class Watcher:
         self._keep = keep
         self._violations: deque[Flagged] = deque(maxlen=keep)
         self._failures: deque[Failure] = deque(maxlen=keep)
-        self._calls = self._decided = self._violating = self._alarming = self._failed = 0
+        self._calls = 0
+        self._counts = Counts(0, 0, 0)
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
         copied_by_fork(self)
@@ -143,11 +145,14 @@ class Watcher:
             return
         with self._lock:
             self._calls += 1
-            call = self._calls
-            self._decided += judged.decisions
-            self._violating += judged.violations
-            self._alarming += judged.alarms
+            call, before = self._calls, self._counts
             self._violations.extend(judged.flagged)
+            self._counts = Counts(  # in one step: an interruption leaves all of it, or nothing
+                before.decisions + judged.decisions,
+                before.violations + judged.violations,
+                before.failures,
+                before.alarms + judged.alarms,
+            )
         if judged.flagged:
             self._react(call, judged, answer, (handled,))
 
@@ -200,11 +205,18 @@ class Watcher:
             text = f"{all_told(self.name, flagged, count)}. The answer is in .answer."
             raise Violation(text, tuple(one.verdict for one in flagged), answer)
         elif callable(policy):
-            for one in flagged:
+            failed = []
+            for one in flagged:  # each is told, whatever the one before it did
                 try:
                     policy(one)
                 except Exception as error:
-                    self._fail(call, error, handled)
+                    failed.append(error)
+            if self.on_failure == "raise":  # the first; the others are kept
+                for further in failed[1:]:
+                    self._note(call, further)
+                del failed[1:]
+            for one_failed in failed:
+                self._fail(call, one_failed, handled)
 
     def _fail(self, call: int, error: Exception, handled: Handled) -> None:
         failure = self._note(call, error)
@@ -226,7 +238,7 @@ class Watcher:
     def _note(self, call: int, error: Exception) -> Failure:
         failure = failure_of(call, error)
         with self._lock:
-            self._failed += 1
+            self._counts = replace(self._counts, failures=self._counts.failures + 1)
             self._failures.append(failure)
         return failure
 
@@ -252,8 +264,7 @@ class Watcher:
 
     @property
     def counts(self) -> Counts:
-        with self._lock:
-            return Counts(self._decided, self._violating, self._failed, self._alarming)
+        return self._counts
 
     def close(self) -> None:
         """Watch no more; let go of the monitor, if it was made here."""
