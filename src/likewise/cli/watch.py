@@ -77,7 +77,7 @@ def watch(
     start the input from its beginning with --resume.
     """
     from likewise.cli.bursts import burst_of
-    from likewise.cli.endings import FINE, INTERRUPTED
+    from likewise.cli.endings import DATA, FINE, INTERRUPTED
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick, read_rule
     from likewise.cli.watching import Settings, Watcher
@@ -97,7 +97,7 @@ def watch(
         resume=resume,
     )
     watcher = Watcher(settings, written)
-    lines = Lines(sys.stdin.fileno(), "standard input")
+    lines = Lines(sys.stdin.fileno())
     interrupted: list[int] = []
     with _signals(lines.stop, interrupted.append):
         try:
@@ -107,7 +107,9 @@ def watch(
             lines.close()
             watcher.close()
     print(watcher.told(), file=sys.stderr)
-    return INTERRUPTED if signal.SIGINT in interrupted else FINE
+    if signal.SIGINT in interrupted:
+        return INTERRUPTED
+    return DATA if watcher.all_bad else FINE
 
 
 def _write(answers: Iterator[dict[str, Any]]) -> None:
