@@ -1,8 +1,9 @@
 """What `likewise watch` does with lines: objects, verdicts, answers.
 
-Invariant: as many answers as lines, in their order; a blank line has none. With a ledger, a verdict
-is answered once it is on disk, and a decision that is there already is not judged again: its answer
-is the one that was written.
+Invariant: as many answers as lines, in their order; a blank line has none. No line ends the stream,
+but for one that shows that this is other input than the ledger's (`--resume`). With a ledger, a
+verdict is answered once it is on disk, and a decision that is there already is not judged again:
+its answer is the one that was written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -235,7 +236,8 @@ class Watcher:
         """How it went."""
         alarms = f", {self._alarms:,} raise an alarm" if self._alarms else ""
         known = f", {self._known:,} that the ledger had already" if self._known else ""
-        bad = f", {self._bad:,} lines that could not be judged" if self._bad else ""
+        lines = "line" if self._bad == 1 else "lines"
+        bad = f", {self._bad:,} {lines} that could not be judged" if self._bad else ""
         flagged = f"{self._flagged:,} contradict an earlier one"
         return f"{self._rows:,} decisions, {flagged}{alarms}{known}{bad}"
 

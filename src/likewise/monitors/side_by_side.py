@@ -1,6 +1,7 @@
 """Two decisions side by side: what was alike, what was not, in the columns' own units.
 
-Plain text, a dictionary, or HTML in a notebook. Every value from the data is escaped there.
+Plain text, a dictionary, or HTML in a notebook. Every value from the data is escaped there: in
+text, whatever cannot be printed, so that no terminal obeys it.
 """
 
 import html
