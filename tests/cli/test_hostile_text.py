@@ -354,6 +354,19 @@ def test_explanation_in_python_is_text(here):
         for text in (str(one), repr(one), f"{one}"):
             assert_tame(text)
     assert_tame(json.dumps(told.to_dict()))
+    groups = lw.Monitor(RULE).observe_many(people(20)).by_group(column("sex"))
+    assert FLAT in str(groups)
+    assert_tame(str(groups))
+
+
+def test_error_about_another_rule_in_python_is_text(here):
+    with lw.open("ledger", RULE) as monitor:
+        monitor.observe(people(1)[0])
+    other = lw.Rule.from_toml(RULE.to_toml().replace("tolerance = 5", "tolerance = 6"))
+    with pytest.raises(lw.BadRule, match="begun under another rule") as raised:
+        lw.open("ledger", other)
+    assert FLAT in str(raised.value)
+    assert_tame(str(raised.value))
 
 
 def test_explanation_printed_with_rich_is_no_markup(here):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import likewise as lw
 from commands import COMMAND, likewise
 from likewise.cli import main
 
@@ -162,6 +163,22 @@ def test_one_good_line_is_enough_to_end_well(watched):
     watched(["nonsense", "nonsense", keyed("k")], "--rule", "rule.toml")
     watched(["nonsense", keyed("k")], "--rule", "rule.toml", "--ledger", "led")
     watched(["nonsense", keyed("k")], "--ledger", "led")  # which the ledger has
+
+
+@pytest.mark.parametrize("at", range(7))
+@pytest.mark.parametrize("bad", ["nonsense", keyed("k", a="x")], ids=["no JSON", "no number"])
+def test_told_to_fail_it_ends_at_the_first_bad_line_and_stores_nothing_after_it(bad, at, watched):
+    lines = [keyed(f"p{i}") for i in range(8)]
+    lines[at] = bad
+    lines[7] = "nonsense"
+    watch = ("watch", "--rule", "rule.toml", "--ledger", "led", "--on-bad-row", "fail")
+    done = likewise(*watch, given="\n".join(lines), code=3)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["line"] for one in told] == list(range(1, at + 2))
+    assert ["error" in one for one in told] == [False] * at + [True]
+    assert f"standard input, line {at + 1}:" in done.stderr
+    with lw.Ledger("led") as ledger:
+        assert ledger.rows == at
 
 
 def test_lines_before_other_input_are_answered(watched, tmp_path):

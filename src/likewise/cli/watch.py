@@ -104,7 +104,7 @@ def watch(
         burst=settings.burst,
         resume=resume,
     )
-    watcher = Watcher(settings, written)
+    watcher = Watcher(settings, known, written)
     lines = Lines(sys.stdin.fileno())
     interrupted: list[int] = []
     with _signals(lines.stop, interrupted.append):

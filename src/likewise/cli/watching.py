@@ -7,6 +7,7 @@ its answer is the one that was written.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ import numpy as np
 from likewise.burst import Burst
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.replay import Piece, about_the_row, check_with, judge_with, sifted
-from likewise.cli.rules import Asked, Quick, ask, read_rule
+from likewise.cli.rules import Asked, Quick, ask
 from likewise.cli.written import LINE, Written, answer
 from likewise.errors import BadDecision
 from likewise.monitors.robustness import Monitor
+from likewise.rule import Rule
 from likewise.sources.chunk import Places, Refused
 from likewise.sources.json_lines import numbers_in, object_of
 from likewise.sources.lines import Line, TooLong
@@ -41,13 +43,17 @@ class Settings:
     burst: Burst | None = None
 
 
+class _EndsHere(Exception):
+    """A line is refused, and nothing after it is to be judged."""
+
+
 class Watcher:
     """A monitor that takes lines.
 
     Where the rule does not name the columns, the first line that can be judged does.
     """
 
-    def __init__(self, settings: Settings, written: Written | None = None) -> None:
+    def __init__(self, settings: Settings, rule: Rule | None, written: Written | None) -> None:
         self._settings = settings
         self._written = written
         self._asked: Asked | None = None
@@ -58,9 +64,9 @@ class Watcher:
         self._rows = self._flagged = self._alarms = self._known = self._bad = 0
         self._answered = self._good = 0
         try:
-            columns = self._columns_of_the_rule()
-            if columns is not None:
-                self._begin(self._ask(columns))
+            known = written.rule if rule is None and written is not None else rule
+            if known is not None and known.features is not None:
+                self._begin(self._ask(_columns_of(known)))
         except BaseException:
             self.close()
             raise
@@ -111,16 +117,6 @@ class Watcher:
         return row
 
     # Which columns there are
-
-    def _columns_of_the_rule(self) -> list[str] | None:
-        """Those of a rule that names them; None if the first good line has to tell."""
-        rule = None if self._written is None else self._written.rule
-        if self._settings.rule is not None:
-            rule = read_rule(self._settings.rule)
-        if rule is None or rule.features is None:
-            return None
-        outputs = rule.output_column or ()
-        return [*rule.features, *([outputs] if isinstance(outputs, str) else outputs)]
 
     def _ask(self, columns: list[str]) -> Asked:
         known = None if self._written is None else self._written.rule
@@ -183,7 +179,7 @@ class Watcher:
             for number, row in zip(places, rows, strict=True):
                 row[LINE] = number
             self._written.prepare(rows)
-            for number, row in zip(places, rows, strict=True):
+            for i, (number, row) in enumerate(zip(places, rows, strict=True)):
                 try:
                     before = self._written.answer(row, self._settings.most)
                 except Stop as stop:  # this is other input: nothing after it is judged
@@ -193,28 +189,33 @@ class Watcher:
                 if before is not None:
                     self._known += 1
                     answers[number] = {"line": number, **before}
+                    if "error" in before and not self._settings.skip:
+                        rows, places = rows[:i], places[:i]
+                        break
             rows = [row for row, number in zip(rows, places, strict=True) if number not in answers]
             places = [number for number in places if number not in answers]
 
         def refuse(one: Refused) -> None:
             answers[one.place] = self._refused(one)
+            if not self._settings.skip:
+                raise _EndsHere
 
         numbers: Places = np.array(places, dtype=np.int64)
-        for piece in sifted(Piece(None, rows, numbers), self._judge, refuse):
-            for number, verdict in zip(piece.places.tolist(), piece.answer, strict=True):
-                self._rows += 1
-                self._flagged += verdict.violation
-                self._alarms += verdict.alarm
-                nearest = verdict.witnesses.nearest(self._settings.most)
-                count = len(verdict.witnesses)
-                answers[number] = {
-                    "line": number,
-                    **answer(verdict.row, self._key(verdict.row), count, nearest, self._key),
-                    **self._burst(verdict),
-                }
-            if self._bad and not self._settings.skip:
-                break  # what follows the bad line is not judged
+        with suppress(_EndsHere):
+            for piece in sifted(Piece(None, rows, numbers), self._judge, refuse):
+                for number, verdict in zip(piece.places.tolist(), piece.answer, strict=True):
+                    answers[number] = {"line": number, **self._told_of(verdict)}
         return answers
+
+    def _told_of(self, verdict: Verdict) -> dict[str, Any]:
+        """A new verdict as an answer; it is counted."""
+        self._rows += 1
+        self._flagged += verdict.violation
+        self._alarms += verdict.alarm
+        nearest, count = verdict.witnesses.nearest(self._settings.most), len(verdict.witnesses)
+        assert verdict.row is not None
+        told = answer(verdict.row, self._key(verdict.row), count, nearest, self._key)
+        return {**told, **self._burst(verdict)}
 
     def _burst(self, verdict: Verdict) -> dict[str, Any]:
         if self._settings.burst is None:
@@ -246,3 +247,9 @@ class Watcher:
             self._written.close()
         elif self._monitor is not None:
             self._monitor.close()
+
+
+def _columns_of(rule: Rule) -> list[str]:
+    """The columns that a rule names, its outputs last."""
+    outputs = rule.output_column or ()
+    return [*(rule.features or ()), *([outputs] if isinstance(outputs, str) else outputs)]
