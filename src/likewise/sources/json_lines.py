@@ -11,6 +11,7 @@ Invariant: a line that is not one object is refused with its number; the others 
 
 import itertools
 import json
+import reprlib
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -51,18 +52,13 @@ def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
     value = _parsed(line)
     if not isinstance(value, dict):
         raise ValueError(f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}')
-    escaped = b"\\u" in line  # in strict UTF-8, the only way to write half a character
-    for name, one in value.items():
-        if isinstance(one, list | dict):
-            raise ValueError(
-                f"{_shown(name)} is {_short(repr(one).encode())}; expected a plain value"
-            )
-        if escaped and not (_is_whole(name) and _is_whole(one)):
-            raise ValueError(
-                f"{_shown(name)} is {_shown(one)}, which holds half a character (a lone"
-                " surrogate); expected Unicode text"
-            )
-    for name in numbers:
+    kinds = set(map(type, value.values()))
+    if list in kinds or dict in kinds:
+        name = next(name for name, one in value.items() if isinstance(one, list | dict))
+        raise ValueError(f"{_shown(name)} is {reprlib.repr(value[name])}; expected a plain value")
+    if b"\\u" in line:  # in strict UTF-8, the only way to write half a character
+        _refuse_halves(value)
+    for name in numbers if bool in kinds else ():
         if isinstance(value.get(name), bool):
             given = "true" if value[name] else "false"
             raise ValueError(f"{_shown(name)} is {given}; expected a number. {FOR_YES_AND_NO}")
@@ -92,14 +88,15 @@ def _parsed(line: bytes) -> Any:
         raise ValueError("objects inside objects without end; expected plain values") from None
 
 
-def _is_whole(value: Any) -> bool:
-    """Whether a text is one that UTF-8 can hold; whatever is no text is."""
-    if isinstance(value, str):
+def _refuse_halves(value: dict[str, Any]) -> None:
+    for name, one in value.items():
         try:
-            value.encode()
+            f"{name}{one}".encode()
         except UnicodeEncodeError:
-            return False
-    return True
+            raise ValueError(
+                f"{_shown(name)} is {_shown(one)}, which holds half a character (a lone"
+                " surrogate); expected Unicode text"
+            ) from None
 
 
 class JsonLines:
