@@ -242,10 +242,50 @@ def test_whole_numbers_with_holes_are_the_categories_they_were():
 
 def test_number_of_another_type_is_the_same_number():
     rule = lw.Rule(features={"x": Feature("number", tolerance=1)}, output_column="z")
-    for dtype in ("int8", "uint64", "float16", "float32", "bool"):
+    for dtype in ("int8", "uint64", "float16", "float32"):
         table = np.array([(1, 0), (1, 1)], dtype=[("x", dtype), ("z", "i8")])
         assert lw.Monitor(rule).observe_many(table).pairs == 1
     assert lw.Monitor(rule).observe_many(np.array([[1.0, 0.0], [2.0, 1.0]])).pairs == 1
+
+
+FLAGS: dict[str, Any] = {
+    "dictionaries": [{"x": True, "z": 0}, {"x": False, "z": 1}],
+    "one true among numbers": [{"x": 1.0, "z": 0}, {"x": True, "z": 1}],
+    "NumPy's own": [{"x": np.True_, "z": 0}, {"x": np.False_, "z": 1}],
+    "an array with names": np.array([(1, 0), (0, 1)], dtype=[("x", "bool"), ("z", "i8")]),
+    "an array": np.array([[True, False], [False, True]]),
+    "an array of objects": np.array([[True, 0], [2.0, 1]], dtype=object),
+    "pandas": pd.DataFrame({"x": [True, False], "z": [0, 1]}),
+    "pandas nullable": pd.DataFrame({"x": pd.array([True, None], "boolean"), "z": [0, 1]}),
+    "pandas objects": pd.DataFrame({"x": pd.Series([1, True], dtype=object), "z": [0, 1]}),
+    "polars": pl.DataFrame({"x": [True, False], "z": [0, 1]}),
+    "polars with a hole": pl.DataFrame({"x": [None, False], "z": [0, 1]}),
+    "arrow": pa.table({"x": [True, False], "z": [0, 1]}),
+}
+
+
+@pytest.mark.parametrize("table", FLAGS.values(), ids=FLAGS)
+def test_true_and_false_are_no_numbers(table):
+    feature = Feature("number", tolerance=1, missing="match")
+    monitor = lw.Monitor(lw.Rule(features={"x": feature}, output_column="z"))
+    says = r"'x' is (True|False); expected a number.*say kind = \"category\".*or send 0 and 1"
+    for look in (monitor.observe_many, monitor.load):
+        with pytest.raises(lw.BadDecision, match=says):
+            look(table)
+    assert len(monitor) == 0
+    as_said = lw.Rule(features={"x": Feature("category", missing="match")}, output_column="z")
+    assert len(lw.Monitor(as_said).observe_many(table)) == 2
+
+
+def test_output_that_is_true_is_no_number_and_no_probability():
+    feature = {"x": Feature("number", tolerance=1)}
+    number = lw.Monitor(lw.Rule(features=feature, output="number", output_column="z"))
+    shares = lw.Rule(features=feature, output="probabilities", output_column=["p", "q"])
+    with pytest.raises(lw.BadDecision, match="'z' is True; expected a number"):
+        number.observe({"x": 1, "z": True})
+    with pytest.raises(lw.BadDecision, match="'q' is False; expected a number"):
+        lw.Monitor(shares).observe_many([{"x": 1, "p": 1.0, "q": False}])
+    assert len(number) == 0
 
 
 @pytest.mark.parametrize(
@@ -319,6 +359,8 @@ BAD = {
     "a list": ({"age": [33]}, "'age' is [33]; expected a number."),
     "a complex number": ({"age": 33j}, "'age' is 33j; expected a number."),
     "a date": ({"age": datetime.date(2020, 1, 1)}, "'age' is datetime.date(2020, 1, 1); expected"),
+    "true": ({"age": True}, "'age' is True; expected a number."),
+    "NumPy's false": ({"age": np.False_}, "'age' is False; expected a number."),
     "infinite": ({"age": INF}, "'age' is infinite."),
     "minus infinite": ({"age": -INF}, "'age' is infinite."),
     "beyond floats": ({"age": 10**400}, "'age' is a number beyond 1e308."),

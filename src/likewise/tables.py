@@ -19,6 +19,8 @@ from likewise.errors import BadDecision
 
 Column: TypeAlias = list[Any] | npt.NDArray[Any]
 _NO_VALUES = ("NAType", "NaTType")
+FOR_YES_AND_NO = 'For yes and no, say kind = "category" in the rule, or send 0 and 1.'
+"""What to do where true or false stands in a column of numbers."""
 
 
 def is_missing(value: Any) -> bool:
@@ -155,7 +157,8 @@ def _of_frame(given: Any, names: Sequence[str], known: Sequence[str]) -> dict[st
 
 def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
     """A column as float64, NaN where missing; raise BadDecision at the first that is no number."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iufb":
+    _refuse_flags(name, column)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
         numbers = column.astype(np.float64)
     else:
         if isinstance(column, np.ndarray):
@@ -178,6 +181,18 @@ def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
         at = int(np.flatnonzero(np.isinf(numbers))[0])
         raise BadDecision(f"row {at}: {name!r} is infinite. Nothing was stored.")
     return numbers
+
+
+def _refuse_flags(name: str, column: Column) -> None:
+    """True is no number, though Python counts with it: most likely another column was meant."""
+    if isinstance(column, np.ndarray) and column.dtype.kind not in "bO":
+        return
+    if not {bool, np.bool_}.isdisjoint(map(type, column)):
+        at = next(i for i, value in enumerate(column) if isinstance(value, bool | np.bool_))
+        raise BadDecision(
+            f"row {at}: {name!r} is {bool(column[at])}; expected a number. Nothing was stored."
+            f" {FOR_YES_AND_NO}"
+        )
 
 
 def _is_number(value: Any) -> bool:

@@ -237,6 +237,31 @@ OTHER_FORMATS = {
         jsonl('{"id": "d", "age": [41], "job": "cook", "grade": 1, "sex": "f", "approved": "no"}'),
         r"data.jsonl, line 4: 'age' is \[41\]; expected a plain value",
     ),
+    "JSON, a name twice": (
+        "data.jsonl",
+        jsonl('{"id": "d", "age": 41, "age": 14, "job": "cook", "grade": 1, "sex": "f"}'),
+        "data.jsonl, line 4: 'age' is given twice; expected every name once",
+    ),
+    "JSON, true for a number": (
+        "data.jsonl",
+        jsonl('{"id": "d", "age": true, "job": "cook", "grade": 1, "sex": "f", "approved": "no"}'),
+        "line 4: 'age' is true; expected a number. For yes and no, say kind",
+    ),
+    "JSON, true for a listed number": (
+        "data.jsonl",
+        jsonl('{"id": "d", "age": 41, "job": "cook", "grade": true, "sex": "f", "approved": "no"}'),
+        "line 4: 'grade' is true; expected a number",
+    ),
+    "JSON, half a character": (
+        "data.jsonl",
+        jsonl('{"id": "\\ud800", "age": 1, "job": "x", "grade": 1, "sex": "f", "approved": "no"}'),
+        "line 4: 'id' is '.ud800', which holds half a character",
+    ),
+    "Parquet with true for a number": (
+        "data.parquet",
+        lambda p: parquet(rows(age=[True, False, True]), p),
+        "data.parquet, row 1: 'age' is True; expected a number. For yes and no",
+    ),
     "JSON, a key missing": ("data.jsonl", jsonl('{"id": "d"}'), "line 4: column 'age' is missing"),
     "Parquet by name alone": ("data.parquet", csv(*GOOD), "data.parquet is not parquet"),
     "truncated Parquet": (
@@ -334,7 +359,8 @@ def test_bad_file_is_told_with_its_name_and_line(case, here, capsys):
 def test_bad_file_of_another_format_is_told_with_its_name_and_row(case, here, capsys):
     name, content, says = OTHER_FORMATS[case]
     Path(name).write_bytes(content(here / name) if callable(content) else content)
-    told(capsys, ["audit", name, "--rule", "rule.toml"], 3, says)
+    for command in ("audit", "calibrate"):
+        told(capsys, [command, name, "--rule", "rule.toml"], 3, says)
 
 
 @pytest.mark.parametrize("case", RULES)

@@ -147,7 +147,7 @@ def test_head_that_was_kept_must_be_on_the_chain(ledger, here, capsys):
 
 
 def test_erased_is_gone_and_the_rest_still_holds(ledger, capsys):
-    erased = told(capsys, "erase", "led", "--key", "p7", "--row", 9)
+    erased = told(capsys, "erase", "led", "--key", "p7", "--row", 9, "--yes")
     assert erased == {"rows": [7, 9], "complete": True}
     assert told(capsys, "show", "led", 7)["erased"]
     assert main(["show", "led", "--key", "p7"]) == 3
@@ -157,6 +157,17 @@ def test_erased_is_gone_and_the_rest_still_holds(ledger, capsys):
     assert told(capsys, "replay", "led")["ok"]
     assert told(capsys, "report", "led")["rows"] == 598
     assert not any(b'"p7"' in path.read_bytes() for path in ledger.iterdir())
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)], ids=["words", "JSON"])
+def test_erasing_without_yes_and_without_a_terminal_is_refused(more, ledger, capsys):
+    before = {path.name: path.read_bytes() for path in ledger.iterdir()}
+    done = likewise("erase", "led", "--key", "p7", "--row", "9", *more, given="y\n", code=2)
+    assert done.stdout == ""
+    assert "erasing 2 decisions from led cannot be undone, and there is no terminal" in done.stderr
+    assert "Nothing was erased" in done.stderr and "say --yes" in done.stderr
+    assert all((ledger / name).read_bytes() == held for name, held in before.items())
+    assert told(capsys, "show", "led", "--key", "p7")["erased"] is False
 
 
 def test_replay_says_where_a_verdict_differs(ledger, capsys):
@@ -211,7 +222,7 @@ def test_watch_goes_on_with_its_ledger_by_key(watched):
 def test_key_that_comes_again_with_another_decision_is_refused(watched):
     watched(lines_of(people()[:5]), "--rule", "rule.toml")
     other = {**people()[2], "approved": "maybe"}
-    (told,), _ = watched(lines_of([other]), "--rule", "rule.toml")
+    (told,), _ = watched(lines_of([other]), "--rule", "rule.toml", code=3)
     assert "the key 'p2' was given to row 2 already" in told["error"]
 
 

@@ -1,40 +1,11 @@
 """What a person at a terminal sees: a bar while it runs, colours, nothing of it left over."""
 
-import os
-import pty
 import re
-import select
-import subprocess
-import time
 
 import numpy as np
 import polars as pl
 
-from commands import COMMAND
-
-
-def at_a_terminal(*arguments):
-    """Everything that a terminal of 100 columns is sent, and the exit code."""
-    ours, theirs = pty.openpty()
-    running = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"},
-    )  # fmt: skip
-    os.close(theirs)
-    sent, until = b"", time.monotonic() + 240
-    while time.monotonic() < until:
-        if not select.select([ours], [], [], 0.2)[0]:
-            continue
-        try:
-            piece = os.read(ours, 1 << 16)
-        except OSError:
-            break  # the other end is closed
-        if not piece:
-            break
-        sent += piece
-    os.close(ours)
-    return sent.decode(), running.wait(timeout=60)
+from commands import at_a_terminal
 
 
 def test_progress_is_shown_and_vanishes(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from likewise.errors import BadFile
 from likewise.sources.files import open_source
-from likewise.sources.lines import Lines
+from likewise.sources.lines import TOO_LONG, Lines
 from packing import zstd
 
 TYPES = {"a": "number", "c": "listed"}
@@ -221,7 +221,7 @@ def test_lines_come_whole_and_in_order_however_they_were_written(tmp_path):
     text = b"one\n\ntwo\nthree with more\n" * 3_000 + b"last without an end"
     (tmp_path / "t").write_bytes(text)
     with (tmp_path / "t").open("rb") as file:
-        lines = Lines(file.fileno(), "t")
+        lines = Lines(file.fileno())
         found = [line for some in lines for line in some]
         lines.close()
     assert found == text.split(b"\n")
@@ -231,7 +231,7 @@ def test_lines_come_whole_and_in_order_however_they_were_written(tmp_path):
 def test_lines_stop_when_told(tmp_path):
     (tmp_path / "t").write_bytes(b"x\n" * 200_000)
     with (tmp_path / "t").open("rb") as file:
-        lines = Lines(file.fileno(), "t")
+        lines = Lines(file.fileno())
         given = 0
         for some in lines:
             given += len(some)
@@ -240,14 +240,18 @@ def test_lines_stop_when_told(tmp_path):
     assert 0 < given < 200_000 and lines.stopped
 
 
-def test_line_without_end_is_refused(tmp_path, monkeypatch):
+def test_line_that_is_too_long_leaves_a_mark_and_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setattr("likewise.sources.lines.LONGEST", 1 << 20)
-    (tmp_path / "t").write_bytes(b"one\n" + b"x" * (1 << 21))
+    long, longest = b"x" * (1 << 22), b"y" * (1 << 20)
+    parts = [b"one", long, b"", longest, longest + b"y", b"two", long]
+    (tmp_path / "t").write_bytes(b"\n".join(parts))
     with (tmp_path / "t").open("rb") as file:
-        lines = Lines(file.fileno(), "the pipe")
-        with pytest.raises(BadFile, match="the pipe, line 2 is longer than 1 MB"):
-            list(lines)
+        lines = Lines(file.fileno())
+        found = [line for some in lines for line in some]
         lines.close()
+    assert found == [b"one", TOO_LONG, b"", longest, TOO_LONG, b"two", TOO_LONG]
+    assert lines.number == len(found)
+    assert "longer than 1 MB" in str(TOO_LONG)
 
 
 def test_standard_input_is_read_once_and_stays_open(monkeypatch):

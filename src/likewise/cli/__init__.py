@@ -8,14 +8,15 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+from likewise.cli.screen import say_aside
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code (endings.py says what each means)."""
     if find_spec("typer") is None:
-        print(
+        say_aside(
             "The command line needs a few packages more than the library:"
-            " pip install 'likewise[cli]'",
-            file=sys.stderr,
+            " pip install 'likewise[cli]'"
         )
         return 2
     from likewise.cli.app import app

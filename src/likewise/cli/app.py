@@ -13,6 +13,7 @@ from likewise.cli.erase import erase
 from likewise.cli.init import init
 from likewise.cli.recompute import replay
 from likewise.cli.report import report
+from likewise.cli.screen import say
 from likewise.cli.show import show
 from likewise.cli.verify import verify
 from likewise.cli.watch import watch
@@ -29,7 +30,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"likewise {__version__}")
+        say(f"likewise {__version__}")
         raise typer.Exit
 
 

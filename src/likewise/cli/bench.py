@@ -58,17 +58,16 @@ def _machine() -> dict[str, Any]:
 def _print_json(measured: list[Any]) -> None:
     from dataclasses import asdict
 
-    o.print_json({**_machine(), "workloads": [asdict(one) for one in measured]})
+    from likewise.cli.screen import print_json
+
+    print_json({**_machine(), "workloads": [asdict(one) for one in measured]})
 
 
 def _print(measured: list[Any]) -> None:
-    from rich.text import Text
+    from likewise.cli.screen import say
 
-    from likewise.cli.screen import console
-
-    screen, machine = console(), _machine()
-    screen.print(Text("Decisions per second", style="bold"))
-    screen.print()
+    say("Decisions per second", "bold")
+    say()
     lines = [("", "past", "flagged", "observe_many", "observe", "NumPy scan", "faster")]
     for one in measured:
         lines.append(
@@ -86,11 +85,9 @@ def _print(measured: list[Any]) -> None:
     for line in lines:
         cells = [line[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        screen.print("  ".join(cells))
-    screen.print()
-    screen.print(
-        "observe_many judges the whole past together, observe one decision after it; `faster` is"
-    )
-    screen.print("observe beside a scan of the same past. Both named the same witnesses.")
-    told = ", ".join(f"{name} {value}" for name, value in machine.items())
-    screen.print(told)
+        say("  ".join(cells))
+    say()
+    say("observe_many judges the whole past together, observe one decision after it; `faster` is")
+    say("observe beside a scan of the same past. Both named the same witnesses.")
+    told = ", ".join(f"{name} {value}" for name, value in _machine().items())
+    say(told)

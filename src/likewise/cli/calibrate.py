@@ -145,6 +145,7 @@ def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
 
 
 def _print_json(told: _Told) -> None:
+    from likewise.cli.screen import print_json
     from likewise.reports.findings import curve_of
 
     found = told.found
@@ -163,7 +164,7 @@ def _print_json(told: _Told) -> None:
         "bad_rows": told.bad.count,
         "bad": [{told.bad.source.unit: one.place, "why": one.why} for one in told.bad.first],
     }
-    o.print_json(answer)
+    print_json(answer)
 
 
 def _finite(value: float | None) -> float | None:
@@ -171,33 +172,29 @@ def _finite(value: float | None) -> float | None:
 
 
 def _print(told: _Told, report: Path | None) -> None:
-    from rich.text import Text
-
     from likewise.cli.curve import draw
-    from likewise.cli.screen import console
+    from likewise.cli.screen import say, width
     from likewise.cli.summary import print_bad
     from likewise.reports.findings import curve_of
     from likewise.reports.words import figure, percent
 
-    screen, found = console(), told.found
+    found = told.found
     some = int((found.rows >= 0).sum())
-    screen.print(
-        Text(f"{len(found):,} decisions, {some:,} with a contradiction in their past", style="bold")
-    )
-    screen.print(f"The share flagged, over epsilon ({found.rule.metric}):")
-    screen.print()
-    for line in draw(curve_of(found, found.rule), min(screen.width, 100)):
-        screen.print(line)
-    screen.print()
+    say(f"{len(found):,} decisions, {some:,} with a contradiction in their past", "bold")
+    say(f"The share flagged, over epsilon ({found.rule.metric}):")
+    say()
+    for line in draw(curve_of(found, found.rule), min(width(), 100)):
+        say(line)
+    say()
     for rate, epsilon in told.targets():
         said = "any" if epsilon == math.inf else "none" if epsilon is None else figure(epsilon)
         asked = rate == told.rate
         said = f"{percent(rate):>7} flagged at most: epsilon {said}"
-        screen.print(Text(said, style="bold" if asked else ""))
+        say(said, "bold" if asked else "")
     at = found.rule.epsilon
-    screen.print(f"{percent(found.rate(at)):>7} flagged at the rule's epsilon of {figure(at)}")
+    say(f"{percent(found.rate(at)):>7} flagged at the rule's epsilon of {figure(at)}")
     if told.bad.count:
-        screen.print()
-        print_bad(screen, told.bad)
+        say()
+        print_bad(told.bad)
     if report is not None:
-        screen.print(f"The curve: {report}")
+        say(f"The curve: {report}")

@@ -17,6 +17,8 @@ from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING
 
+from likewise.cli.screen import say_aside, say_lines
+
 if TYPE_CHECKING:
     from likewise.cli.loans import Row
     from likewise.reports.findings import Findings
@@ -30,14 +32,14 @@ _PATIENCE = 4.0  # seconds; loading compiled kernels takes less, compiling them 
 def run(folder: Path | None = None) -> int:
     """Make the stream, watch it, tell what was found; files go to `folder`, or where we are."""
     if find_spec("sklearn") is None:
-        print(
+        say_aside(
             "The demo trains a model with scikit-learn, which is not installed:\n"
-            "  pip install 'likewise[demo]'",
-            file=sys.stderr,
+            "pip install 'likewise[demo]'"
         )
         return 2
     where = folder or Path()
-    print(_beginning(), flush=True)
+    say_lines(_beginning(), wrap=False)
+    sys.stdout.flush()
     from likewise.cli.loans import stream
 
     rows = stream()
@@ -46,15 +48,14 @@ def run(folder: Path | None = None) -> int:
     try:
         _write(where, rows, findings)
     except OSError as error:
-        print(
+        say_aside(
             f"cannot write to {where.resolve()}: {error.strerror or error}. Run the demo in a"
-            " folder that may be written to and has room.",
-            file=sys.stderr,
+            " folder that may be written to and has room."
         )
         return 2
-    print(_told(findings))
-    print(_pair(findings))
-    print(_NEXT)
+    say_lines(_told(findings), wrap=False)
+    say_lines(_pair(findings), wrap=False)
+    say_lines(_NEXT, wrap=False)
     return 0
 
 
@@ -97,8 +98,8 @@ def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> None:
 @contextmanager
 def _patience() -> Iterator[None]:
     """Say so on stderr if the work takes long: then kernels are most likely being compiled."""
-    said = "On first use the kernels are compiled, once per machine: a minute or so ...\n"
-    timer = Timer(_PATIENCE, print, [said], {"file": sys.stderr, "flush": True})
+    said = "On first use the kernels are compiled, once per machine: a minute or so ..."
+    timer = Timer(_PATIENCE, say_aside, [said])
     timer.daemon = True
     timer.start()
     try:

@@ -21,6 +21,7 @@ from pathlib import PurePath
 from threading import current_thread, main_thread
 from typing import Any
 
+from likewise.cli.screen import say_aside
 from likewise.errors import BadRule, LikewiseError
 
 FINE, OVER, USAGE, DATA = 0, 1, 2, 3
@@ -107,7 +108,7 @@ def _tell(message: str, code: int) -> int:
         sys.stdout.flush()
     except OSError:
         _let_go()
-    print(f"likewise: {message}", file=sys.stderr)
+    say_aside(f"likewise: {message}")
     return code
 
 

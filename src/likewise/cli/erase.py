@@ -16,7 +16,9 @@ def erase(
     row: Annotated[
         list[int], typer.Option(metavar="ROW", help="The row of one, instead; may be repeated.")
     ] = [],  # noqa: B006
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask at a terminal.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask. Needed where there is no terminal.")
+    ] = False,
     json: o.Json = False,
 ) -> int:
     """Erase decisions from a ledger: inputs, outputs and keys, in every file. There is no way back.
@@ -25,25 +27,39 @@ def erase(
     """
     from likewise.cli.endings import FINE, Stop
     from likewise.cli.ledgers import look, row_of
+    from likewise.cli.screen import print_json, say, say_aside
     from likewise.monitors.ledgered import LedgerMonitor
 
     if not key and not row:
         raise Stop("which decisions? Give --key, or --row.")
     with look(ledger) as opened:
         rows = sorted({*(row_of(opened, None, one) for one in key), *row})
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Erase {len(rows):,} decisions from {ledger}, for ever?", abort=True)
+    if not yes:
+        _ask(f"{len(rows):,} decision{'s' * (len(rows) != 1)} from {ledger}")
     with LedgerMonitor(ledger, check=False, models=False) as monitor:
         erased: Any = monitor.erase(rows=rows)
     if json:
-        o.print_json({"rows": list(erased.rows), "complete": erased.complete})
+        print_json({"rows": list(erased.rows), "complete": erased.complete})
     else:
         count = len(erased.rows)
         said = f"{count:,} decision{'s' if count > 1 else ''} erased"
-        print(said if count else "nothing left to erase")
+        say(said if count else "nothing left to erase")
     if not erased.complete:
-        print(
-            "Another process still reads an old state of the ledger: erase again when it is done.",
-            file=sys.stderr,
+        say_aside(
+            "Another process still reads an old state of the ledger: erase again when it is done."
         )
     return FINE
+
+
+def _ask(what: str) -> None:
+    """Raise Stop unless someone at the terminal says yes."""
+    from likewise.cli.endings import INTERRUPTED, Stop
+    from likewise.cli.screen import is_answered_yes
+
+    if not sys.stdin.isatty():
+        raise Stop(
+            f"erasing {what} cannot be undone, and there is no terminal to ask at. Nothing was"
+            " erased: to erase without being asked, say --yes."
+        )
+    if not is_answered_yes(f"Erase {what}, for ever?"):
+        raise Stop("nothing was erased.", INTERRUPTED)

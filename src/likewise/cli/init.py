@@ -7,7 +7,6 @@ that hold the truth from their names. Whatever is a guess says so beside itself.
 import datetime
 import re
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +70,7 @@ def init(
     from likewise.cli.endings import DATA, FINE, Stop
     from likewise.cli.places import check_place, write_text
     from likewise.cli.reading import Reading
-    from likewise.cli.screen import progress
+    from likewise.cli.screen import progress, say_aside, say_lines
     from likewise.sources.guessing import first_rows
 
     printed = str(out) == "-"
@@ -99,7 +98,7 @@ def init(
     with progress(f"looking at {name}", compiles=False):
         rule, text = propose(table, outputs, name)
     if printed:
-        print(text, end="")
+        say_lines(text.removesuffix("\n"), wrap=False)
     else:
         write_text(out, text)
     if json:
@@ -107,7 +106,7 @@ def init(
     elif not printed:
         _print_next(rule, _again(data, format, delimiter, missing), out)
     if refused:
-        print(f"{len(refused):,} rows could not be read. The first: {told}", file=sys.stderr)
+        say_aside(f"{len(refused):,} rows could not be read. The first: {told}")
     return FINE
 
 
@@ -189,13 +188,15 @@ def _again(data: str, format: str | None, delimiter: str | None, missing: Sequen
 
 
 def _print_json(rule: Any, text: str, out: Path | None) -> None:
+    from likewise.cli.screen import print_json
+
     kinds = {name: one.kind for name, one in rule.features.items()}
     told = {"out": None if out is None else str(out), "output_column": rule.output_column}
-    o.print_json({**told, "kinds": kinds, "rule": text})
+    print_json({**told, "kinds": kinds, "rule": text})
 
 
 def _print_next(rule: Any, data: str, out: Path) -> None:
-    from likewise.cli.screen import console, visible
+    from likewise.cli.screen import say
 
     def named(*kinds: str) -> str:
         names = [name for name, one in rule.features.items() if one.kind in kinds]
@@ -203,15 +204,14 @@ def _print_next(rule: Any, data: str, out: Path) -> None:
             f" ({', '.join(names[:6])}{', …' * (len(names) > 6)})" if names else ""
         )
 
-    screen = console()
-    screen.print(f"Wrote {out}, a proposal: read it, and change what is not meant.")
-    screen.print()
+    say(f"Wrote {out}, a proposal: read it, and change what is not meant.")
+    say()
     for words, kinds in (
         ("columns compared", ("number", "ordinal", "category")),
         ("protected, by their names", ("protected",)),
         ("not looked at", ("ignore", "key")),
     ):
-        screen.print(visible(f"  {words}: {named(*kinds)}"))
-    screen.print(visible(f"  the output: {rule.output_column}"))
-    screen.print()
-    screen.print(visible(f"Then: likewise audit {data} --rule {out} --report page.html"))
+        say(f"  {words}: {named(*kinds)}")
+    say(f"  the output: {rule.output_column}")
+    say()
+    say(f"Then: likewise audit {data} --rule {out} --report page.html")

@@ -1,9 +1,7 @@
-"""Options that several commands share, said once; and how all of them print JSON."""
+"""Options that several commands share, said once."""
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,11 +24,6 @@ LedgerFolder = Annotated[
     Path, typer.Argument(metavar="LEDGER", help="The folder of a ledger.", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a summary.")]
-
-
-def print_json(told: Mapping[str, Any]) -> None:
-    """One object on one line; what JSON cannot hold is text."""
-    print(json.dumps(told, ensure_ascii=False, allow_nan=False, default=str))
 
 
 BURST = "A run of near-duplicates, whatever was decided"

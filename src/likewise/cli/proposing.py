@@ -1,6 +1,7 @@
 """A proposed rule as text: TOML that `Rule.from_toml` reads, with a reason beside each line.
 
-Invariant: without its comments the text is the rule; nothing from the data leaves its comment.
+Invariant: without its comments the text is the rule; nothing from the data leaves its comment, and
+a terminal obeys nothing in the text.
 """
 
 import json
@@ -16,6 +17,7 @@ from likewise.tables import Column, is_missing, numbers_of, values_of
 
 _VALUES = 5
 _WIDTH = 40
+_BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 _HEAD = """\
 # When are two decisions of {name} alike, and when do they differ?
@@ -53,7 +55,15 @@ def commented(
             lines.append(f"# {notes[column]}")
         lines += _settings(feature, columns[column])
         parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+    return _BEYOND_ASCII.sub(_escaped, "\n".join(parts))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """A character; one that cannot be printed as TOML writes it in a string."""
+    code = ord(match[0])
+    if match[0].isprintable():
+        return match[0]
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _output(rule: Rule, columns: Mapping[str, Column]) -> str:

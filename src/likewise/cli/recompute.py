@@ -10,7 +10,7 @@ def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
     """
     from likewise.cli.endings import DATA, FINE
     from likewise.cli.ledgers import look
-    from likewise.cli.screen import console, progress, visible
+    from likewise.cli.screen import print_json, progress, say
     from likewise.monitors.replay import replay as judge_again
 
     look(ledger).close()  # what is wrong with the folder is told in our words
@@ -18,7 +18,7 @@ def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
         found = judge_again(ledger)
     if json:
         told = {"ok": found.ok, "rows": found.rows, "in_part": found.in_part}
-        o.print_json({**told, "skipped": found.skipped, "row": found.row, "why": found.difference})
+        print_json({**told, "skipped": found.skipped, "row": found.row, "why": found.difference})
     else:
-        console().print(visible(str(found)))
+        say(str(found))
     return FINE if found.ok else DATA

@@ -21,6 +21,7 @@ from likewise.sources.files import Source
 from likewise.tables import columns_of, numbers_of, values_of
 
 SHOWN = 10
+_LONGEST = 500  # characters of what is said of a row; values in it may be of any length
 _HOPELESS = 100  # rows, all of them bad, after which it is the file and not its rows
 Judged = TypeVar("Judged")
 
@@ -104,17 +105,20 @@ def sifted(
         return
     except BadDecision as error:
         if count == 1:
-            refuse(Refused(int(piece.places[0]), _about_the_row(error)))
+            refuse(Refused(int(piece.places[0]), about_the_row(error)))
             return
     half = count // 2
     for part in (slice(0, half), slice(half, count)):
         yield from sifted(Piece(None, piece.table[part], piece.places[part]), judge, refuse)
 
 
-def _about_the_row(error: BadDecision) -> str:
+def about_the_row(error: BadDecision) -> str:
     """The message without the number that the row has among those judged with it."""
-    told = str(error).removeprefix("row 0: ").replace("Nothing was stored: ", "")
-    return told.removesuffix(" Nothing was stored.")
+    told = str(error)
+    if len(told) > _LONGEST:
+        told = f"{told[: _LONGEST // 2]} … {told[-_LONGEST // 2 :]}"
+    told = told.removeprefix("row 0: ").replace("Nothing was stored: ", "")
+    return told.replace(" Nothing was stored.", "")
 
 
 def _nothing(table: Table) -> dict[str, Any]:
@@ -130,6 +134,15 @@ def judge_with(monitor: Any, asked: Asked, more: Callable[[Table], Any] = _nothi
         return monitor.observe_many(*vectors(table, asked), **more(table))
 
     return judge
+
+
+def check_with(monitor: Any, asked: Asked, row: dict[str, Any]) -> None:
+    """Raise BadDecision if a monitor would refuse a row; nothing is remembered."""
+    if asked.output_column is None:
+        monitor.check(*known([row], asked))
+    else:
+        inputs, outputs = vectors([row], asked)
+        monitor.check(inputs[0], outputs[0])
 
 
 def known(table: Table, asked: Asked) -> Table:

@@ -22,7 +22,7 @@ def report(
     from likewise.cli.endings import FINE, Stop
     from likewise.cli.ledgers import findings_of, look
     from likewise.cli.places import check_place
-    from likewise.cli.screen import console, progress, visible
+    from likewise.cli.screen import print_json, progress, say
     from likewise.errors import BadFile
     from likewise.reports.page import write_page
     from likewise.reports.words import found_in_words
@@ -35,10 +35,9 @@ def report(
     except BadFile as error:
         raise Stop(str(error)) from None
     if json:
-        o.print_json({**found.to_dict(), "page": str(out)})
+        print_json({**found.to_dict(), "page": str(out)})
         return FINE
-    screen = console()
     for line in found_in_words(found):
-        screen.print(visible(line))
-    screen.print(f"The report: {out}")
+        say(line)
+    say(f"The report: {out}")
     return FINE

@@ -1,13 +1,22 @@
 """What a person sees while and after something runs: progress on stderr, results on stdout.
 
+Every command prints through this module and through nothing else (ruff's T20 sees to `print`).
+Names and values from the data may hold anything: escapes that a terminal obeys, marks that turn the
+direction of writing, markup, line feeds. Here they become text: what cannot be printed is shown as
+\\x1b or \\u202e.
+
 On a terminal there are colours and a bar that vanishes; in a pipe, plain text and nothing else.
+
+Invariant: what is printed holds printable characters and our own line feeds; on a terminal also the
+colours that we chose. JSON means the same before and after.
 """
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Timer
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,19 +26,90 @@ _DELAY = 1.0
 _COMPILING = "compiling, once per machine ..."
 
 
-def console() -> "Console":
-    """Where results go; text from the data is printed as it is, never as markup."""
+def visible(text: str) -> str:
+    """Text on one line that no terminal obeys: what cannot be printed is shown as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def say(text: str = "", style: str = "") -> None:
+    """A line on stdout; a line feed in it is shown, too."""
+    from rich.text import Text
+
+    _console().print(Text(_fit(text, sys.stdout), style))
+
+
+def say_lines(text: str, *, wrap: bool = True) -> None:
+    """Several lines on stdout; whoever made them has kept line feeds out of values."""
+    from rich.text import Text
+
+    console = _console()
+    for line in text.split("\n"):
+        console.print(Text(_fit(line, sys.stdout)), soft_wrap=None if wrap else True)
+
+
+def say_aside(text: str) -> None:
+    """A message on stderr. Lines after its first are indented, so that none looks like another."""
+    first, *more = text.split("\n")
+    lines = [first, *(f"  {line}" for line in more)]
+    print("\n".join(_fit(line, sys.stderr) for line in lines), file=sys.stderr, flush=True)
+
+
+def print_json(told: Mapping[str, Any]) -> None:
+    """One object on one line; what JSON cannot hold is text, and a number beyond all is null."""
+    print(_json(told, ascii_only=not _is_unicode(sys.stdout)))
+
+
+def is_answered_yes(question: str) -> bool:
+    """Ask at the terminal."""
+    import typer
+
+    return typer.confirm(_fit(question, sys.stderr), err=True)
+
+
+def width() -> int:
+    """Characters on a line of stdout."""
+    return _console().width
+
+
+def _console() -> "Console":
     from rich.console import Console
 
     return Console(markup=False, highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
-def visible(text: str) -> str:
-    """Text without what a terminal would obey: escapes are shown, lines stay lines."""
-    return "\n".join(
-        "".join(one if one.isprintable() or one == "\t" else repr(one)[1:-1] for one in line)
-        for line in text.split("\n")
-    )
+def _fit(text: str, stream: TextIO) -> str:
+    """Text that can be printed on a stream, whatever its encoding."""
+    shown = visible(text)
+    if _is_unicode(stream):
+        return shown
+    return shown.encode(stream.encoding, "backslashreplace").decode(stream.encoding)
+
+
+def _is_unicode(stream: TextIO) -> bool:
+    return stream.encoding is None or stream.encoding.lower().startswith("utf")
+
+
+def _json(told: Mapping[str, Any], ascii_only: bool) -> str:
+    try:
+        text = json.dumps(told, ensure_ascii=ascii_only, allow_nan=False, default=str)
+    except ValueError:
+        text = json.dumps(_finite(told), ensure_ascii=ascii_only, allow_nan=False, default=str)
+    if text.isprintable():
+        return text
+    # What is not printable can only stand inside a string, where JSON has escapes for it.
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+
+
+def _finite(value: Any) -> Any:
+    """With None for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    infinite = isinstance(value, float) and not abs(value) < float("inf")
+    return None if infinite else value
 
 
 class Bar(Protocol):
@@ -42,7 +122,7 @@ class _NoBar:
     """Nobody is looking; but if the first step takes long, kernels are being compiled: say so."""
 
     def __init__(self, compiles: bool) -> None:
-        self._timer = Timer(_PATIENCE, print, [_COMPILING], {"file": sys.stderr})
+        self._timer = Timer(_PATIENCE, say_aside, [_COMPILING])
         self._timer.daemon = True
         if compiles:
             self._timer.start()
@@ -56,7 +136,7 @@ class _RichBar:
         self._progress, self._task = progress, task
 
     def update(self, done: int, total: int | None, note: str = "") -> None:
-        self._progress.update(self._task, completed=done, total=total, note=note)
+        self._progress.update(self._task, completed=done, total=total, note=visible(note))
 
 
 @contextmanager
@@ -81,7 +161,7 @@ def progress(what: str, *, compiles: bool = True) -> Iterator[Bar]:
         console=Console(stderr=True),
         transient=True,
     )
-    bar = _RichBar(shown, shown.add_task(what, total=None, note=""))
+    bar = _RichBar(shown, shown.add_task(visible(what), total=None, note=""))
     timer = Timer(_DELAY, shown.start)
     timer.daemon = True
     timer.start()

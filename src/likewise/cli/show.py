@@ -23,7 +23,7 @@ def show(
     """
     from likewise.cli.endings import FINE
     from likewise.cli.ledgers import look, row_of
-    from likewise.cli.screen import console, visible
+    from likewise.cli.screen import print_json, say, say_lines
 
     with look(ledger) as opened:
         entry = opened.entry(row_of(opened, row, key))
@@ -31,22 +31,21 @@ def show(
     if json:
         told = {"row": entry.row, "key": entry.key, "time": entry.time, "erased": entry.erased}
         told |= {"output": entry.output, "count": entry.count}
-        o.print_json({**told, "pairs": [pair.to_dict() for pair in pairs]})
+        print_json({**told, "pairs": [pair.to_dict() for pair in pairs]})
         return FINE
-    screen = console()
     named = "" if entry.key is None else f", key {entry.key}"
-    screen.print(visible(f"row {entry.row:,}{named}, {entry.time}"))
+    say(f"row {entry.row:,}{named}, {entry.time}")
     if entry.erased:
-        screen.print("It was erased: its time, its hash and its verdict are what is left.")
+        say("It was erased: its time, its hash and its verdict are what is left.")
     told_count = "not judged" if entry.count is None else f"{entry.count:,} witnesses"
-    screen.print(f"{told_count}, compared with rows {entry.over.first:,} to {entry.row:,}")
+    say(f"{told_count}, compared with rows {entry.over.first:,} to {entry.row:,}")
     for pair in pairs:
-        screen.print()
-        screen.print(visible(str(pair)))
+        say()
+        say_lines(str(pair))
     unseen = (entry.count or 0) - len(pairs)
     if unseen and not entry.erased:
-        screen.print()
-        screen.print(f"and {unseen:,} more, of which the ledger keeps the number, or erased since")
+        say()
+        say(f"and {unseen:,} more, of which the ledger keeps the number, or erased since")
     return FINE
 
 

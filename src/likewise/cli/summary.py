@@ -1,17 +1,13 @@
 """What an audit prints: a summary for people, or JSON.
 
-Values from the data may hold anything: they are printed as text that no terminal obeys.
+Values from the data may hold anything: screen.py makes of them text that no terminal obeys.
 """
-
-from typing import Any
-
-from rich.text import Text
 
 from likewise.cli.audit import Wishes
 from likewise.cli.auditing import Audited
-from likewise.cli.options import print_json as print_json_object
 from likewise.cli.replay import Refusals
-from likewise.cli.screen import console, visible
+from likewise.cli.screen import print_json as print_json_object
+from likewise.cli.screen import say, say_lines
 from likewise.reports.findings import Findings
 from likewise.reports.words import found_in_words, in_words, percent
 
@@ -39,62 +35,64 @@ def print_json(audited: Audited, wishes: Wishes, over: bool) -> None:
 
 def print_summary(audited: Audited, wishes: Wishes, over: bool) -> None:
     """What was found, by which rule, the clearest pairs, and what was written."""
-    screen, findings, bad = console(), audited.findings, audited.bad
+    findings, bad = audited.findings, audited.bad
     first, *more = found_in_words(findings)
-    screen.print(Text(first, style="bold"))
+    say(first, "bold")
     for line in more:
-        screen.print(visible(line))
+        say(line)
     if findings.pairs > findings.flagged:
-        screen.print(f"Violating pairs: {findings.pairs:,}")
+        say(f"Violating pairs: {findings.pairs:,}")
     if audited.alarms is not None:
         at = f"{bad.source.unit} {audited.place(audited.alarms.first or 0):,} of the file"
-        screen.print(audited.alarms.told(at))
-    screen.print()
-    screen.print(Text("The rule", style="bold"))
+        say(audited.alarms.told(at))
+    say()
+    say("The rule", "bold")
     for line in _shortened(in_words(findings.rule)):
-        screen.print(visible(f"  {line}"))
+        say(f"  {line}")
     for one in findings.worst[:_PAIRS]:
         later, earlier = audited.place(one.pair.row or 0), audited.place(one.pair.witness.row)
-        screen.print()
-        screen.print(visible(_clipped(str(one.pair))))
-        screen.print(f"({bad.source.unit}s {later:,} and {earlier:,} of the file)")
+        say()
+        say_lines(_clipped(str(one.pair)))
+        say(f"({bad.source.unit}s {later:,} and {earlier:,} of the file)")
     if bad.count:
-        screen.print()
-        print_bad(screen, bad)
-    screen.print()
-    for ending in _ending(findings, wishes, over):
-        screen.print(ending)
+        say()
+        print_bad(bad)
+    say()
+    for ending, style in _ending(findings, wishes, over):
+        say(ending, style)
 
 
-def print_bad(screen: Any, bad: Refusals) -> None:
+def print_bad(bad: Refusals) -> None:
     """Bad rows, with their places."""
     rows = "row was" if bad.count == 1 else "rows were"
-    screen.print(Text(f"{bad.count:,} bad {rows} left out", style="bold"))
+    say(f"{bad.count:,} bad {rows} left out", "bold")
     for one in bad.first:
-        screen.print(visible(f"  {bad.source.unit} {one.place:,}: {one.why}"))
+        say(f"  {bad.source.unit} {one.place:,}: {one.why}")
     if bad.count > len(bad.first):
-        screen.print(f"  and {bad.count - len(bad.first):,} more")
+        say(f"  and {bad.count - len(bad.first):,} more")
 
 
-def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[Text]:
+def _ending(findings: Findings, wishes: Wishes, over: bool) -> list[tuple[str, str]]:
+    """Lines, each with its style."""
     lines = []
     seconds = findings.computed.seconds
     if seconds is not None:
-        source = visible(findings.computed.source)
-        lines.append(f"{findings.rows:,} decisions of {source} in {seconds:.1f} s")
+        lines.append(
+            f"{findings.rows:,} decisions of {findings.computed.source} in {seconds:.1f} s"
+        )
     if wishes.report is not None:
         lines.append(f"The report: {wishes.report}")
     if wishes.ledger is not None:
         lines.append(f"The ledger: {wishes.ledger}, {findings.computed.head}")
     if wishes.out is not None:
         lines.append(f"The violating pairs: {wishes.out}")
-    told = [Text(line) for line in lines]
+    told = [(line, "") for line in lines]
     if wishes.max_rate is not None:
         than = "more than" if over else "within"
         limit = (
             f"{percent(findings.rate)} flagged is {than} the {percent(wishes.max_rate)} allowed."
         )
-        told.append(Text(limit, style="bold red" if over else "green"))
+        told.append((limit, "bold red" if over else "green"))
     return told
 
 

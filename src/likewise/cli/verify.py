@@ -25,7 +25,7 @@ def verify(
     """
     from likewise.cli.endings import DATA, FINE
     from likewise.cli.ledgers import look
-    from likewise.cli.screen import console, progress, visible
+    from likewise.cli.screen import print_json, progress, say
 
     with look(ledger) as opened, progress(f"verifying {ledger}", compiles=False):
         found = opened.verify(_head(head))
@@ -38,9 +38,9 @@ def verify(
             "erased": found.erased,
         }
         told |= {"events": found.events, "head": end}
-        o.print_json({**told, "bad_row": found.bad_row, "problem": found.problem})
+        print_json({**told, "bad_row": found.bad_row, "problem": found.problem})
     else:
-        console().print(visible(str(found)))
+        say(str(found))
     return FINE if found.ok else DATA
 
 

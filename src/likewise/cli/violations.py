@@ -7,6 +7,11 @@
 `line` is the line in a text file, else the row of the file, from 1; keys are there where the rule
 has a key. Rows count decisions from 0, bad rows left out.
 
+A spreadsheet takes a cell of a CSV file that begins with =, +, -, @, a tab or a line's end for a
+formula, or for more cells. Such a key gets a quotation mark (') before it, which makes it text; one
+that has such a mark before such a character gets another, so that the key can still be told. A
+key that is a number, such as -1.5, stays as it is. JSON lines and Parquet hold keys as they are.
+
 Cost: pairs go to disk as they come; memory holds those of one piece.
 """
 
@@ -25,6 +30,20 @@ from likewise.types import Verdicts
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 _TOGETHER = 1 << 18  # pairs in a part of a Parquet file, at least
+_FORMULA = r"^(?:['\s]*[=+\-@＝＋－＠]|'*[\t\r\n])"
+_NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+
+
+def no_formulas(cells: pl.Series) -> pl.Series:
+    """Cells that a spreadsheet takes for what they are: text that looks like a formula is marked.
+
+    >>> no_formulas(pl.Series(["=1+1", "-1.5", "p7"])).to_list()
+    ["'=1+1", '-1.5', 'p7']
+    """
+    if cells.dtype != pl.String:
+        return cells
+    formula = cells.str.contains(_FORMULA) & ~cells.str.contains(_NUMBER)
+    return pl.select(pl.when(formula).then("'" + cells).otherwise(cells)).to_series()
 
 
 class Violations:
@@ -85,6 +104,9 @@ class Violations:
         if self._keyed:
             columns["key"] = self._keys(rows)
             others["witness_key"] = self._keys(found.rows)
+            if self._path.suffix == ".csv":
+                columns["key"] = no_formulas(columns["key"])
+                others["witness_key"] = no_formulas(others["witness_key"])
         distances = {
             "input_distance": found.input_distances,
             "output_distance": found.output_distances,

@@ -73,16 +73,24 @@ def watch(
     each new verdict also says how many of the last N decisions had a near input, and whether that
     raises an alarm: "neighbours" and "alarm".
 
+    No line ends the stream: one that is longer than 32 MB, is no JSON object, has a name twice, has
+    other columns than the rule, or has true where a number is expected, has an error for an answer.
+    Without a rule that names them, the columns are those of the first line that can be judged.
+
     With a ledger, what was answered is on disk, and a run that was killed goes on where it was:
     send again what was not answered. A decision is known again by the rule's key; without a key,
     start the input from its beginning with --resume.
 
     Without --rule a ledger goes on under its own. If that names code, watch asks for --trust-code.
+
+    Exit codes: 0 fine, 2 bad usage, 3 bad data: there were lines and none could be judged, or one
+    could not and --on-bad-row is fail.
     """
     from likewise.cli.bursts import burst_of
-    from likewise.cli.endings import FINE, INTERRUPTED
+    from likewise.cli.endings import DATA, FINE, INTERRUPTED
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick, read_rule
+    from likewise.cli.screen import say_aside
     from likewise.cli.watching import Settings, Watcher
     from likewise.cli.written import open_written
     from likewise.sources.lines import Lines
@@ -100,8 +108,8 @@ def watch(
         resume=resume,
         trust_code=trust_code,
     )
-    watcher = Watcher(settings, written)
-    lines = Lines(sys.stdin.fileno(), "standard input")
+    watcher = Watcher(settings, known, written)
+    lines = Lines(sys.stdin.fileno())
     interrupted: list[int] = []
     with _signals(lines.stop, interrupted.append):
         try:
@@ -110,14 +118,18 @@ def watch(
         finally:
             lines.close()
             watcher.close()
-    print(watcher.told(), file=sys.stderr)
-    return INTERRUPTED if signal.SIGINT in interrupted else FINE
+    say_aside(watcher.told())
+    if signal.SIGINT in interrupted:
+        return INTERRUPTED
+    return DATA if watcher.all_bad else FINE
 
 
 def _write(answers: Iterator[dict[str, Any]]) -> None:
     """One line each, all of them before more is read."""
+    from likewise.cli.screen import print_json
+
     for answer in answers:
-        o.print_json(answer)
+        print_json(answer)
     sys.stdout.flush()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from likewise.embedders.embedding import SAY_AN_INPUT
 from likewise.errors import BadRule
+from likewise.monitors.side_by_side import text_of
 from likewise.rule import Rule
 
 
@@ -52,7 +53,8 @@ def difference(kept: Rule, given: Rule) -> str:
     """
     mine, theirs = _entries(kept), _entries(given)
     return "\n".join(
-        f"  {name} is {_shown(mine, name)} in the ledger, and {_shown(theirs, name)} was given"
+        f"  {text_of(name)} is {_shown(mine, name)} in the ledger, and {_shown(theirs, name)} was"
+        " given"
         for name in dict.fromkeys([*mine, *theirs])
         if _shown(mine, name) != _shown(theirs, name)
     )

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadRule
 from likewise.feature import Feature
+from likewise.monitors.side_by_side import text_of
 from likewise.rule import Rule
 from likewise.types import Floats, Rows, Verdicts
 
@@ -54,14 +55,14 @@ class Groups:
         return self.pairs.get((group, to), 0)
 
     def __str__(self) -> str:
-        lines = [f"violating pairs by {self.column}"]
+        lines = [f"violating pairs by {text_of(self.column)}"]
         lines += [
-            f"  {loser} got less than a like {winner}: {count:,}"
+            f"  {text_of(str(loser))} got less than a like {text_of(str(winner))}: {count:,}"
             for (loser, winner), count in sorted(self.pairs.items(), key=lambda one: -one[1])
         ]
         total = max(1, sum(self.decisions.values()))
         lines += [
-            f"  {group}: {count / total:.1%} of all decisions, favourable"
+            f"  {text_of(str(group))}: {count / total:.1%} of all decisions, favourable"
             f" {self.favourable[group]:.4g}"
             for group, count in self.decisions.items()
         ]

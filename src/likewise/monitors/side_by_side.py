@@ -1,6 +1,7 @@
 """Two decisions side by side: what was alike, what was not, in the columns' own units.
 
-Plain text, a dictionary, or HTML in a notebook. Every value from the data is escaped there.
+Plain text, a dictionary, or HTML in a notebook. Every value from the data is escaped there: in
+text, whatever cannot be printed, so that no terminal obeys it.
 """
 
 import html
@@ -105,9 +106,9 @@ class Pair:
         lines = [("", *self.headings, "")]
         lines += [
             (
-                _text(name),
-                _text(self.mine[name]),
-                _text(self.other[name]),
+                text_of(name),
+                text_of(self.mine[name]),
+                text_of(self.other[name]),
                 "*" if self.differs(name) else "",
             )
             for name in self.columns
@@ -129,9 +130,9 @@ class Pair:
         mine, other = self.headings
         rows = "".join(
             f"<tr{' style=font-weight:bold' if self.differs(name) else ''}>"
-            f"<th scope=row style=text-align:left>{html.escape(_text(name))}</th>"
-            f"<td>{html.escape(_text(self.mine[name]))}</td>"
-            f"<td>{html.escape(_text(self.other[name]))}</td></tr>"
+            f"<th scope=row style=text-align:left>{html.escape(text_of(name))}</th>"
+            f"<td>{html.escape(text_of(self.mine[name]))}</td>"
+            f"<td>{html.escape(text_of(self.other[name]))}</td></tr>"
             for name in self.columns
         )
         return (
@@ -166,7 +167,8 @@ class SideBySide:
         return "".join(pair._repr_html_() for pair in self.pairs) + (f"<p>{more}</p>" * bool(more))
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A name or a value on one line, with escapes for whatever cannot be printed."""
     if value is None:
         return "missing"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)

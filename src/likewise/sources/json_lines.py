@@ -3,12 +3,18 @@
 A value keeps the type that JSON gives it: 1 and "1" are different categories, as they are in
 Python. Polars would settle one type for a column and bend what does not fit: it has no part here.
 
+What JSON leaves open is refused rather than guessed at: a name that an object has twice, half a
+character (a lone surrogate, which UTF-8 cannot hold), and true or false in a column of numbers.
+
 Invariant: a line that is not one object is refused with its number; the others are read.
 """
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+import reprlib
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,29 +23,80 @@ from likewise.errors import BadFile
 from likewise.sources.chunk import Chunk, Refused, Types
 from likewise.sources.records import Block, blocks
 from likewise.sources.streams import Stream
+from likewise.tables import FOR_YES_AND_NO
 
 _SHOWN = 60
 _LOOK = 1_000  # lines from which columns are known
 
 
-def object_of(line: bytes) -> dict[str, Any]:
-    """The object on a line; raise ValueError, which says what is wrong with it."""
+class _GivenTwice(ValueError):
+    """An object has a name more than once."""
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise _GivenTwice(f"{_shown(twice)} is given twice; expected every name once")
+    return made
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_each_once)
+
+
+def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
+    """The object on a line; raise ValueError, which says what is wrong with it.
+
+    numbers  names of columns that hold numbers, in which true is none.
+    """
+    value = _parsed(line)
+    if not isinstance(value, dict):
+        raise ValueError(f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}')
+    kinds = set(map(type, value.values()))
+    if list in kinds or dict in kinds:
+        name = next(name for name, one in value.items() if isinstance(one, list | dict))
+        raise ValueError(f"{_shown(name)} is {reprlib.repr(value[name])}; expected a plain value")
+    if b"\\u" in line:  # in strict UTF-8, the only way to write half a character
+        _refuse_halves(value)
+    for name in numbers if bool in kinds else ():
+        if isinstance(value.get(name), bool):
+            given = "true" if value[name] else "false"
+            raise ValueError(f"{_shown(name)} is {given}; expected a number. {FOR_YES_AND_NO}")
+    return value
+
+
+def numbers_in(types: Types) -> list[str]:
+    """The columns in which a rule expects numbers."""
+    return [name for name, kind in types.items() if kind in ("number", "listed")]
+
+
+def _parsed(line: bytes) -> Any:
     try:
-        value = json.loads(line)
+        return _DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f"byte 0x{line[error.start]:02X} is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise ValueError(
             f"not JSON: {error.msg} at character {error.colno} of {_short(line)}"
         ) from None
+    except _GivenTwice:
+        raise
+    except ValueError:  # Python reads whole numbers up to a limit, since that takes long
+        limit = sys.get_int_max_str_digits()
+        raise ValueError(f"a whole number has more than {limit:,} digits") from None
     except RecursionError:
         raise ValueError("objects inside objects without end; expected plain values") from None
-    if not isinstance(value, dict):
-        raise ValueError(f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}')
+
+
+def _refuse_halves(value: dict[str, Any]) -> None:
     for name, one in value.items():
-        if isinstance(one, list | dict):
-            raise ValueError(f"{name!r} is {_short(repr(one).encode())}; expected a plain value")
-    return value
+        try:
+            f"{name}{one}".encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"{_shown(name)} is {_shown(one)}, which holds half a character (a lone"
+                " surrogate); expected Unicode text"
+            ) from None
 
 
 class JsonLines:
@@ -63,16 +120,17 @@ class JsonLines:
     def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
         """All columns, with the types that they have; so many rows at a time at most."""
         first, self._first = self._first, None
+        numbers = numbers_in(types)
         for block in itertools.chain([first] if first is not None else [], self._blocks):
             for start in range(0, len(block), rows):
-                yield self._chunk(block, range(start, min(start + rows, len(block))))
+                yield self._chunk(block, range(start, min(start + rows, len(block))), numbers)
 
-    def _chunk(self, block: Block, which: range) -> Chunk:
+    def _chunk(self, block: Block, which: range, numbers: Collection[str] = ()) -> Chunk:
         table, places, refused = [], [], []
         for i in which:
             line = int(block.lines[i])
             try:
-                table.append(object_of(block.record(i)))
+                table.append(object_of(block.record(i), numbers))
                 places.append(line)
             except ValueError as error:
                 refused.append(Refused(line, str(error)))
@@ -80,5 +138,12 @@ class JsonLines:
 
 
 def _short(line: bytes) -> str:
-    text = line.decode(errors="replace")
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    text = line[: 4 * _SHOWN].decode(errors="replace")  # a character has at most four bytes
+    return text if len(text) <= _SHOWN and len(line) <= 4 * _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _shown(value: Any) -> str:
+    """A name or a value, not too long."""
+    if isinstance(value, str) and len(value) > _SHOWN:
+        value = value[: _SHOWN - 1] + "…"
+    return repr(value)

@@ -3,28 +3,46 @@
 Unlike records.py, nothing waits for a block to fill: whatever is there is given at once, and only
 then is more read. Whoever is slow to take lines makes the writer of the pipe wait, not this grow.
 
-Invariant: lines come whole, in their order, each once; after `stop`, none that was not read yet.
-Cost: one piece of the pipe, and the longest line, which is bounded.
+Invariant: lines come whole, in their order, each once; after `stop`, none that was not read yet. In
+the place of a line that is too long stands TOO_LONG.
+Cost: one piece of the pipe, and the longest line, which is bounded. Time is linear in the length of
+a line: its pieces are joined once, at its end.
 """
 
 import os
 import select
 from collections.abc import Iterator
+from typing import Final, TypeAlias
 
-from likewise.errors import BadFile
 from likewise.sources.records import LONGEST
 
 _PIECE = 1 << 16
 
 
+class TooLong:
+    """Stands for a line of more than LONGEST bytes. Nothing of it is kept."""
+
+    def __str__(self) -> str:
+        return (
+            f"the line is longer than {LONGEST >> 20} MB, which no decision is; expected one JSON"
+            " object on each line"
+        )
+
+
+TOO_LONG: Final = TooLong()
+Line: TypeAlias = bytes | TooLong
+
+
 class Lines:
     """The lines of a file descriptor."""
 
-    def __init__(self, descriptor: int, name: str) -> None:
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._name = name
         self._woken, self._wake = os.pipe()
         self._stopped = False
+        self._begun: list[bytes] = []  # the pieces of the line that has not ended yet
+        self._size = 0  # bytes in these pieces
+        self._skipping = False  # whether the rest of a line that is too long is still to come
         self.number = 0
         """Of lines given so far."""
 
@@ -37,27 +55,46 @@ class Lines:
     def stopped(self) -> bool:
         return self._stopped
 
-    def __iter__(self) -> Iterator[list[bytes]]:
+    def __iter__(self) -> Iterator[list[Line]]:
         """Those that are there, together."""
-        rest = b""
         while not self._stopped:
             ready, _, _ = select.select([self._descriptor, self._woken], [], [])
             if self._stopped or self._woken in ready:
                 return
             piece = os.read(self._descriptor, _PIECE)
-            *lines, rest = (
-                (rest + piece).split(b"\n") if piece else ([rest] if rest else []) + [b""]
-            )
-            if len(rest) > LONGEST:
-                raise BadFile(
-                    f"{self._name}, line {self.number + len(lines) + 1} is longer than"
-                    f" {LONGEST >> 20} MB, which no decision is; expected one JSON object a line."
-                )
+            lines = self._ended_in(piece) if piece else self._last()
             if lines:
                 yield lines
                 self.number += len(lines)
             if not piece:
                 return
+
+    def _ended_in(self, piece: bytes) -> list[Line]:
+        """The lines that end in a piece, and TOO_LONG as soon as a line is."""
+        *ends, rest = piece.split(b"\n")
+        lines: list[Line] = []
+        for end in ends:
+            lines += self._add(end)
+            lines += self._last()
+            self._skipping = False
+        return lines + (self._add(rest) if rest else [])
+
+    def _add(self, piece: bytes) -> list[Line]:
+        """Go on with the line that has begun."""
+        if self._skipping:
+            return []
+        self._begun.append(piece)
+        self._size += len(piece)
+        if self._size <= LONGEST:
+            return []
+        self._begun, self._size, self._skipping = [], 0, True
+        return [TOO_LONG]
+
+    def _last(self) -> list[Line]:
+        """The line that has begun, whole; none if it was too long."""
+        lines: list[Line] = [b"".join(self._begun)] if self._begun else []
+        self._begun, self._size = [], 0
+        return lines
 
     def close(self) -> None:
         os.close(self._woken)
