@@ -301,15 +301,17 @@ def compile_all(life: Life) -> None:
 
 
 # An exception in a finalizer is told, not raised: then the call was not interrupted.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("name", SUBJECTS)
-def test_an_interrupted_call_is_whole_or_was_never_made(name, tmp_path):
+TOLD = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def live(name: str, folder: Any, seed: int) -> None:
+    """A random life, and what it has to show for itself."""
     subject = SUBJECTS[name]
-    life = Life(subject, tmp_path, seed=len(name))
+    life = Life(subject, folder, seed)
     compile_all(life)
     actions = [life.observe] * 5 + [life.observe_many] * 2 + [life.check, life.refuse]
     actions += [life.load, life.forget]
-    with Interruptions(seed=7) as interruptions:
+    with Interruptions(seed) as interruptions:
         for _ in range(subject.rounds):
             actions[life.rng.integers(len(actions))](interruptions)
     life.end()
@@ -320,20 +322,33 @@ def test_an_interrupted_call_is_whole_or_was_never_made(name, tmp_path):
     assert interruptions.inside >= subject.least, interruptions.inside
 
 
+@TOLD
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_an_interrupted_call_is_whole_or_was_never_made(name, tmp_path):
+    live(name, tmp_path, seed=len(name))
+
+
+@TOLD
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_interrupted_calls_through_many_lives(name, seed, tmp_path):
+    live(name, tmp_path, seed)
+
+
 STEPWISE = {
     "vectors": (LINF, vectors(3), {}, 1),
     "bursts": (LINF, vectors(3), {"burst": lw.Burst(50)}, 1),
-    "an index in Python": (LINF, vectors(3), {"index": "kdtree"}, 1),
+    "an index in Python": (LINF, vectors(3), {"index": "kdtree"}, 3),
     "tables": (PEOPLE, people, {}, 3),
     "ledger": (LINF, vectors(3), None, 11),
     "ledger of a table": (PEOPLE, people, None, 23),
 }
 
 
-@pytest.mark.parametrize("name", STEPWISE)
-def test_observe_may_be_interrupted_at_any_bytecode(name, tmp_path):
-    rule, make, settings, every = STEPWISE[name]
-    life = Life(Subject(rule, make, settings or {}, ledger=settings is None), tmp_path, seed=3)
+def at_every_bytecode(name: str, folder: Any, every: int) -> None:
+    rule, make, settings, _ = STEPWISE[name]
+    life = Life(Subject(rule, make, settings or {}, ledger=settings is None), folder, seed=3)
     made = life.make(300)
     life.monitor.observe_many(*made)
     life.twin.observe_many(*made)
@@ -350,3 +365,33 @@ def test_observe_may_be_interrupted_at_any_bytecode(name, tmp_path):
         rows, places = now + 1, places + 1
     assert places > 40
     life.end()
+
+
+@pytest.mark.parametrize("name", STEPWISE)
+def test_observe_may_be_interrupted_at_any_bytecode(name, tmp_path):
+    at_every_bytecode(name, tmp_path, STEPWISE[name][-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, (*_, every) in STEPWISE.items() if every > 1])
+def test_observe_may_be_interrupted_at_every_single_bytecode(name, tmp_path):
+    at_every_bytecode(name, tmp_path, 1)
+
+
+def test_a_call_out_of_a_call_is_refused_and_changes_nothing():
+    class Label(str):
+        """A label that calls the monitor when it is looked up."""
+
+        __slots__ = ()
+
+        def __hash__(self):
+            with pytest.raises(lw.BadDecision, match="middle of another call"):
+                monitor.observe([0.1, 0.1], "inner")
+            return str.__hash__(self)
+
+        __eq__ = str.__eq__
+
+    monitor = lw.Monitor(LINF)
+    monitor.observe([0.1, 0.2], "yes")
+    assert monitor.observe([0.1, 0.2], Label("no")).witnesses.rows.tolist() == [0]
+    assert monitor.rows == 2

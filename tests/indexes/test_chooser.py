@@ -138,10 +138,7 @@ class AtOnce:
     def __init__(self, workers: int) -> None:
         pass
 
-    def __enter__(self) -> "AtOnce":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def shutdown(self, *, wait: bool) -> None:
         pass
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future:

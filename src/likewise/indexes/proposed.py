@@ -117,7 +117,11 @@ class Proposed:
 
     def remove(self, rows: Rows) -> None:
         """An index may keep copies of what is to be forgotten: another one takes its place."""
-        self.index = None
+        if self.index is None:
+            return
+        another = self._make(self.space)  # may refuse: an index that was given as an object
+        self.index, self._added = None, self.state.history.first
+        self.index = another
 
     def settle(self) -> None:
         """After a call that was cut off: is the index what it was before?"""

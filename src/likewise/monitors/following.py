@@ -127,9 +127,8 @@ class Following:
         if (unsure < KEEPING or self.queue) and monitor.rows > self.queue.stop:
             monitor.take_back(self.queue.stop)
             self.cargo.cut_words(self.queue.words)
-        if unsure >= WRITING:
-            self.flush()
         if unsure == KEEPING:
+            self.flush()
             if self.refused and note:
                 self.store.event("fault", {"rows": self.store.rows})
             self.restore(check=False)
@@ -171,8 +170,18 @@ class Following:
         """Have everything that was answered on disk."""
         if not self.queue:
             return
-        store, queue, unsure = self.store, self.queue, self.unsure
+        unsure = self.unsure
         self.unsure = max(unsure, WRITING)
+        try:
+            self._write()
+        except LikewiseError:  # what could not be written goes on waiting
+            self.unsure = unsure
+            raise
+        self.queue = self.queue.written()
+        self.unsure = unsure
+
+    def _write(self) -> None:
+        store, queue = self.store, self.queue
         waiting = queue.joined()
         store.reconnect()
         if store.connections != self._words_read:  # what was being written may be there
@@ -192,8 +201,6 @@ class Following:
                 f"{error} Decisions {queue.first} to {store.rows - 1} are stored; send the rest"
                 " again."
             ) from None
-        self.queue = queue.written()
-        self.unsure = unsure
 
     def _entries(self, some: Pending) -> Entries:
         """With what memory holds of those rows, the next ones on disk."""

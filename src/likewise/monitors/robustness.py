@@ -226,8 +226,13 @@ class Monitor(Remembering):
             fresh = np.unique(wanted[self._history.alive()[wanted] != 0])
             self._forgetting = fresh  # if this is cut off, the next call finishes it
             self._cut_off = INDEX
-            with nullcontext() if self._crowd is None else self._crowd.without(fresh):
-                self._chooser.forget(fresh)
+            try:
+                with nullcontext() if self._crowd is None else self._crowd.without(fresh):
+                    self._chooser.forget(fresh)
+            except LikewiseError:  # by an index that cannot forget, before anything changed
+                self._forgetting = _NONE
+                self._cut_off = SURE
+                raise
             self._forgotten(fresh)
             self._forgetting = _NONE
             self._cut_off = SURE
