@@ -27,6 +27,7 @@ from typing import Any
 
 from likewise.embedder import Embedder
 from likewise.errors import BadRule
+from likewise.plain import scalar
 
 KINDS = ("number", "ordinal", "category", "text", "image", "protected", "key", "ignore")
 MISSING = ("reject", "mismatch", "match")
@@ -204,5 +205,5 @@ def _distinct(name: str, given: Any) -> tuple[Any, ...]:
 
 
 def plain(value: Any) -> Any:
-    """A NumPy scalar as what Python has for it; anything else as it is."""
-    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0 else value
+    """A scalar of NumPy or torch as what Python has for it; anything else as it is."""
+    return scalar(value)

@@ -18,8 +18,10 @@ import numpy.typing as npt
 
 from likewise.embedder import Embedder, Mark
 from likewise.embedders.model import SENTENCE, Model
-from likewise.embedders.pictures import array_of, file_bytes, raw_array
+from likewise.embedders.pictures import array_of as picture_of
+from likewise.embedders.pictures import file_bytes, raw_array
 from likewise.errors import BadDecision, BadRule
+from likewise.plain import array_of, numbers_of
 
 Vectors = npt.NDArray[Any]
 Name = Callable[[int], str]
@@ -99,7 +101,7 @@ class Embedding:
             try:
                 content, about = file_bytes(item), "file "
                 if content is None:
-                    array = array_of(item) if self._model.takes == "pictures" else raw_array(item)
+                    array = picture_of(item) if self._model.takes == "pictures" else raw_array(item)
                     about = f"array {array.dtype.str} {array.shape} "
                     content = np.ascontiguousarray(array).tobytes()
             except (OSError, ValueError, TypeError) as error:
@@ -131,7 +133,7 @@ class Embedding:
             batch = []
             for item, i in zip(items, places, strict=True):
                 try:
-                    batch.append(array_of(item))
+                    batch.append(picture_of(item))
                 except (OSError, ValueError) as error:
                     raise self._refused(name(i), f"is no picture: {error}") from None
         try:
@@ -158,10 +160,11 @@ class Embedding:
 
     def _checked(self, answer: Any, batch: list[Any], places: list[int], name: Name) -> Vectors:
         try:
-            vectors = np.asarray(answer)
-        except Exception as error:  # a tensor with a gradient has its own
+            vectors = array_of(answer, "the answer", "vectors")
+        except BadDecision as error:
             at = _first_of_another_length(answer) if len(batch) > 1 else 0
-            why = f"became something that is no vector as others are: {error}"
+            told = str(error).removesuffix(" Nothing was stored.")
+            why = f"became something that is no vector as others are: {told}"
             raise self._refused(name(places[at]), why) from None
         if vectors.dtype.kind not in "biuf" or vectors.ndim < 2 or len(vectors) != len(batch):
             raise self._refused(
@@ -170,6 +173,11 @@ class Embedding:
                 f" {vectors.dtype} and shape {vectors.shape}; expected {len(batch)} vectors",
             )
         vectors = vectors.reshape(len(vectors), -1)
+        for vector, i in zip(vectors, places, strict=True) if vectors.dtype.kind in "iu" else ():
+            try:
+                numbers_of(vector, "its vector")
+            except BadDecision as error:
+                raise self._refused(name(i), f"cannot be compared: {error}") from None
         if vectors.dtype in (np.float16, np.bool_):
             vectors = vectors.astype(np.float32)
         if vectors.dtype == np.int64 and not isinstance(answer, np.ndarray):

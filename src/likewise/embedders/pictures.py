@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise import plain
 from likewise.embedder import Embedder
 
 
@@ -47,7 +48,7 @@ def array_of(picture: Any) -> npt.NDArray[Any]:
         return _decoded(content)
     if hasattr(picture, "convert") and hasattr(picture, "getbands"):  # Pillow's own
         return _upright(picture)
-    array = np.asarray(picture)
+    array = plain.array_of(picture, "it", "a picture")
     if array.dtype.kind not in "biuf" or array.ndim not in (1, 2, 3) or array.size == 0:
         raise ValueError(
             f"it is a {type(picture).__name__} of type {array.dtype} and shape {array.shape};"

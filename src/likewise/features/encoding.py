@@ -27,6 +27,7 @@ import numpy.typing as npt
 from likewise.errors import BadDecision
 from likewise.feature import Feature
 from likewise.features.embedded import EmbeddedColumn, Vectors
+from likewise.plain import label_of
 from likewise.rule import Rule
 from likewise.tables import Column, is_missing, numbers_of, values_of
 
@@ -69,7 +70,7 @@ class Vocabulary:
             for value in dict.fromkeys(values):
                 code = self._codes.get(value)
                 if code is None:
-                    code = MISSING if is_missing(value) else self._add(value, values, fresh)
+                    code = MISSING if is_missing(value) else self._learn(value, values, fresh)
                 codes[value] = code
         except TypeError:
             i = next(i for i, value in enumerate(values) if not _hashable(value))
@@ -85,9 +86,17 @@ class Vocabulary:
         """The code of a value seen before."""
         return self._codes.get
 
-    def _add(self, value: Any, values: list[Any], fresh: dict[Any, int]) -> int:
+    def _learn(self, given: Any, values: list[Any], fresh: dict[Any, int]) -> int:
+        """The code of a value that is not known as it came."""
+        try:
+            value = label_of(given, repr(self.name))
+        except BadDecision as error:
+            raise BadDecision(f"row {_place(given, values)}: {error}") from None
+        code = self._codes.get(value)
+        if code is not None:
+            return code
         if self.closed:
-            i = next(i for i, one in enumerate(values) if one is value)  # NA equals nothing
+            i = _place(given, values)
             raise BadDecision(
                 f"row {i}: {self.name!r} is {value!r}; expected one of"
                 f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
@@ -355,6 +364,10 @@ def _combinations(rows: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
         numbers, many = numbers * size + (codes - low), many * size
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     return first, inverse
+
+
+def _place(value: Any, values: list[Any]) -> int:
+    return next(i for i, one in enumerate(values) if one is value)  # NA equals nothing
 
 
 def _hashable(value: Any) -> bool:

@@ -22,6 +22,7 @@ from likewise.features.encoding import FAR
 from likewise.monitors.embedded import embedded
 from likewise.monitors.hunting import HuntingMonitor
 from likewise.monitors.tables import GIVEN_APART, TableMonitor
+from likewise.plain import numbers_of, sequence_of
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
 
@@ -222,8 +223,9 @@ def _of_table(rule: Rule, table: Any, z: Any, threads: int | None) -> Calibratio
 def _with_sensible_epsilon(rule: Rule, x: Any, z: Any) -> Rule:
     """The rule with an epsilon near which hunts in a sample of the decisions end."""
     try:
+        z = sequence_of(z)
         picked = np.unique(np.linspace(0, len(z) - 1, _SAMPLE).astype(np.int64)).tolist()
-        sample = np.asarray(x)[picked]
+        sample = numbers_of(x, "the input")[picked]
         outputs = [z[i] for i in picked]
         found = HuntingMonitor(rule).observe_many(sample, outputs, threads=1)
     except (LikewiseError, TypeError, ValueError, IndexError, KeyError):
