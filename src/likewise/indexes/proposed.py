@@ -16,7 +16,16 @@ import numpy as np
 
 from likewise.history.decisions import History
 from likewise.indexes.crew import Crew, Found
-from likewise.indexes.protocol import Describes, Index, MakeIndex, Point, Points, Space, add_all
+from likewise.indexes.protocol import (
+    Describes,
+    Index,
+    MakeIndex,
+    Point,
+    Points,
+    Space,
+    add_all,
+    rows_answered,
+)
 from likewise.indexes.state import Layout, State
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
@@ -158,7 +167,7 @@ class Proposed:
 
     def _decide(self, row: int, point: Point) -> int:
         table = self._table
-        rows = np.asarray(self._whole().candidates(point, self._reach()), dtype=np.int64)
+        rows = rows_answered(self._whole().candidates(point, self._reach()))
         if len(rows) > row:
             rows = np.unique(rows)
             rows = rows[(rows >= 0) & (rows < row)]
