@@ -37,6 +37,7 @@ Codes = npt.NDArray[np.int32]
 FAR = 4096.7
 """How many times epsilon, or 1, two rows are apart at least that differ in what must match."""
 _SHUFFLE, _NUMBERS = 2654435761, 1 << 32
+_APART = float("inf")  # stands for the weight of what must match, while weights are put together
 MISSING = -1
 """The code of a missing place."""
 
@@ -167,13 +168,16 @@ class Encoder:
         self._combinations: dict[bytes, int] = {}
         self._fresh: dict[bytes, int] = {}
         self.must = any(_must_match(feature) for feature in self.features.values())
-        self.weights = [self._weight(self.far)] if self.must else []
+        weights = [_APART] if self.must else []
         self.places: dict[str, slice] = {}
         """Of the coordinates of a column."""
         for name, feature in self.features.items():
             own = self._weights(name, feature)
-            self.places[name] = slice(len(self.weights), len(self.weights) + len(own))
-            self.weights += own
+            self.places[name] = slice(len(weights), len(weights) + len(own))
+            weights += own
+        self.apart = [j for j, weight in enumerate(weights) if weight == _APART]
+        """The coordinates in which two rows are equal, or farther apart than any radius."""
+        self.weights = [self._weight(self.far) if one == _APART else one for one in weights]
         self.can_be_loose = any(feature.missing == "match" for feature in self.features.values())
 
     # Weights
@@ -189,11 +193,11 @@ class Encoder:
             tolerance = feature.tolerance if feature.ratio is None else np.log(feature.ratio)
             weights = [self._weight(1.0 / float(tolerance))]  # type: ignore[arg-type]
             sign_apart = feature.ratio is not None and feature.missing == "match"
-            return [*weights, self._weight(self.far)] if sign_apart else weights
+            return [*weights, _APART] if sign_apart else weights
         if feature.kind != "category":
             return []
         if feature.mismatch is None:
-            return [self._weight(self.far)] if feature.missing == "match" else []
+            return [_APART] if feature.missing == "match" else []
         many = len(feature.values or ()) + (feature.missing == "mismatch")
         if self.metric == "linf" or many == 2:
             bits = 1 if many <= 2 else (many - 1).bit_length()
