@@ -41,7 +41,8 @@ _SETTINGS = {
     "key": (),
     "ignore": (),
 }
-_TOLERANCE = (1e-100, 1e100)
+TOLERANCES = (1e-100, 1e100)
+"""The smallest and the largest tolerance."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class Feature:
 
 
 def _positive(name: str, value: Any) -> float:
-    low, high = _TOLERANCE
+    low, high = TOLERANCES
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int | float):
         number = math.nan

@@ -185,7 +185,7 @@ def _typed(
             for i in np.flatnonzero(bad & good).tolist():
                 refused.append(Refused(int(lines[i]), _not_a(kind, name, text[i])))
             good &= ~bad
-        for i in _rounded(text, values) if kind in ("number", "listed") else ():
+        for i in rounded(text, values) if kind in ("number", "listed") else ():
             if good[i]:
                 refused.append(Refused(int(lines[i]), _too_large(name, text[i])))
                 good[i] = False
@@ -213,7 +213,7 @@ def _converted(text: pl.Series, kind: Type) -> pl.Series:
     return numbers
 
 
-def _rounded(text: pl.Series, values: pl.Series) -> Iterator[int]:
+def rounded(text: pl.Series, values: pl.Series) -> Iterator[int]:
     """Where a whole number in the text has become another one."""
     for i in np.flatnonzero((values.abs() >= EXACT).fill_null(False).to_numpy()).tolist():
         whole = _WHOLE.fullmatch(text[i])
