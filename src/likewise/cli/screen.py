@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _PATIENCE = 2.5  # seconds; loading compiled kernels takes less, compiling them takes more
 _DELAY = 1.0
 _COMPILING = "compiling, once per machine ..."
+_COMPILING_AGAIN = "compiling ..."  # where kernels cannot be kept
 
 
 def console() -> "Console":
@@ -42,13 +43,19 @@ class _NoBar:
     """Nobody is looking; but if the first step takes long, kernels are being compiled: say so."""
 
     def __init__(self, compiles: bool) -> None:
-        self._timer = Timer(_PATIENCE, print, [_COMPILING], {"file": sys.stderr})
+        self._timer = Timer(_PATIENCE, _say_compiling)
         self._timer.daemon = True
         if compiles:
             self._timer.start()
 
     def update(self, done: int, total: int | None, note: str = "") -> None:
         self._timer.cancel()
+
+
+def _say_compiling() -> None:
+    kernels = sys.modules.get("likewise.kernels.compile")  # not imported for this
+    kept = getattr(kernels, "kept", True)
+    print(_COMPILING if kept else _COMPILING_AGAIN, file=sys.stderr)
 
 
 class _RichBar:
