@@ -27,7 +27,6 @@ from typing import Any
 
 from likewise.embedder import Embedder
 from likewise.errors import BadRule
-from likewise.plain import scalar
 
 KINDS = ("number", "ordinal", "category", "text", "image", "protected", "key", "ignore")
 MISSING = ("reject", "mismatch", "match")
@@ -207,4 +206,8 @@ def _distinct(name: str, given: Any) -> tuple[Any, ...]:
 
 def plain(value: Any) -> Any:
     """A scalar of NumPy or torch as what Python has for it; anything else as it is."""
+    if not hasattr(value, "dtype"):
+        return value
+    from likewise.plain import scalar  # and with it NumPy, which a rule can do without
+
     return scalar(value)
