@@ -32,6 +32,7 @@ _FEW = 256  # numbers that Python looks through faster than NumPy
 _UNREADABLE = (TypeError, ValueError, RuntimeError, ArithmeticError)
 _NUMBERS = {float, int, bool, str, bytes, NoneType, np.float64, np.float32, np.int64, np.bool_}
 """Types that NumPy reads from a list as they are."""
+_FLOATS = {float}
 _LABELS = {str, int, bool, bytes, NoneType}
 """Types of labels that need no second look."""
 _SINGLE = (type, Enum, NoneType, EllipsisType, NotImplementedType)
@@ -66,6 +67,8 @@ def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
     """
     if type(given) is np.ndarray:
         return given
+    if type(given) is list and set(map(type, given)) == _FLOATS:  # the usual list, without delay
+        return np.asarray(given)
     try:
         if is_tensor(given):
             return array_of_tensor(given)
@@ -250,6 +253,8 @@ def _date_of(value: Any) -> Any:
 def number_of(value: Any, what: str) -> float:
     """One number as a float; raise BadDecision if it is none, or if float64 rounds it."""
     if isinstance(value, float):
+        return value
+    if type(value) is int and -EXACT <= value <= EXACT:
         return value
     if isinstance(value, np.ma.MaskedArray):
         value = unmasked(value, what)

@@ -240,6 +240,6 @@ def _vector(z: Any) -> Floats:
 
 def _floats(z: Any, expected: str) -> Floats:
     array = array_of(z, "the output", expected)
-    if array.dtype == np.longdouble:
+    if array.dtype.char == "g":  # a float of more than 64 bits
         array = array.astype(np.float64)
     return np.ascontiguousarray(numbers_of(array, "the output", expected), dtype=np.float64)
