@@ -197,7 +197,7 @@ def sequence_of(given: Any) -> Any:
     if isinstance(given, list | tuple | np.ndarray):
         return given
     if is_tensor(given) or (hasattr(given, "columns") and hasattr(given, "__array__")):
-        return array_of(given, "the outputs", "one for each decision")
+        return array_of(given, "the output", "one for each decision")
     if isinstance(given, Mapping | Set):
         raise BadDecision(
             f"the outputs are a {type(given).__name__}; expected a list or an array, in the order"
@@ -210,7 +210,7 @@ def sequence_of(given: Any) -> Any:
         if hasattr(given, name):
             return getattr(given, name)()
     if hasattr(given, "__array__"):
-        return array_of(given, "the outputs", "one for each decision")
+        return array_of(given, "the output", "one for each decision")
     sized = hasattr(given, "__len__") and hasattr(given, "__iter__")
     return list(given) if sized and not isinstance(given, Sequence) else given
 
@@ -238,7 +238,10 @@ def scalar(value: Any) -> Any:
         return value
     if getattr(value.dtype, "kind", "") in ("M", "m"):
         return _date_of(value)
-    return value.item()
+    try:
+        return value.item()
+    except (*_UNREADABLE, AttributeError):  # it has no value here, such as a tensor without data
+        return value
 
 
 def _date_of(value: Any) -> Any:

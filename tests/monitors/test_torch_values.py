@@ -112,8 +112,9 @@ def test_tensors_that_numpy_cannot_have_are_refused(torch):
                 monitor.observe(x, 1)
             with pytest.raises(lw.BadDecision, match=r"the input is .*Nothing was stored"):
                 monitor.observe_many([x, x], [1, 1])
-            with pytest.raises(lw.BadDecision):
-                monitor.observe(ROWS[0], x)
+            for z in (x, torch.ones((), device="meta")):
+                with pytest.raises(lw.BadDecision):
+                    monitor.observe(ROWS[0], z)
             if rule is NUMBER or not x.is_complex():  # a complex number is a label
                 with pytest.raises(lw.BadDecision):
                     monitor.observe_many(ROWS[:2], x)

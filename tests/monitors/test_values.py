@@ -483,7 +483,12 @@ class Scalar:
 
 
 class Elsewhere:
-    """An array in the memory of another device, which does not come of itself."""
+    """A number in the memory of another device, which does not come of itself."""
+
+    dtype, ndim = np.dtype(float), 0
+
+    def item(self) -> Any:
+        raise RuntimeError("no data here")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("implicit conversion to a NumPy array is not allowed")
