@@ -45,6 +45,30 @@ COLUMNS = {
     ),
     "always the same": (np.full(N, 7.5), Feature("category")),
     "nothing": ([None] * N, Feature("ignore")),
+    "as far apart as floats can be": (
+        [(-1) ** i * 1.7e308 * (1 - i / 1_000) for i in range(N)],
+        number(1e100),
+    ),
+    "farther than any tolerance": (1e200 * np.arange(N), number(1e100)),
+    "nearer than any tolerance": (1e-200 * np.arange(N), number(1e-100)),
+    "the smallest there are": (5e-324 * np.arange(N), number(1e-100)),
+    "up to 2**53": (2**53 - np.arange(N), number(10)),
+    "floats near 2**60": (2.0**60 + 256.0 * np.arange(N), number(2_000)),
+    "decimals that are the same floats": (
+        [1 + decimal.Decimal(i) / 10**20 for i in range(N)],
+        number(1e-100),
+    ),
+    "near 2**60": (2**60 + np.arange(N), Feature("ignore")),
+    "nanoseconds": (1_577_836_800_000_000_000 + 10**9 * np.arange(N), Feature("ignore")),
+    "near 2**64": ([2**64 + i for i in range(N)], Feature("ignore")),
+    "beyond every float": ([10**400 + i for i in range(N)], Feature("ignore")),
+    "decimals near 2**60": ([decimal.Decimal(2**60 + i) for i in range(N)], Feature("ignore")),
+    "two numbers near 2**60": (2**60 + np.arange(N) % 2, Feature("category")),
+    "lists": ([[i, i] for i in range(N)], Feature("ignore")),
+    "lists with holes": ([None if i % 7 == 0 else [i] for i in range(N)], Feature("ignore")),
+    "dictionaries": ([{"a": i} for i in range(N)], Feature("ignore")),
+    "arrays": ([np.arange(3) for _ in range(N)], Feature("ignore")),
+    "tuples of lists": ([(i, [i]) for i in range(N)], Feature("ignore")),
     "dates": (
         [datetime.date(2020, 1, 1 + i % 20) for i in range(N)],
         Feature("category"),
@@ -200,6 +224,33 @@ def test_protected_may_be_one_name():
 def test_what_cannot_be_proposed_says_why(settings, says):
     rows = [{"x": i % 9, "sex": "f", "z": i % 2} for i in range(50)]
     with pytest.raises(lw.BadRule, match=says):
+        lw.Rule.from_data(rows, **settings)
+
+
+def test_a_few_numbers_beyond_float64_do_not_hide_a_column():
+    """The column is proposed from the others; a monitor refuses those few, by their row."""
+    rows = [{"x": 2**60 + 1 if i == 7 else i, "z": i % 2} for i in range(50)]
+    rule = lw.Rule.from_data(rows, output="z")
+    assert rule.features["x"] == number(2)
+    with pytest.raises(lw.BadDecision, match="row 7: 'x' is 1152921504606846977"):
+        lw.Monitor(rule).observe_many(rows)
+
+
+@pytest.mark.parametrize("start", [0, 2**60, 10**400], ids=["0", "2**60", "10**400"])
+def test_a_key_may_be_a_whole_number_of_any_size(start):
+    rows = [{"id": start + i, "x": i % 9, "z": i % 2} for i in range(50)]
+    rule = lw.Rule.from_data(rows, output="z")
+    assert rule.features["id"] == Feature("key")
+    monitor = lw.Monitor(rule)
+    monitor.observe_many(rows)
+    assert monitor.row_of(start + 7) == 7
+
+
+@pytest.mark.parametrize("role", ["output", "protected"])
+def test_a_column_of_lists_has_no_role(role):
+    rows = [{"x": i % 9, "many": [i, i], "z": i % 2} for i in range(50)]
+    settings = {"output": "z", role: "many"}
+    with pytest.raises(lw.BadRule, match=r"'many' .*list.*expected"):
         lw.Rule.from_data(rows, **settings)
 
 

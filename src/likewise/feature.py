@@ -40,7 +40,8 @@ _SETTINGS = {
     "key": (),
     "ignore": (),
 }
-_TOLERANCE = (1e-100, 1e100)
+TOLERANCES = (1e-100, 1e100)
+"""The smallest and the largest tolerance."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class Feature:
 
 
 def _positive(name: str, value: Any) -> float:
-    low, high = _TOLERANCE
+    low, high = TOLERANCES
     number = plain(value)
     if isinstance(number, bool) or not isinstance(number, int | float):
         number = math.nan
@@ -204,5 +205,9 @@ def _distinct(name: str, given: Any) -> tuple[Any, ...]:
 
 
 def plain(value: Any) -> Any:
-    """A NumPy scalar as what Python has for it; anything else as it is."""
-    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0 else value
+    """A scalar of NumPy or torch as what Python has for it; anything else as it is."""
+    if not hasattr(value, "dtype"):
+        return value
+    from likewise.plain import scalar  # and with it NumPy, which a rule can do without
+
+    return scalar(value)

@@ -2,8 +2,9 @@
 
 A column of text is a category, one of two or three different numbers too; a number gets a
 tolerance of a tenth of its usual spread, rounded to a plain figure; a column of text that never
-repeats, or an integer column that never repeats and is called like an identifier, is the key. Which
-columns are protected only the analyst knows.
+repeats, or an integer column that never repeats and is called like an identifier, is the key. What
+cannot be compared (lists, whole numbers that float64 rounds) is ignored. Which columns are
+protected only the analyst knows.
 
 Cost: one look at every value.
 """
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import BadRule
-from likewise.feature import Feature
+from likewise.feature import TOLERANCES, Feature
+from likewise.plain import is_rounded
 from likewise.tables import Column, is_missing, numbers_of, table_columns, values_of
 
 _FEW = 3  # different numbers that are rather codes of categories
@@ -36,6 +38,12 @@ def propose(
         if name not in columns:
             raise BadRule(
                 f"there is no column {name!r}; the table has {', '.join(map(repr, columns))}"
+            )
+    for name in (*outputs, *protected):
+        if not comparable(columns[name]):
+            raise BadRule(
+                f"the column {name!r} holds values such as lists; expected numbers, text or the"
+                " like, since a list can neither be an output nor protected"
             )
     features = {
         name: _feature(name, column, name in protected)
@@ -62,7 +70,7 @@ def _feature(name: str, column: Column, protected: bool) -> Feature:
     missing = "mismatch" if len(there) < len(values) else "reject"
     if protected:
         return Feature("protected", missing=missing)
-    if not there:
+    if not there or not comparable(column):
         return Feature("ignore")
     different = set(there)
     unique = len(different) == len(there) == len(values) > _FEW
@@ -73,17 +81,41 @@ def _feature(name: str, column: Column, protected: bool) -> Feature:
         return Feature("key")
     if not numeric or len(different) <= _FEW:
         return Feature("category", missing=missing)
-    numbers = numbers_of(name, values)
+    if mostly_rounded(column):
+        return Feature("ignore")
+    exact = [None if is_rounded(value) else value for value in values]
+    numbers = numbers_of(name, exact)
     return Feature("number", tolerance=_tolerance(numbers[~np.isnan(numbers)]), missing=missing)
 
 
+def comparable(column: Column) -> bool:
+    """Whether its values can be told apart: each can be hashed, as text or a number, not a list."""
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        return True
+    try:
+        set(values_of(column))
+    except TypeError:
+        return False
+    return True
+
+
+def mostly_rounded(column: Column) -> bool:
+    """Whether most of its values are whole numbers beyond 2**53, which float64 rounds."""
+    there = [value for value in values_of(column) if not is_missing(value)]
+    return 2 * sum(map(is_rounded, there)) > len(there)
+
+
 def _whole(value: Any) -> bool:
-    return float(value).is_integer()
+    return isinstance(value, int) or float(value).is_integer()
 
 
 def _tolerance(numbers: np.ndarray) -> float:
     """A tenth of the usual spread, or of the whole: 1, 2 or 5 times a power of ten."""
-    low, high = np.quantile(numbers, (0.1, 0.9))
-    spread = _SPREAD * float(high - low or np.ptp(numbers))
+    least, most = TOLERANCES
+    small = numbers / 16.0 if np.abs(numbers).max() > 1e300 else numbers  # lest it overflow
+    low, high = np.quantile(small, (0.1, 0.9))
+    spread = _SPREAD * float(high - low or np.ptp(small))
+    if not least <= spread <= most:
+        return least if spread < least else most
     power = 10.0 ** math.floor(math.log10(spread))
     return max(step * power for step in (1.0, 2.0, 5.0) if step * power <= spread * (1 + 1e-9))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadDecision
+from likewise.plain import EXACT, beyond, is_rounded, scalar, unmasked
 
 Column: TypeAlias = list[Any] | npt.NDArray[Any]
 _NO_VALUES = ("NAType", "NaTType")
@@ -29,7 +30,7 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124 - NaN of any type, and NumPy's NaT
-    except (TypeError, ValueError, ArithmeticError):
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
         return False
 
 
@@ -91,13 +92,17 @@ def _of_array(
 ) -> dict[str, Any]:
     if given.dtype.names is not None:
         _check_names(given.dtype.names, names, known)
-        return {name: given[name] for name in names}
+        return {name: _unmasked(name, given[name]) for name in names}
     if given.ndim != 2 or given.shape[1] != len(names):
         raise BadDecision(
             f"the array has shape {given.shape}; expected {len(names)} columns, in the order"
             f" {', '.join(map(repr, names))}. Nothing was stored."
         )
-    return {name: given[:, j] for j, name in enumerate(names)}
+    return {name: _unmasked(name, given[:, j]) for j, name in enumerate(names)}
+
+
+def _unmasked(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return unmasked(column, repr(name)) if isinstance(column, np.ma.MaskedArray) else column
 
 
 def _of_rows(given: Sequence[Any], names: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
@@ -169,14 +174,16 @@ def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
                 raise BadDecision(
                     f"row {i}: {name!r} is {value!r}; expected a number. Nothing was stored."
                 )
-        filled = [math.nan if is_missing(value) else value for value in column] if odd else column
+        if odd:
+            column = [math.nan if is_missing(value) else scalar(value) for value in column]
         try:
-            numbers = np.array(filled, dtype=np.float64)
+            numbers = np.array(column, dtype=np.float64)
         except OverflowError:
-            at = next(i for i, value in enumerate(filled) if not _is_number(value))
+            at = next(i for i, value in enumerate(column) if not _is_number(value))
             raise BadDecision(
                 f"row {at}: {name!r} is a number beyond 1e308. Nothing was stored."
             ) from None
+    _check_exact(name, column, numbers)
     if np.isinf(numbers).any():
         at = int(np.flatnonzero(np.isinf(numbers))[0])
         raise BadDecision(f"row {at}: {name!r} is infinite. Nothing was stored.")
@@ -195,10 +202,21 @@ def _refuse_flags(name: str, column: Column) -> None:
         )
 
 
+def _check_exact(name: str, column: Column, numbers: npt.NDArray[np.float64]) -> None:
+    """Raise at the first whole number that is another one as float64."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+        return
+    for i in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
+        if is_rounded(column[i]):
+            raise BadDecision(f"row {i}: {name!r} is {column[i]}, {beyond()}")
+
+
 def _is_number(value: Any) -> bool:
+    if isinstance(value, np.ma.MaskedArray):  # which becomes NaN, with a warning
+        return False
     try:
-        float(value)
-    except (TypeError, ValueError, OverflowError):
+        float(scalar(value))
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return False
     return True
 

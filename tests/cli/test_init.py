@@ -122,3 +122,43 @@ def test_json_tells_the_rule(data, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["out"] == "likewise.toml" and told["kinds"]["gender"] == "protected"
     assert lw.Rule.from_toml(told["rule"]).output_column == "approved"
+
+
+def test_columns_that_cannot_be_compared_are_proposed_to_be_ignored(data, capsys):
+    """Lists, structures and whole numbers beyond float64, each with a word why."""
+    frame = applicants().with_columns(
+        scores=pl.concat_list("age", "income"),
+        races=pl.concat_list("Race"),
+        person=pl.struct("age", "gender"),
+        nanoseconds=1_577_836_800_000_000_000 + 10**9 * pl.int_range(400),
+        pair=pl.concat_list("age", "age").list.to_array(2),
+    )
+    frame.write_parquet("nested.parquet")
+    assert main(["init", "nested.parquet"]) == 0
+    text = (data / "likewise.toml").read_text()
+    rule = lw.Rule.from_toml(text)
+    for name in ("scores", "races", "person", "nanoseconds", "pair"):
+        assert rule.features[name].kind == "ignore"
+        section = text.split(f"[features.{name}]")[1].split("[features")[0]
+        assert ("2**53" if name == "nanoseconds" else "cannot be compared") in section
+    assert rule.features["age"].kind == "number"
+    capsys.readouterr()
+    assert main(["audit", "nested.parquet", "--rule", "likewise.toml", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["rows"], told["bad_rows"]) == (400, 0)
+    assert main(["init", "nested.parquet", "--output-column", "scores", "--force"]) == 2
+    message = capsys.readouterr().err
+    assert "'scores'" in message and "list" in message and "fault" not in message
+
+
+def test_identifiers_of_many_digits_are_no_numbers(data, capsys):
+    frame = applicants().with_columns(
+        case_id=pl.Series([f"{2**70 + i}" for i in range(400)]),
+        batch=pl.Series([f"{2**70 + i % 40}" for i in range(400)]),
+    )
+    frame.drop("application_id").write_csv("long.csv")
+    assert main(["init", "long.csv"]) == 0
+    rule = lw.Rule.from_toml((data / "likewise.toml").read_text())
+    assert (rule.features["case_id"].kind, rule.features["batch"].kind) == ("key", "category")
+    capsys.readouterr()
+    assert main(["audit", "long.csv", "--rule", "likewise.toml", "--json"]) == 0

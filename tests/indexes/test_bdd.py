@@ -75,3 +75,22 @@ def test_a_cell_within_reach_is_near(value):
         near = set(one.near(start, 1.0 + 2.0**-40))
         assert {cell_of(start - 1.0), cell_of(start), cell_of(start + 1.0)} <= near
         assert len(near) <= 3
+
+
+@pytest.mark.parametrize("far", [1.0, 1e9, 1e300], ids=["near", "far", "farther"])
+@pytest.mark.parametrize("verb", ["forget", "window"])
+def test_when_everything_is_forgotten_the_next_decision_is_judged(far, verb, tmp_path):
+    """Far out a radius is mostly rounding error, and all rows are candidates: here none."""
+    rule = lw.Rule("linf", 0.1)
+    if verb == "window":
+        monitor = lw.open(tmp_path / "ledger", rule, index="bdd", window="5 rows")
+    else:
+        monitor = lw.Monitor(rule, index="bdd")
+    with monitor:
+        monitor.observe_many([[far, 0.0], [-far, 1.0], [0.0, 0.5]], ["a", "b", "a"])
+        monitor.forget([0, 1, 2])
+        assert not monitor.check([far, 0.0], "b").violation
+        assert not monitor.observe([far, 0.0], "b").violation
+        assert monitor.observe([far, 0.0], "c").witnesses.rows.tolist() == [3]
+        monitor.forget([3, 4])
+        assert monitor.observe_many([[far, 0.0]] * 2, ["b", "c"]).counts.tolist() == [0, 1]

@@ -70,6 +70,57 @@ def test_needless_candidates_are_harmless(proposal):
     assert any(len(one.rows) for one in expected)
 
 
+NO_ROWS: dict[str, tuple[Callable[[int], Any], str]] = {
+    "a mask": (lambda count: np.ones(count, dtype=bool), "of type bool"),
+    "a mask that rules out all": (lambda count: np.zeros(count, dtype=bool), "of type bool"),
+    "a list of truths": (lambda count: [True] * count, "of type bool"),
+    "floats": (lambda count: np.arange(count) * 1.0, "of type float64"),
+    "text": (lambda count: [str(row) for row in range(count)], "of type <U"),
+    "rows in a matrix": (lambda count: np.arange(count)[:, None], r"shape \(\d+, 1\)"),
+    "one row alone": (lambda count: np.int64(0), r"shape \(\)"),
+    "nothing at all": (lambda count: None, "of type object"),
+}
+
+
+@pytest.mark.parametrize("wrap", [None, "split", "periodic"])
+@pytest.mark.parametrize(("answer", "says"), NO_ROWS.values(), ids=NO_ROWS)
+def test_an_answer_that_is_no_row_numbers_is_refused(answer, says, wrap):
+    """A mask read as numbers would be the rows 0 and 1."""
+    right = True
+
+    class Wrong(Scan):
+        def candidates(self, point: Point, reach: float) -> Any:
+            return np.array(self.rows) if right else answer(len(self.rows))
+
+    class WrongStatic:
+        def __init__(self, points: Points, space: Space) -> None:
+            self._count = len(points)
+
+        def within(self, point: Point, reach: float) -> Any:
+            return np.arange(self._count) if right else answer(self._count)
+
+    index = {None: Wrong, "split": lw.Split(Wrong, 2), "periodic": lw.Periodic(WrongStatic, tau=5)}
+    monitor, oracle = lw.Monitor(RULE, index=index[wrap]), Oracle(RULE)
+    X, Z = decisions(30)
+    monitor.observe_many(X, Z)
+    oracle.load(X, Z)
+    right = False
+    for verb in ("observe", "check", "observe_many"):
+        with pytest.raises(lw.BadRule, match=rf"index .*{says}.*expected row numbers") as error:
+            offer(monitor, verb, X, Z)
+        assert "Nothing was stored" in str(error.value)
+    right = True
+    assert_goes_on(monitor, oracle)
+
+
+def test_an_answer_of_no_rows_may_have_any_type():
+    class Nothing(Scan):
+        def candidates(self, point: Point, reach: float) -> Any:
+            return []
+
+    assert lw.Monitor(RULE, index=Nothing).observe_many(*decisions(20)).pairs == 0
+
+
 class AsItLikes(Scan):
     """Compares without a margin, in another order and by another formula than the kernels."""
 

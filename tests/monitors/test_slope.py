@@ -208,3 +208,33 @@ def test_bad_decisions_are_refused_in_the_words_of_a_monitor_and_leave_no_trace(
     assert monitor.observe([0.0], 2.0).witness == 0
     assert "tree" in str(monitor.explain())
     assert monitor.inputs([0]).tolist() == [[0.0]]
+
+
+def test_a_closed_monitor_refuses_everything_and_says_so():
+    with lw.SlopeMonitor(lw.Rule("l2", 1, output="number")) as monitor:
+        monitor.observe_many([[0.0], [1.0]], [0.0, 1.0])
+        assert monitor.check([0.5], 3.0).witness is not None
+    assert len(monitor) == 0
+    monitor.close()
+    for call in (
+        lambda: monitor.observe([0.0], 1.0),
+        lambda: monitor.check([0.0], 1.0),
+        lambda: monitor.observe_many([[0.0]], [1.0]),
+        lambda: monitor.load([[0.0]], [1.0]),
+    ):
+        with pytest.raises(lw.BadDecision, match="this monitor is closed"):
+            call()
+    for call in (monitor.forget, monitor.inputs):
+        with pytest.raises(lw.BadRow):
+            call(0)
+
+
+def test_a_monitor_is_closed_when_something_fails_inside():
+    with (
+        pytest.raises(ZeroDivisionError),
+        lw.SlopeMonitor(lw.Rule("l2", 1, output="number")) as monitor,
+    ):
+        monitor.observe([0.0], 1.0)
+        raise ZeroDivisionError
+    with pytest.raises(lw.BadDecision, match="this monitor is closed"):
+        monitor.observe([0.0], 1.0)

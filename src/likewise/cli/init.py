@@ -114,12 +114,14 @@ def propose(table: Any, outputs: Sequence[str], name: str) -> tuple[Any, str]:
     """A rule for a table, and its text with comments."""
     from likewise.cli.proposing import commented
     from likewise.feature import Feature
+    from likewise.proposal import comparable, mostly_rounded
     from likewise.rule import Rule
     from likewise.tables import table_columns
 
     columns = table_columns(table)
     inputs = [one for one in columns if one not in outputs]
-    protected = [one for one in inputs if _PROTECTED.search(one)]
+    nested = [one for one in inputs if not comparable(columns[one])]
+    protected = [one for one in inputs if _PROTECTED.search(one) and one not in nested]
     output = outputs[0] if len(outputs) == 1 else list(outputs)
     rule = Rule.from_data(table, output=output, protected=protected)
     truths = {
@@ -129,8 +131,12 @@ def propose(table: Any, outputs: Sequence[str], name: str) -> tuple[Any, str]:
     features: dict[str, Any] = {**(rule.features or {}), **truths, **times}
     favourable = _favourable(columns[outputs[0]]) if rule.output == "label" else None
     rule = replace(rule, features=features, favourable=favourable)
-    ages = [one for one in inputs if _AGE.search(one) and one not in protected]
+    ages = [one for one in inputs if _AGE.search(one) and one not in (*protected, *nested)]
+    ignored = [one for one in inputs if features[one].kind == "ignore" and one not in nested]
+    large = [one for one in ignored if mostly_rounded(columns[one])]
     notes = {
+        **dict.fromkeys(nested, "It holds lists or the like, which cannot be compared."),
+        **dict.fromkeys(large, "Whole numbers beyond 2**53 cannot be compared as float64."),
         **dict.fromkeys(truths, "By its name the true answer, which is no input."),
         **dict.fromkeys(times, "A time. `likewise audit --time-column` shows rates by it."),
         **dict.fromkeys(ages, 'Protected in some places: then kind = "protected" alone.'),

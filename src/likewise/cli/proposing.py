@@ -9,11 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from likewise.feature import Feature, plain
+from likewise.proposal import comparable
 from likewise.rule import Rule, toml_value
-from likewise.tables import Column, is_missing, numbers_of, values_of
+from likewise.tables import Column, is_missing, values_of
 
 _VALUES = 5
 _WIDTH = 40
@@ -125,18 +124,23 @@ def _one_line(value: Any) -> str:
 
 def _seen(column: Column) -> str:
     there = [value for value in values_of(column) if not is_missing(value)]
-    if not there:
+    if not there or not comparable(column):
         return "no values"
     different = set(there)
     numeric = all(isinstance(one, int | float) and not isinstance(one, bool) for one in different)
     if numeric and len(different) > _VALUES:
-        numbers = numbers_of("", there)
-        low, high = float(np.min(numbers)), float(np.max(numbers))
-        return f"from {low:.6g} to {high:.6g}"
+        return f"from {_figure(min(different))} to {_figure(max(different))}"
     ordered = sorted(different, key=str)
     listed = ", ".join(_shown(one) for one in ordered[:_VALUES])
     count = len(different)
     return f"{count:,} value{'s' * (count != 1)}: {listed}{', …' * (count > _VALUES)}"
+
+
+def _figure(number: float) -> str:
+    try:
+        return f"{float(number):.6g}"
+    except OverflowError:
+        return "beyond 1e308"
 
 
 def _missing(column: Column) -> str:

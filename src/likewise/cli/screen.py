@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _PATIENCE = 2.5  # seconds; loading compiled kernels takes less, compiling them takes more
 _DELAY = 1.0
 _COMPILING = "compiling, once per machine ..."
+_COMPILING_AGAIN = "compiling ..."  # where kernels cannot be kept
 
 
 def visible(text: str) -> str:
@@ -122,13 +123,19 @@ class _NoBar:
     """Nobody is looking; but if the first step takes long, kernels are being compiled: say so."""
 
     def __init__(self, compiles: bool) -> None:
-        self._timer = Timer(_PATIENCE, say_aside, [_COMPILING])
+        self._timer = Timer(_PATIENCE, _say_compiling)
         self._timer.daemon = True
         if compiles:
             self._timer.start()
 
     def update(self, done: int, total: int | None, note: str = "") -> None:
         self._timer.cancel()
+
+
+def _say_compiling() -> None:
+    kernels = sys.modules.get("likewise.kernels.compile")  # not imported for this
+    kept = getattr(kernels, "kept", True)
+    say_aside(_COMPILING if kept else _COMPILING_AGAIN)
 
 
 class _RichBar:

@@ -22,6 +22,7 @@ from likewise.embedders.model import SENTENCE, Model
 from likewise.embedders.pictures import Pictures
 from likewise.errors import BadDecision, BadRule
 from likewise.forking import copied_by_fork
+from likewise.plain import array_of, numbers_of
 
 Vectors = npt.NDArray[Any]
 Name = Callable[[int], str]
@@ -172,10 +173,11 @@ class Embedding:
 
     def _checked(self, answer: Any, batch: list[Any], places: list[int], name: Name) -> Vectors:
         try:
-            vectors = np.asarray(answer)
-        except Exception as error:  # a tensor with a gradient has its own
+            vectors = array_of(answer, "the answer", "vectors")
+        except BadDecision as error:
             at = _first_of_another_length(answer) if len(batch) > 1 else 0
-            why = f"became something that is no vector as others are: {error}"
+            told = str(error).removesuffix(" Nothing was stored.")
+            why = f"became something that is no vector as others are: {told}"
             raise self._refused(name(places[at]), why) from None
         if vectors.dtype.kind not in "biuf" or vectors.ndim < 2 or len(vectors) != len(batch):
             raise self._refused(
@@ -184,6 +186,11 @@ class Embedding:
                 f" {vectors.dtype} and shape {vectors.shape}; expected {len(batch)} vectors",
             )
         vectors = vectors.reshape(len(vectors), -1)
+        for vector, i in zip(vectors, places, strict=True) if vectors.dtype.kind in "iu" else ():
+            try:
+                numbers_of(vector, "its vector")
+            except BadDecision as error:
+                raise self._refused(name(i), f"cannot be compared: {error}") from None
         if vectors.dtype in (np.float16, np.bool_):
             vectors = vectors.astype(np.float32)
         if vectors.dtype == np.int64 and not isinstance(answer, np.ndarray):

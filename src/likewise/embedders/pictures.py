@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise import plain
 from likewise.embedder import Embedder
 from likewise.embedders.files import Folder, too_large
 
@@ -90,7 +91,7 @@ class Pictures:
         if _is_pillows(picture):
             self._limit(picture)
             return _upright(picture)
-        array = np.asarray(picture)
+        array = plain.array_of(picture, "it", "a picture")
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2, 3) or array.size == 0:
             raise _Refused(
                 f"it is a {type(picture).__name__} of type {array.dtype} and shape {array.shape};"

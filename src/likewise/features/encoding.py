@@ -27,6 +27,7 @@ import numpy.typing as npt
 from likewise.errors import BadDecision
 from likewise.feature import Feature
 from likewise.features.embedded import EmbeddedColumn, Vectors
+from likewise.plain import label_of
 from likewise.rule import Rule
 from likewise.tables import Column, is_missing, numbers_of, values_of
 
@@ -36,6 +37,7 @@ Codes = npt.NDArray[np.int32]
 FAR = 4096.7
 """How many times epsilon, or 1, two rows are apart at least that differ in what must match."""
 _SHUFFLE, _NUMBERS = 2654435761, 1 << 32
+_APART = float("inf")  # stands for the weight of what must match, while weights are put together
 MISSING = -1
 """The code of a missing place."""
 
@@ -69,7 +71,7 @@ class Vocabulary:
             for value in dict.fromkeys(values):
                 code = self._codes.get(value)
                 if code is None:
-                    code = MISSING if is_missing(value) else self._add(value, values, fresh)
+                    code = MISSING if is_missing(value) else self._learn(value, values, fresh)
                 codes[value] = code
         except TypeError:
             i = next(i for i, value in enumerate(values) if not _hashable(value))
@@ -85,9 +87,17 @@ class Vocabulary:
         """The code of a value seen before."""
         return self._codes.get
 
-    def _add(self, value: Any, values: list[Any], fresh: dict[Any, int]) -> int:
+    def _learn(self, given: Any, values: list[Any], fresh: dict[Any, int]) -> int:
+        """The code of a value that is not known as it came."""
+        try:
+            value = label_of(given, repr(self.name))
+        except BadDecision as error:
+            raise BadDecision(f"row {_place(given, values)}: {error}") from None
+        code = self._codes.get(value)
+        if code is not None:
+            return code
         if self.closed:
-            i = next(i for i, one in enumerate(values) if one is value)  # NA equals nothing
+            i = _place(given, values)
             raise BadDecision(
                 f"row {i}: {self.name!r} is {value!r}; expected one of"
                 f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
@@ -171,13 +181,16 @@ class Encoder:
         self._combinations: dict[bytes, int] = {}
         self._fresh: dict[bytes, int] = {}
         self.must = any(_must_match(feature) for feature in self.features.values())
-        self.weights = [self._weight(self.far)] if self.must else []
+        weights = [_APART] if self.must else []
         self.places: dict[str, slice] = {}
         """Of the coordinates of a column."""
         for name, feature in self.features.items():
             own = self._weights(name, feature)
-            self.places[name] = slice(len(self.weights), len(self.weights) + len(own))
-            self.weights += own
+            self.places[name] = slice(len(weights), len(weights) + len(own))
+            weights += own
+        self.apart = [j for j, weight in enumerate(weights) if weight == _APART]
+        """The coordinates in which two rows are equal, or farther apart than any radius."""
+        self.weights = [self._weight(self.far) if one == _APART else one for one in weights]
         self.can_be_loose = any(feature.missing == "match" for feature in self.features.values())
 
     # Weights
@@ -193,11 +206,11 @@ class Encoder:
             tolerance = feature.tolerance if feature.ratio is None else np.log(feature.ratio)
             weights = [self._weight(1.0 / float(tolerance))]  # type: ignore[arg-type]
             sign_apart = feature.ratio is not None and feature.missing == "match"
-            return [*weights, self._weight(self.far)] if sign_apart else weights
+            return [*weights, _APART] if sign_apart else weights
         if feature.kind != "category":
             return []
         if feature.mismatch is None:
-            return [self._weight(self.far)] if feature.missing == "match" else []
+            return [_APART] if feature.missing == "match" else []
         many = len(feature.values or ()) + (feature.missing == "mismatch")
         if self.metric == "linf" or many == 2:
             bits = 1 if many <= 2 else (many - 1).bit_length()
@@ -374,6 +387,10 @@ def _combinations(rows: Codes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.in
         numbers, many = numbers * size + (codes - low), many * size
     _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
     return first, inverse
+
+
+def _place(value: Any, values: list[Any]) -> int:
+    return next(i for i, one in enumerate(values) if one is value)  # NA equals nothing
 
 
 def _hashable(value: Any) -> bool:

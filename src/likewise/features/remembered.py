@@ -18,6 +18,7 @@ import numpy.typing as npt
 from likewise.errors import BadDecision
 from likewise.features.encoding import ERASED, MISSING, Encoder
 from likewise.history.memory import Growing
+from likewise.plain import label_of
 from likewise.tables import Column, is_missing, values_of
 from likewise.types import Rows
 
@@ -47,21 +48,16 @@ class Remembered:
         """The keys of rows to come; raise BadDecision if one is there already, or missing."""
         if self.key is None:
             return []
-        keys = values_of(columns[self.key])
+        given = values_of(columns[self.key])
         seen: dict[Any, int] = {}
-        for i, key in enumerate(keys):
+        for i, key in enumerate(given):
             if is_missing(key):
                 raise BadDecision(
                     f"row {i}: the key {self.key!r} is missing. Nothing was stored: every decision"
                     " needs one, or leave the key out of the rule."
                 )
-            try:
-                before = self._row_of.get(key, seen.get(key, MISSING))
-            except TypeError:
-                raise BadDecision(
-                    f"row {i}: the key {self.key!r} is {key!r}, which cannot be hashed; expected a"
-                    " string or a number. Nothing was stored."
-                ) from None
+            key = label_of(key, f"row {i}: the key {self.key!r}")  # noqa: PLW2901
+            before = self._row_of.get(key, seen.get(key, MISSING))
             if self.keepable is not None:
                 self.keepable(key)
             if before != MISSING:
@@ -70,11 +66,11 @@ class Remembered:
                     " stored: keys are unique."
                 )
             seen[key] = self.count + i
-        return keys
+        return list(seen)
 
     def row_of(self, key: Any) -> int | None:
         """The row of a key, if it is remembered."""
-        return self._row_of.get(key)
+        return self._row_of.get(label_of(key, "the key"))
 
     # Rows
 

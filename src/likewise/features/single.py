@@ -16,6 +16,7 @@ import numpy as np
 
 from likewise.feature import Feature
 from likewise.features.encoding import Encoder, Read
+from likewise.plain import EXACT
 
 Step = Callable[[Any, list[int], list[float]], float | int | None]
 """Adds a value to what must match and to the coordinates; what is kept, or None to give up."""
@@ -108,14 +109,10 @@ def _ordinal(feature: Feature, known: Callable[[Any], int | None]) -> Step:
 
 
 def plain_number(value: Any) -> float | None:
-    """A finite number of Python's own types; None for anything else."""
-    if type(value) is not float and type(value) is not int:
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    """A finite number of Python's own types that is a float64; None for anything else."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    return float(value) if type(value) is int and -EXACT <= value <= EXACT else None
 
 
 def _number(feature: Feature) -> Step:

@@ -173,7 +173,8 @@ class BDD:
 
     def candidates(self, point: Point, reach: float) -> Rows:
         if reach > _MANY:  # it is mostly rounding error: nothing can be ruled out
-            return np.concatenate([np.array(rows) for rows in self._rows_of.values()])
+            every = [row for rows in self._rows_of.values() for row in rows]
+            return np.array(every, dtype=np.int64)
         values = point.tolist()
         near = self._diagrams.true
         for j in reversed(self._order):  # from the last variables up: what is below is shared

@@ -31,6 +31,7 @@ from likewise.indexes.protocol import (
     StaticIndex,
     distances,
     rounding,
+    rows_answered,
 )
 
 _FIRST = 64  # rows before the first build, and the shortest period that is chosen
@@ -146,7 +147,7 @@ class PeriodicIndex:
         rows, points = self._added.rows, self._added.points[self._built :]
         found = np.empty(0, dtype=np.int64)
         if self._static is not None:
-            found = rows[self._static.within(point, reach)]
+            found = rows[rows_answered(self._static.within(point, reach))]
         searched = time.perf_counter()
         near = distances(self._space, points, point) <= reach * self._margin
         recent = rows[self._built :][near]

@@ -14,7 +14,16 @@ import numpy as np
 
 from likewise.history.decisions import History
 from likewise.indexes.crew import Crew, Found
-from likewise.indexes.protocol import Describes, Index, MakeIndex, Point, Points, Space, add_all
+from likewise.indexes.protocol import (
+    Describes,
+    Index,
+    MakeIndex,
+    Point,
+    Points,
+    Space,
+    add_all,
+    rows_answered,
+)
 from likewise.indexes.state import Layout, State
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
@@ -169,7 +178,7 @@ class Proposed:
         table = self._table
         index = self._whole()
         self.sound = False
-        rows = np.asarray(index.candidates(point, self._reach()), dtype=np.int64)
+        rows = rows_answered(index.candidates(point, self._reach()))
         self.sound = True
         if len(rows) > row:
             rows = np.unique(rows)

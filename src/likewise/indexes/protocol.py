@@ -8,10 +8,12 @@ rounding on the way, so an index may compare as it likes.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from likewise.errors import BadRule
 
 Point: TypeAlias = npt.NDArray[np.float64]
 Points: TypeAlias = npt.NDArray[np.float64]
@@ -78,6 +80,23 @@ def add_all(index: Index, rows: Rows, points: Points) -> None:
         return
     for row, point in zip(rows.tolist(), points, strict=True):
         index.add(row, point)
+
+
+def rows_answered(answer: Any) -> Rows:
+    """What an index answered, as row numbers; raise BadRule if it is anything else.
+
+    A mask in particular: read as numbers, its truths would be the rows 0 and 1.
+    """
+    rows = np.asarray(answer)
+    if rows.size == 0 and rows.ndim == 1:
+        return np.empty(0, dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise BadRule(
+            f"the index answered with a {type(answer).__name__} of type {rows.dtype} and shape"
+            f" {rows.shape}; expected row numbers, in one dimension. Nothing was stored: where it"
+            " has a mask, let it answer with the rows that the mask selects."
+        )
+    return rows.astype(np.int64, copy=False)
 
 
 def distances(space: Space, points: Points, point: Point) -> Point:

@@ -26,6 +26,7 @@ from likewise.indexes.protocol import (
     Rows,
     Space,
     add_all,
+    rows_answered,
 )
 
 _PART_WIDTH = 1024  # coordinates below which another part is not worth its thread
@@ -83,7 +84,7 @@ class SplitIndex:
 
     def candidates(self, point: Point, reach: float) -> Rows:
         def search(part: tuple[slice, Index]) -> Rows:
-            return part[1].candidates(point[part[0]], reach)
+            return rows_answered(part[1].candidates(point[part[0]], reach))
 
         if self._pool is None:
             return search(self._parts[0])

@@ -1,16 +1,18 @@
 """How a kernel is compiled, and how it reaches memory by address.
 
 `kernel` marks the functions that kernels are made of, `step` some of those with a single caller,
-`entry` the few that Python calls: only these get a wrapper and a place in the disk cache, and steps
-are not compiled on their own, because compiling is what a first use waits for. No
-fast-math (NaN must stay visible), no interpreter lock. Under NUMBA_DISABLE_JIT=1 the same functions
-run as plain Python: that is how a kernel is debugged, so everything here has a plain form too.
+`entry` the few that Python calls: only these get a wrapper and a place in the disk cache (where no
+folder can be written to, each process compiles them again), and steps are not compiled on their
+own, because compiling is what a first use waits for. No fast-math (NaN must stay visible), no
+interpreter lock. Under NUMBA_DISABLE_JIT=1 the same functions run as plain Python: that is how a
+kernel is debugged, so everything here has a plain form too.
 
 Invariant: a view reads and writes the memory at its address and owns none of it.
 Not here: who allocates that memory, and for how long (indexes/state.py).
 """
 
 import ctypes
+import warnings
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,30 @@ _inner = {
 }
 kernel = njit(**_inner)
 step = njit(inline="always", **_inner)
-entry = njit(_nrt=False, nogil=True, error_model="numpy", cache=True)
+_outer = {"_nrt": False, "nogil": True, "error_model": "numpy"}
+kept = True
+"""Whether compiled kernels are kept for the next process."""
+
+
+def entry(function: Any) -> Any:
+    """Compile a function that Python calls; keep it on disk if there is a place for that."""
+    global kept  # noqa: PLW0603 - there is one cache for all kernels
+    if kept:
+        try:
+            return njit(cache=True, **_outer)(function)
+        except RuntimeError as error:  # all that Numba says where it finds no folder
+            if "no locator available" not in str(error):
+                raise
+        kept = False
+        warnings.warn(
+            "likewise compiles its kernels in every process that uses them, which takes a minute,"
+            " because there is no folder to keep them in: neither the folder of the package nor a"
+            " home folder can be written to. Set NUMBA_CACHE_DIR to a folder that can.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return njit(**_outer)(function)
+
 
 forks_wait_for(global_compiler_lock)
 _BYTES = 1 << 46  # a view's nominal extent; its true one is the caller's business

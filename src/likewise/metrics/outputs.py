@@ -5,7 +5,6 @@ rejected decision leaves no trace.
 Cost: one dictionary entry per distinct label; labels are never dropped.
 """
 
-import reprlib
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from likewise.errors import BadDecision
 from likewise.kernels import table as t
+from likewise.plain import array_of, label_of, number_of, numbers_of, unmasked
 from likewise.rule import Rule
 from likewise.types import Floats
 
@@ -61,7 +61,7 @@ def outputs_of(rule: Rule, first: Any) -> Outputs:
 
 
 class Labels:
-    """Any hashable; two are the same if Python's == says so."""
+    """Any hashable with an == of its own; two are the same if that says so."""
 
     kind = t.LABEL
     width = 1
@@ -84,29 +84,31 @@ class Labels:
     def read(self, z: Any, into: Floats) -> None:
         try:
             code = self._codes.get(z)
-        except TypeError:
-            raise _unhashable(z) from None
-        if code is None:
-            code = self._next(z)
-        into[0] = code
+        except TypeError:  # it cannot be hashed, but may stand for what can
+            code = None
+        into[0] = self._code_of(z) if code is None else code
 
-    def _next(self, z: Hashable) -> int:
-        if z != z:  # noqa: PLR0124 - that is what NaN is
-            raise BadDecision(
-                f"the output is {z!r}, which equals nothing, not even itself; expected a label."
-                " Nothing was stored: say what a missing output means, for example 'none'."
-            )
+    def _code_of(self, z: Any) -> int:
+        """The code of a label that is not known as it came."""
+        label = label_of(z, "the output")
+        code = self._codes.get(label)
+        if code is not None:
+            return code
         if self.keepable is not None:
-            self.keepable(z, "the output")
-        self._new = [z]
+            self.keepable(label, "the output")
+        self._new = [label]
         self.pending = True
         return len(self.labels)
 
     def read_many(self, z: Any, count: int) -> Floats:
         self._new = []
+        if isinstance(z, np.ma.MaskedArray):
+            z = unmasked(z, "the output")
         coded = _small_integers(z)
         if coded is None:
-            labels = z.tolist() if isinstance(z, np.ndarray) and z.ndim == 1 else list(z)
+            # Dates stay NumPy's for now: some of them would become integers.
+            plain = isinstance(z, np.ndarray) and z.ndim == 1 and z.dtype.kind not in "mM"
+            labels = z.tolist() if plain else list(z)
             return self._code(labels).reshape(-1, 1)
         values, low = coded
         seen = np.flatnonzero(np.bincount(values))
@@ -120,17 +122,15 @@ class Labels:
         for i, label in enumerate(labels):
             try:
                 code = known.get(label)
-                if code is None:
-                    if label != label:  # noqa: PLR0124
-                        raise BadDecision(
-                            f"output {i} of the batch is {label!r}, which equals nothing, not even"
-                            " itself; expected a label. Nothing was stored."
-                        )
-                    if self.keepable is not None and label not in fresh:
-                        self.keepable(label, f"output {i} of the batch")
-                    code = fresh.setdefault(label, len(self.labels) + len(fresh))
-            except TypeError:
-                raise _unhashable(label, f" {i} of the batch") from None
+            except TypeError:  # it cannot be hashed, but may stand for what can
+                code = None
+            if code is None:
+                label = label_of(label, f"output {i} of the batch")  # noqa: PLW2901
+                code = known.get(label)
+            if code is None:
+                if self.keepable is not None and label not in fresh:
+                    self.keepable(label, f"output {i} of the batch")
+                code = fresh.setdefault(label, len(self.labels) + len(fresh))
             codes[i] = code
         self._new = list(fresh)
         self.pending = True
@@ -159,13 +159,6 @@ class Labels:
             self._codes.setdefault(self.labels[-1], len(self.labels) - 1)
 
 
-def _unhashable(z: Any, which: str = "") -> BadDecision:
-    return BadDecision(
-        f"output{which} is {reprlib.repr(z)} of type {type(z).__name__}, which cannot be hashed;"
-        " expected a label such as a string, a number or a tuple. Nothing was stored."
-    )
-
-
 def _small_integers(z: Any) -> tuple[npt.NDArray[np.int64], int] | None:
     """Integers of a small range, shifted to start at 0: coded without looking at each."""
     if not (isinstance(z, np.ndarray) and z.ndim == 1 and z.dtype.kind in "iu" and len(z)):
@@ -185,15 +178,10 @@ class Numbers:
     keepable: Keepable | None = None
 
     def read(self, z: Any, into: Floats) -> None:
-        if isinstance(z, str | bytes):
-            raise _no_number(z)
-        try:
-            into[0] = z
-        except (TypeError, ValueError, OverflowError):
-            raise _no_number(z) from None
+        into[0] = number_of(z, "the output")
 
     def read_many(self, z: Any, count: int) -> Floats:
-        numbers = _numeric(z, "numbers")
+        numbers = _floats(z, "numbers")
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
         if numbers.ndim != 1:
@@ -213,13 +201,6 @@ class Numbers:
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _no_number(z: Any) -> BadDecision:
-    return BadDecision(
-        f"the output is {reprlib.repr(z)} of type {type(z).__name__}; expected one finite number."
-        " Nothing was stored."
-    )
-
-
 class Probabilities:
     """A vector of class probabilities each, all of one length."""
 
@@ -237,7 +218,7 @@ class Probabilities:
         into[:] = vector
 
     def read_many(self, z: Any, count: int) -> Floats:
-        matrix = _numeric(z, "probabilities")
+        matrix = _floats(z, "probabilities")
         if matrix.ndim != 2:
             raise BadDecision(
                 f"the outputs have shape {matrix.shape}; expected one row of probabilities for"
@@ -263,7 +244,7 @@ class Probabilities:
 
 
 def _vector(z: Any) -> Floats:
-    vector = _numeric(z, "probabilities")
+    vector = _floats(z, "probabilities")
     if vector.ndim != 1 or len(vector) == 0:
         raise BadDecision(
             f"the output has shape {vector.shape}; expected a vector of probabilities."
@@ -272,14 +253,8 @@ def _vector(z: Any) -> Floats:
     return vector
 
 
-def _numeric(z: Any, what: str) -> Floats:
-    try:
-        array = np.asarray(z)
-    except (ValueError, OverflowError):
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "fiub":
-        raise BadDecision(
-            f"the output is {reprlib.repr(z)}, an array of type {array.dtype}; expected {what}."
-            " Nothing was stored."
-        )
-    return np.ascontiguousarray(array, dtype=np.float64)
+def _floats(z: Any, expected: str) -> Floats:
+    array = array_of(z, "the output", expected)
+    if array.dtype.char == "g":  # a float of more than 64 bits
+        array = array.astype(np.float64)
+    return np.ascontiguousarray(numbers_of(array, "the output", expected), dtype=np.float64)

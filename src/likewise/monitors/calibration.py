@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.errors import BadDecision, BadRule, LikewiseError
-from likewise.features.encoding import FAR
 from likewise.monitors.embedded import embedded
 from likewise.monitors.hunting import HuntingMonitor
 from likewise.monitors.tables import GIVEN_APART, TableMonitor
+from likewise.plain import numbers_of, sequence_of
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
 
@@ -169,7 +169,8 @@ def calibrate(
     """The nearest contradiction in the past of each decision, for decisions in order.
 
     With features, x is a table, and epsilon is what all tolerances are multiplied by. Decisions
-    that differ in what must match contradict each other at no epsilon.
+    that differ in what must match contradict each other at no epsilon, nor do those that are
+    farther apart than 1e150 tolerances, the largest epsilon of a rule.
 
     The rule's epsilon plays no part in what is found. A tree is fast if its unit suits the
     distances that hunts end at, so the first unit comes from hunts within a small sample, later
@@ -189,7 +190,12 @@ def calibrate(
     if isinstance(rule, Rule) and rule.embed is not None:
         found = calibrate(replace(rule, embed=None), embedded(rule, x), z, threads=threads)
         return replace(found, rule=rule)
-    past = HuntingMonitor(_with_sensible_epsilon(rule, x, z))
+    return _nearest(rule, x, z, threads, math.inf)
+
+
+def _nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> Calibration:
+    """The nearest contradiction of each decision among those nearer than the limit."""
+    past = HuntingMonitor(_with_sensible_epsilon(rule, x, z, limit), limit=limit)
     verdicts = past.observe_many(x, z, threads=threads)
     distances = np.full(len(verdicts), np.inf)
     rows = np.full(len(verdicts), -1, dtype=np.int64)
@@ -205,27 +211,47 @@ def _of_table(rule: Rule, table: Any, z: Any, threads: int | None) -> Calibratio
             "protected_must_differ is set, and a hunt for the nearest knows nothing of that; set it"
             " to false to calibrate"
         )
-    plain, read, outputs = TableMonitor(rule).vectors(table, z)
+    monitor = TableMonitor(rule)
+    plain, read, outputs = monitor.vectors(table, z)
     if read.loose.any():
         at = int(np.flatnonzero(read.loose.any(axis=1))[0])
         raise BadDecision(
             f"row {at} has a missing place that matches everything, so it is near decisions that"
             " are far from each other; calibrate without such rows, or with another `missing`"
         )
-    found = calibrate(plain, read.vectors, outputs, threads=threads)
-    far = found.distances >= FAR
-    return Calibration(
-        rule, np.where(far, np.inf, found.distances), np.where(far, -1, found.rows), found.slack
-    )
+    vectors, limit = _set_apart(plain, read.vectors, monitor._encoder.apart)
+    return replace(_nearest(plain, vectors, outputs, threads, limit), rule=rule)
 
 
-def _with_sensible_epsilon(rule: Rule, x: Any, z: Any) -> Rule:
+def _set_apart(plain: Rule, vectors: Floats, apart: list[int]) -> tuple[Floats, float]:
+    """The vectors, those that differ in what must match beyond a limit that no others reach.
+
+    The limit is above every other distance here, or above the largest epsilon.
+    """
+    weights = np.array(plain.weights)
+    measured = np.ones(len(weights), dtype=np.bool_)
+    measured[apart] = False
+    with np.errstate(over="ignore"):
+        gaps = np.ptp(vectors[:, measured], axis=0) if len(vectors) else np.zeros(0)
+        gaps *= np.sqrt(weights[measured]) if plain.metric == "l2" else weights[measured]
+        farthest = min(float(gaps.sum()), _EPSILONS[1])  # no metric's distance is above that sum
+    limit = 1.5 * max(farthest, 1.0)
+    vectors = vectors.copy()
+    for j in apart:
+        # Codes are whole numbers, and stay exact when they are doubled.
+        unit = math.sqrt(weights[j]) if plain.metric == "l2" else weights[j]
+        vectors[:, j] *= 2.0 ** max(0, math.ceil(math.log2(2.0 * limit / unit)))
+    return vectors, limit
+
+
+def _with_sensible_epsilon(rule: Rule, x: Any, z: Any, limit: float) -> Rule:
     """The rule with an epsilon near which hunts in a sample of the decisions end."""
     try:
+        z = sequence_of(z)
         picked = np.unique(np.linspace(0, len(z) - 1, _SAMPLE).astype(np.int64)).tolist()
-        sample = np.asarray(x)[picked]
+        sample = numbers_of(x, "the input")[picked]
         outputs = [z[i] for i in picked]
-        found = HuntingMonitor(rule).observe_many(sample, outputs, threads=1)
+        found = HuntingMonitor(rule, limit=limit).observe_many(sample, outputs, threads=1)
     except (LikewiseError, TypeError, ValueError, IndexError, KeyError):
         return rule  # whatever is wrong, the whole will say it better
     ends = found.witnesses.input_distances

@@ -30,7 +30,7 @@ from likewise.forking import copied_by_fork
 from likewise.history.ledger import folder
 from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import Kept
-from likewise.history.ledger.store import Store
+from likewise.history.ledger.store import NOT_JUDGED, Store
 from likewise.history.ledger.times import all_microseconds
 from likewise.history.ledger.verify import Head, Verification, verify
 from likewise.history.ledger.window import Window
@@ -257,7 +257,9 @@ class LedgerMonitor:
             when = np.broadcast_to(when, len(rows))
             firsts = self._past.firsts(rows.start, when)
             self._following.took(
-                rows.start, Pending(when, given, firsts, None, Kept.none()), write=True
+                rows.start,
+                Pending(when, given, firsts, np.full(len(rows), NOT_JUDGED), Kept.none()),
+                write=True,
             )
             return rows
 

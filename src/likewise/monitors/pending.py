@@ -17,8 +17,8 @@ class Pending:
     times: Rows
     keys: list[Key] | None
     firsts: Rows
-    counts: Rows | None
-    """None: not judged."""
+    counts: Rows
+    """Witnesses of each, or NOT_JUDGED."""
     kept: Kept
     since: float = field(default_factory=clock.monotonic)
 
@@ -32,7 +32,7 @@ class Pending:
             self.times[start:stop],
             None if self.keys is None else self.keys[start:stop],
             self.firsts[start:stop],
-            None if self.counts is None else self.counts[start:stop],
+            self.counts[start:stop],
             self.kept.part(start, stop),
             self.since,
         )
@@ -49,8 +49,7 @@ class Queue:
     words: dict[str, int]
     """By column: how many words there were when the last was taken."""
     _waiting: list[Pending] = field(default_factory=list)
-    """Either all were judged, or there is one. Longer queues share it, so only the first `_many`
-    belong to this one."""
+    """Longer queues share it, so only the first `_many` belong to this one."""
     _many: int = 0
 
     def and_then(self, some: Pending, words: dict[str, int]) -> "Queue":
@@ -83,7 +82,7 @@ class Queue:
             np.concatenate([one.times for one in several]),
             keys,
             np.concatenate([one.firsts for one in several]),
-            np.concatenate([one.counts for one in several if one.counts is not None]),
+            np.concatenate([one.counts for one in several]),
             Kept(
                 np.concatenate(
                     [one.kept.owners + at for at, one in zip(offsets, several, strict=False)]

@@ -14,20 +14,6 @@ from likewise.kernels import table as t
 from likewise.rule import Rule
 
 
-def numbers_of(x: Any) -> npt.NDArray[Any]:
-    """Numbers as an array, with no guesses about anything else."""
-    try:
-        array = np.asarray(x)
-    except ValueError:
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-        raise BadDecision(
-            f"the input is {reprlib.repr(x)}, an array of type {array.dtype}; expected numbers."
-            " Nothing was stored."
-        )
-    return array
-
-
 def rows_of(rows: Any, total: int, otherwise: str) -> npt.NDArray[np.int64]:
     """Row numbers that a history of `total` rows has."""
     wanted = np.atleast_1d(np.asarray(rows))

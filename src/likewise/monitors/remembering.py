@@ -32,7 +32,8 @@ from likewise.indexes.names import check
 from likewise.kernels import table as t
 from likewise.metrics.outputs import Keepable, Outputs, outputs_of
 from likewise.monitors.reentry import called_within
-from likewise.monitors.refusal import numbers_of, refusal, rows_of, wrong_shape
+from likewise.monitors.refusal import refusal, rows_of, wrong_shape
+from likewise.plain import numbers_of, sequence_of
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
 
@@ -224,7 +225,7 @@ class Remembering:
 
     def _admit_other(self, x: Any, z: Any, *, remember: bool) -> Index:
         """The same for an input that is not, as it comes, what the history keeps."""
-        x = numbers_of(x)
+        x = numbers_of(x, "the input")
         if x.shape != self._shape:
             if self._index is not None:
                 raise wrong_shape(x.shape, self._shape)
@@ -330,7 +331,7 @@ class Remembering:
             raise
 
     def _written(self, x: Any, z: Any) -> tuple[Index | None, int]:
-        inputs = numbers_of(x)
+        inputs, z = numbers_of(x, "the input"), sequence_of(z)
         if inputs.ndim < 2:
             raise BadDecision(
                 f"the inputs have shape {inputs.shape}; expected one row of features for each"

@@ -25,7 +25,7 @@ Not here: the whole set of pairs above a level.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -174,6 +174,16 @@ class SlopeMonitor:
     def explain(self) -> Explanation:
         """What index is in use, and what it costs; its radius is only the unit of its codes."""
         return self._past.explain()
+
+    def close(self) -> None:
+        """Let go of the history."""
+        self._past.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __len__(self) -> int:
         """Decisions remembered now."""

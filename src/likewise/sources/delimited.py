@@ -19,12 +19,14 @@ import numpy.typing as npt
 import polars as pl
 
 from likewise.errors import BadFile
+from likewise.plain import EXACT
 from likewise.sources.chunk import Chunk, Refused, Type, Types
 from likewise.sources.records import Block, blocks
 from likewise.sources.streams import Stream
 
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_WHOLE = re.compile(r"\s*[-+]?0*(\d+)(\.0*)?\s*")
 _SHOWN = 60
 
 
@@ -183,6 +185,10 @@ def _typed(
             for i in np.flatnonzero(bad & good).tolist():
                 refused.append(Refused(int(lines[i]), _not_a(kind, name, text[i])))
             good &= ~bad
+        for i in rounded(text, values) if kind in ("number", "listed") else ():
+            if good[i]:
+                refused.append(Refused(int(lines[i]), _too_large(name, text[i])))
+                good[i] = False
         columns.append(values)
     typed = pl.DataFrame(columns)
     return (typed if good.all() else typed.filter(pl.Series(good))), good
@@ -205,6 +211,22 @@ def _converted(text: pl.Series, kind: Type) -> pl.Series:
         if (whole.cast(pl.Float64) == numbers).all() and whole.null_count() == numbers.null_count():
             return whole
     return numbers
+
+
+def rounded(text: pl.Series, values: pl.Series) -> Iterator[int]:
+    """Where a whole number in the text has become another one."""
+    for i in np.flatnonzero((values.abs() >= EXACT).fill_null(False).to_numpy()).tolist():
+        whole = _WHOLE.fullmatch(text[i])
+        if whole and (len(whole[1]) > 16 or int(whole[1]) > EXACT):
+            yield i
+
+
+def _too_large(name: str, value: str) -> str:
+    return (
+        f"{name!r} is {_short(value.strip())[1:-1]}, a whole number beyond 2**53, which float64"
+        " rounds to another; subtract an offset from such numbers, or name such codes as text in"
+        " the rule"
+    )
 
 
 def _not_a(kind: Type, name: str, value: Any) -> str:

@@ -6,6 +6,7 @@ Audits do not guess (delimited.py says why); proposals do, and a person looks at
 import polars as pl
 
 from likewise.sources.chunk import Refused, Table, joined
+from likewise.sources.delimited import rounded
 from likewise.sources.files import Source
 
 
@@ -38,5 +39,7 @@ def _guessed(text: pl.Series) -> pl.Series:
     for kind in (pl.Int64, pl.Float64):
         numbers = bare.cast(kind, strict=False)
         if known and numbers.len() - numbers.null_count() == known:
-            return numbers
+            # Identifiers of many digits stay text, since other floats would be made of them.
+            many_digits = kind == pl.Float64 and any(rounded(text, numbers))
+            return text if many_digits else numbers
     return text

@@ -9,12 +9,12 @@ nor what it is a view of may be written to.
 Not here: objects without a `copy` method of their own, which are taken as they are.
 """
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from likewise.feature import plain
+from likewise.plain import array_of, array_of_tensor, is_tensor
 
 _UNCHANGING = {bool, bytes, complex, float, int, str, type(None)}
 
@@ -47,14 +47,14 @@ def _stays(x: Any) -> bool:
 
 def _copied(x: Any, columns: bool) -> Any:
     if is_tensor(x):
-        array = _array_of(x)
+        array = array_of_tensor(x)
         return array.copy() if x.device.type == "cpu" else array
     if hasattr(x, "toarray"):  # a sparse matrix
         return x.toarray()
     if columns and hasattr(x, "iloc") and len(x) == 1 and x.columns.is_unique:
         return [dict(zip(x.columns.tolist(), x.to_numpy(object)[0].tolist(), strict=True))]
-    if hasattr(x, "__array__") and not columns:
-        return np.array(x)
+    if hasattr(x, "__array__") and not columns and not isinstance(x, np.ma.MaskedArray):
+        return array_of(x, "the input").copy()
     copy = getattr(x, "copy", None)
     return copy() if callable(copy) else x
 
@@ -64,7 +64,7 @@ def as_answered(z: Any) -> Any:
     if type(z) is np.ndarray and z.ndim:
         return z
     if is_tensor(z):
-        z = _array_of(z)
+        z = array_of_tensor(z)
     elif hasattr(z, "to_numpy"):  # a series or a frame, whose z[0] may be anything
         z = z.to_numpy()
     return plain(z)
@@ -83,18 +83,5 @@ def one_row(x: Any, columns: bool) -> Any:
 def one_output(z: Any, number: bool) -> Any:
     """The only output of a batch of one."""
     if type(z) is np.ndarray and (z.ndim == 1 or (number and z.size == 1)):
-        return z.item()
+        return plain(z.reshape(-1)[0])
     return plain(z[0])
-
-
-def is_tensor(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
-def _array_of(tensor: Any) -> Any:
-    """A tensor's numbers, without its gradient; on the CPU they share memory."""
-    torch = sys.modules["torch"]
-    if tensor.dtype is torch.bfloat16:  # which NumPy does not have
-        tensor = tensor.float()
-    return tensor.numpy(force=True)

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from likewise.errors import BadFile
 from likewise.history.ledger import chain, folder
@@ -40,6 +39,8 @@ from likewise.types import Floats, Rows
 from likewise.version import __version__
 
 _CHECKPOINT_PAGES = 4096
+NOT_JUDGED = -1
+"""Stands for the number of witnesses of a decision that was remembered without being judged."""
 Word = tuple[str, int, Any]
 """Column ("" for outputs), code, value."""
 
@@ -53,8 +54,8 @@ class Entries:
     outputs: Floats
     keys: list[Key] | None
     firsts: Rows
-    counts: Rows | None
-    """Witnesses of each; None if they were not judged."""
+    counts: Rows
+    """Witnesses of each, or NOT_JUDGED."""
     witnesses: Kept = field(default_factory=Kept.none)
     """The nearest."""
     words: list[Word] = field(default_factory=list)
@@ -250,11 +251,8 @@ class Store:
         salts = np.frombuffer(os.urandom(chain.SALT * count), np.uint8).reshape(count, -1)
         outputs = entries.outputs + 0.0  # SQLite knows no negative zero
         committed = chain.commitments(salts, outputs, entries.inputs, entries.keys)
-        counts = np.full(count, chain.NOT_JUDGED, np.uint64)
-        if entries.counts is not None:
-            counts = entries.counts.astype(np.uint64)
         try:
-            link = self._append(what, entries, salts, outputs, committed, counts)
+            link = self._append(what, entries, salts, outputs, committed)
         except BadFile:
             if not self._sure or self.rows != first + count:
                 raise
@@ -274,9 +272,9 @@ class Store:
         salts: Bytes,
         outputs: Floats,
         committed: bytes,
-        counts: npt.NDArray[np.uint64],
     ) -> bytes:
         """One transaction; the head of the chain after it."""
+        counts = entries.counts.astype(np.uint64)  # so NOT_JUDGED becomes the chain's
         count, first, link = len(entries.times), self.rows, self.link
         words, words_link = self.words, self.words_link
         assert self.records is not None
@@ -298,7 +296,7 @@ class Store:
                     repeat(None) if entries.keys is None else entries.keys,
                     _output_cells(outputs),
                     entries.firsts.tolist(),
-                    repeat(None) if entries.counts is None else entries.counts.tolist(),
+                    (None if one == NOT_JUDGED else one for one in entries.counts.tolist()),
                     strict=False,
                 ),
             )
