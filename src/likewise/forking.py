@@ -41,40 +41,54 @@ class Renewed:
         self.lock = RLock()
 
 
-first_use = RLock()
-"""Held while modules are imported and kernels compiled: a fork waits until that is over, since the
-locks of Python's imports, and of the compiler, would be held for ever in the child."""
-_waited_for: "list[Waitable]" = [first_use]
-
-
-class Waitable(Protocol):
+class TakenAgain(Protocol):
     """A lock that the thread which holds it may take again."""
 
-    def acquire(self) -> object: ...
-    def release(self) -> object: ...
+    def acquire(self, blocking: bool = True) -> bool: ...
+    def release(self) -> None: ...
 
 
-def forks_wait_for(lock: Waitable) -> None:
-    """Have every fork wait until it can take `lock`, which is taken within `first_use` or alone."""
-    _waited_for.append(lock)
+first_use = RLock()
+"""Held while modules are imported and kernels loaded for the first time."""
+_loading: list[TakenAgain] = [first_use]
+CUT_OFF_LOADING = (
+    "was copied by a fork while another thread was loading likewise's kernels, whose locks are held"
+    " for ever here: fork before the first decision, or after it"
+)
+_cut_off = False
 
 
-def _wait() -> None:
-    for lock in _waited_for:
-        lock.acquire()
+def held_while_loading(lock: TakenAgain) -> None:
+    """Have a lock of somebody else's looked at, too, that cannot be renewed after a fork.
+
+    Waiting for it before the fork would not do: others make forks wait for their locks as well, and
+    the thread that loads may need one of those.
+    """
+    _loading.append(lock)
 
 
-def _go_on() -> None:
-    for lock in reversed(_waited_for):
+def is_loading_cut_off() -> bool:
+    """Whether this process was forked off while another thread was loading kernels.
+
+    Python's imports and the compiler have locks of their own, so whoever loads waits for ever.
+    """
+    return _cut_off
+
+
+def _is_free(lock: TakenAgain) -> bool:
+    free = lock.acquire(blocking=False)
+    if free:
         lock.release()
+    return free
 
 
 def _tell() -> None:
-    _go_on()
+    global _cut_off  # noqa: PLW0603 - it is true of the whole process
+    _cut_off = _cut_off or not all(map(_is_free, _loading))
     for one in list(_copied):
         with contextlib.suppress(Exception):  # one that fails must not keep the rest from it
             one._after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_tell)
+    os.register_at_fork(after_in_child=_tell)

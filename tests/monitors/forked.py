@@ -20,7 +20,7 @@ PEOPLE = lw.Rule(
     features={"age": lw.Feature("number", tolerance=5), "job": lw.Feature("category")},
     output_column="z",
 )
-TIMES = 30
+TIMES = 12
 SECONDS = 20  # in which a child has to answer
 
 

@@ -27,7 +27,7 @@ def test_a_forked_process(what, tmp_path):
         [sys.executable, str(HERE / "forked.py"), what, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=200,
         check=False,
         env=os.environ | {"PYTHONPATH": path},
     )

@@ -18,7 +18,7 @@ def test_monitors_of_every_kind_work_in_little_address_space(gigabytes, tmp_path
         [sys.executable, str(HERE / "limited.py"), str(gigabytes), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=200,
         check=False,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])},
     )

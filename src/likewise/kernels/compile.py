@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-from likewise.forking import forks_wait_for
+from likewise.forking import held_while_loading
 
 _inner = {
     "_nrt": False,
@@ -60,7 +60,7 @@ def entry(function: Any) -> Any:
     return njit(**_outer)(function)
 
 
-forks_wait_for(global_compiler_lock)
+held_while_loading(global_compiler_lock._lock)
 _BYTES = 1 << 46  # a view's nominal extent; its true one is the caller's business
 
 

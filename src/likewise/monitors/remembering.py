@@ -24,7 +24,7 @@ from numpy import ndarray
 
 from likewise.burst import Burst
 from likewise.errors import BadDecision, BadFile, BadRow, BadRule, LikewiseError
-from likewise.forking import copied_by_fork, first_use
+from likewise.forking import CUT_OFF_LOADING, copied_by_fork, first_use, is_loading_cut_off
 from likewise.history.decisions import History
 from likewise.indexes.chooser import Chooser, Index
 from likewise.indexes.crowd import Crowd
@@ -67,7 +67,7 @@ class Remembering:
         self._lock = RLock()
         self._cut_off = SURE
         self._forgetting = _NONE
-        self._closed = ""  # or why nothing can be remembered any more
+        self._closed = CUT_OFF_LOADING if is_loading_cut_off() else ""  # why nothing is remembered
         self._reset()
         copied_by_fork(self)
 
@@ -189,7 +189,10 @@ class Remembering:
             self._cut_off = INDEX
         elif self._busy:
             self._cut_off = ROW  # the thread that makes the next index is not here
-        if self._filed:
+        if is_loading_cut_off():
+            self._reset()
+            self._closed = CUT_OFF_LOADING
+        elif self._filed:
             self._reset()
             self._closed = "keeps its rows in a file of the process that this one was forked from"
 
