@@ -6,7 +6,8 @@
                           which that is, and how far the chain was when something was last written
 
 Invariant: the lock is gone when its process is, however that ended. The chain was never shorter
-than the lock says, so if it is now, what was acknowledged is lost.
+than the lock says, so if it is now, what was acknowledged is lost. Only their owner may read the
+files, whatever the umask, and nothing is written through a link.
 """
 
 import contextlib
@@ -20,12 +21,14 @@ from functools import cache
 from pathlib import Path
 
 from likewise.errors import BadFile
-from likewise.history.ledger.records import sync_folder
+from likewise.history import private
+from likewise.history.ledger.records import SUFFIX, sync_folder
 
 FORMAT = 1
 """Version of the format; docs/ledger-format.md describes it."""
 _APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
 DATABASE, LOCK = "ledger.sqlite", "lock"
+_OWN = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
 _PAGE_CACHE_KIB = 16 << 10
 FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
 """What Python's sqlite3 raises where a file is damaged: its message, too, may be no text."""
@@ -71,16 +74,16 @@ def exists(folder: Path) -> bool:
 
 
 def prepare(folder: Path) -> None:
-    """Have a folder that a new ledger may go into."""
+    """Have a folder that a new ledger may go into; one that was there stays as it is."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        own = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
-        others = [path.name for path in folder.iterdir() if path.name not in own]
+        private.make_folder(folder)
+        others = [path.name for path in folder.iterdir() if path.name not in _OWN]
         if others:
             raise BadFile(
                 f"{str(folder)!r} has files in it ({', '.join(sorted(others)[:3])}) but no ledger;"
                 " expected a new or empty folder, or one with a ledger. Nothing was changed."
             )
+        _make_files_private(folder)
         sync_folder(folder.parent)
     except OSError as error:
         raise BadFile(
@@ -88,8 +91,24 @@ def prepare(folder: Path) -> None:
         ) from None
 
 
+def _make_files_private(folder: Path) -> None:
+    """Before something is written: have our files readable for their owner alone, and no links."""
+    for path in folder.iterdir():
+        if path.name in _OWN or path.suffix == SUFFIX:
+            try:
+                private.make_private(path)
+            except FileNotFoundError:
+                continue  # a reader's log, which went with the reader
+            except OSError as error:
+                raise BadFile(
+                    f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. Nothing"
+                    " was changed."
+                ) from None
+
+
 def create(folder: Path) -> sqlite3.Connection:
     """A new database, as one transaction that the caller ends."""
+    os.close(private.open_private(folder / DATABASE))  # what SQLite makes beside it is as private
     database = _connect(folder, "rwc")
     with _closed_on_error(database):
         (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -106,6 +125,8 @@ def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
     """The database of a folder, its format checked."""
     if not exists(folder):
         raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.")
+    if write:
+        _make_files_private(folder)
     try:
         try:
             return _checked(folder, "rw" if write else "ro")
@@ -237,10 +258,10 @@ class WriterLock:
         self._pid = os.getpid()
         path = folder / LOCK
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = private.open_private(path)
         except OSError as error:
             raise BadFile(
-                f"the ledger {str(folder)!r} cannot be written: {error.strerror}. To look at it"
+                f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. To look at it"
                 " without writing, use likewise.Ledger(path)."
             ) from None
         try:

@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from likewise.errors import BadFile
 from likewise.history.ledger.chain import DIGEST, SALT, Bytes
+from likewise.history.private import open_private
 
 SEGMENT_BYTES = 64 << 20
-_SUFFIX = ".rows"
+SUFFIX = ".rows"
 
 
 def segment_rows_for(record_bytes: int) -> int:
@@ -48,7 +49,7 @@ class Records:
         self._open: tuple[int, int] | None = None  # segment, descriptor
 
     def path(self, segment: int) -> Path:
-        return self.folder / f"{segment * self.segment_rows:012}{_SUFFIX}"
+        return self.folder / f"{segment * self.segment_rows:012}{SUFFIX}"
 
     # Writing
 
@@ -72,7 +73,7 @@ class Records:
 
     def drop(self, first: int) -> None:
         """Delete files all of whose rows come before `first`."""
-        for path in self.folder.glob(f"*{_SUFFIX}"):
+        for path in self.folder.glob(f"*{SUFFIX}"):
             if path.stem.isdigit() and int(path.stem) + self.segment_rows <= first:
                 path.unlink()
 
@@ -82,7 +83,7 @@ class Records:
     def _descriptor(self, segment: int) -> int:
         if self._open is None or self._open[0] != segment:
             self.close()
-            self._open = segment, os.open(self.path(segment), os.O_RDWR | os.O_CREAT, 0o600)
+            self._open = segment, open_private(self.path(segment))
             try:
                 sync_folder(self.folder)  # also of a file that is there: a crash may have made it
             except OSError:
