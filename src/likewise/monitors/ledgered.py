@@ -299,12 +299,14 @@ class LedgerMonitor:
         for one in key if isinstance(key, list | tuple | set) else [key]:
             row = self.row_of(plain_key(one))
             if row is None:
+                row = self._past.keys.row_left(plain_key(one))
+            if row is None:
                 raise unknown_key(one)
             found.append(row)
         return np.unique(np.array(found, np.int64))
 
     def forget(self, rows: Any) -> int:
-        """Erase rows: never a witness again. How many of them were still remembered."""
+        """Erase rows: never a witness again. How many of them were still there."""
         return len(self.erase(rows=rows).rows)
 
     def verify(self, head: Head | str | None = None) -> Verification:

@@ -75,8 +75,15 @@ class Past:
         self.keys.forget(rows)
         self.erased = np.union1d(self.erased, rows)
 
-    def forget_before(self, first: int, gone: Rows) -> None:
-        """The past begins there; `gone` are the rows that were still remembered before."""
-        self.keys.forget(gone)
+    def forget_before(
+        self, first: int, gone: Rows, keys: Sequence[Key] | None, on_disk: int
+    ) -> None:
+        """The past begins there; `gone` are the rows that were still remembered before.
+
+        keys        of these rows, where they come from a column
+        on_disk     the first row that is still on disk
+        """
+        self.keys.leave(gone, keys, on_disk)
+        self.first = on_disk
         self._times.forget_before(first)
         self.erased = self.erased[self.erased >= first]

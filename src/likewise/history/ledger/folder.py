@@ -30,6 +30,8 @@ _APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
 DATABASE, LOCK = "ledger.sqlite", "lock"
 _OWN = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
 _PAGE_CACHE_KIB = 16 << 10
+BUSY_SECONDS = 5.0
+"""How long the database waits for another connection."""
 FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
 """What Python's sqlite3 raises where a file is damaged: its message, too, may be no text."""
 
@@ -173,14 +175,49 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
             f"the ledger {str(folder)!r} has format {version}, which there never was: it was"
             " altered. Nothing was changed: bring it back from a copy."
         )
-    if not _parts_of_schema().issubset(database.execute(_PARTS)):
-        raise BadFile(
-            f"the tables of the ledger {str(folder)!r} are not those of its format: they were"
-            " altered. Nothing was changed: bring it back from a copy."
-        )
+    check_schema(folder, database)
 
 
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_INTERNAL = {
+    "sqlite_sequence": "name,seq",
+    "sqlite_stat1": "tbl,idx,stat",
+    "sqlite_stat2": "tbl,idx,sampleno,sample",
+    "sqlite_stat3": "tbl,idx,neq,nlt,ndlt,sample",
+    "sqlite_stat4": "tbl,idx,neq,nlt,ndlt,sample",
+}
+"""Tables that SQLite makes for itself, and their columns."""
+
+
+def check_schema(folder: Path, database: sqlite3.Connection) -> None:
+    """Raise BadFile unless the database has the tables, indexes and views of its format, no others.
+
+    A trigger could keep what is erased; a view or an index could stand in for a table.
+    """
+    there = set(database.execute(_PARTS)) - _internal_parts()
+    if there == _parts_of_schema():
+        return
+    more = [f"the {part[0]} {part[1]}" for part in there - _parts_of_schema()]
+    lacks = [f"no {part[0]} {part[1]} as it should be" for part in _parts_of_schema() - there]
+    raise BadFile(
+        f"the tables of the ledger {str(folder)!r} are not those of its format (it has"
+        f" {', '.join(sorted(more + lacks)[:3])}): they were altered. Nothing was changed: bring it"
+        " back from a copy."
+    )
+
+
+def empty_internal_tables(database: sqlite3.Connection) -> None:
+    """SQLite's statistics may hold samples of keys."""
+    for _, name, *_ in _internal_parts().intersection(database.execute(_PARTS)):
+        database.execute(f"DELETE FROM {name}")
+
+
+@cache
+def _internal_parts() -> frozenset[tuple[str, str, str, str | None]]:
+    return frozenset(
+        ("table", name, name, f"CREATE TABLE {name}({columns})")
+        for name, columns in _INTERNAL.items()
+    )
 
 
 @cache
@@ -196,7 +233,7 @@ def _connect(folder: Path, mode: str) -> sqlite3.Connection:
         uri=True,
         isolation_level=None,
         check_same_thread=False,
-        timeout=5.0,
+        timeout=BUSY_SECONDS,
     )
     with _closed_on_error(database):
         database.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")

@@ -160,6 +160,20 @@ class Reader:
                 " Nothing was changed: bring it back from a copy."
             )
 
+    def check_schema(self) -> None:
+        """Raise BadFile if the database has more or other tables than its format."""
+        try:
+            folder.check_schema(self.path, self.database)
+        except folder.FAILURES as error:
+            raise folder.unreadable(self.path, error) from None
+
+    def counts(self) -> tuple[int, int]:
+        """How many decisions and witnesses the tables hold, whatever their rows are."""
+        ((decisions, witnesses),) = self.all(
+            "SELECT (SELECT count(*) FROM decision), (SELECT count(*) FROM witness)"
+        )
+        return decisions, witnesses
+
     # Events
 
     def events(self, kind: str = "") -> list[Event]:
@@ -257,7 +271,9 @@ class Reader:
             "event": event,
             "words": state.words,
             "words_link": state.words_link.hex(),
-            "erased_words": [word[0] for word in self.words() if word[3] is None],
+            "erased_words": [
+                number for (number,) in self.all("SELECT number FROM word WHERE value IS NULL")
+            ],
             "kept": {
                 str(one.number): digest(one)
                 for one in self.events()
@@ -268,6 +284,11 @@ class Reader:
     def words(self) -> list[Word]:
         """All, in order."""
         return [_word(row) for row in self.all("SELECT * FROM word ORDER BY number")]
+
+    def words_left(self) -> list[tuple[int, str, int]]:
+        """Number, column and code of those that were not erased."""
+        query = 'SELECT number, "column", code FROM word WHERE value IS NOT NULL ORDER BY number'
+        return self.all(query)
 
     # Decisions
 
@@ -335,7 +356,7 @@ class Reader:
     def _witnesses(self, first: int, stop: int) -> Kept:
         """The kept witnesses of a run of rows."""
         rows = self.all(
-            "SELECT row, witness, input_distance, output_distance FROM witness"
+            "SELECT row, place, witness, input_distance, output_distance FROM witness"
             " WHERE row >= ? AND row < ? ORDER BY row, place",
             first,
             stop,
@@ -343,13 +364,18 @@ class Reader:
         if not rows:
             return Kept.none()
         columns = list(zip(*rows, strict=True))
+        if {type(number) for column in columns[:3] for number in column} != {int}:
+            raise ValueError("a witness is no whole number, or has no place")
         owners = np.array(columns[0], np.int64) - first
         if owners[0] < 0 or owners[-1] >= stop - first or (np.diff(owners) < 0).any():
             raise ValueError("witnesses are not in order")
         found = np.zeros(len(rows), WITNESS)
-        for name, column in zip(WITNESS.names or (), columns[1:], strict=True):
+        for name, column in zip(WITNESS.names or (), columns[2:], strict=True):
             found[name] = column
-        return Kept(owners, found)
+        kept = Kept(owners, found)
+        if not np.array_equal(kept.places, np.array(columns[1], np.int64)):
+            raise ValueError("a witness is not in its place")
+        return kept
 
 
 def digest(event: Event) -> str:

@@ -110,6 +110,7 @@ def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verificatio
     walk = Walk(reader, head)
     try:
         with reader.structure_checked():
+            reader.check_schema()
             if mark is not None:
                 mark.check(reader.path, reader.state().mark)
             for _ in walk.chunks():
@@ -131,6 +132,7 @@ class Walk:
         self._link = chain.GENESIS
         self._events = 0
         self._erased: set[int] = set()
+        self._witnesses = 0
         self._complete = False
         self._met = head is None
 
@@ -163,6 +165,7 @@ class Walk:
                 yield chunk
         if self._events != state.events or self._link != state.link:
             raise Altered(None, "the end of the chain is not where it should be")
+        self._check_orphans()
         head = self._wanted
         if not self._met and head is not None and head.rows < self.first:
             raise Altered(
@@ -177,6 +180,14 @@ class Walk:
                 f" {self.rows:,} rows: it was cut, or written anew",
             )
         self._complete = True
+
+    def _check_orphans(self) -> None:
+        """Whether the database has rows that no row of the chain accounts for."""
+        decisions, witnesses = self._reader.counts()
+        if decisions != self.rows - self.first:
+            raise Altered(None, f"there are rows that are not between {self.first} and {self.rows}")
+        if witnesses != self._witnesses:
+            raise Altered(None, "there are witnesses of decisions that are not there")
 
     def _begin(self, events: list[Event]) -> list[Event]:
         """The events to be walked over; with rows dropped, start from what is said of them."""
@@ -241,6 +252,13 @@ class Walk:
         for i in _differing(links, records["link"].tobytes())[:1]:
             if i < wrong:
                 wrong, problem = i, "its time, verdict or place is not as it was written"
+        kept = np.bincount(chunk.witnesses.owners, minlength=count).astype(np.uint64)
+        for i in np.flatnonzero(
+            (kept > chunk.counts) | ((kept > 0) & (chunk.counts == chain.NOT_JUDGED))
+        )[:1]:
+            if i < wrong:
+                wrong, problem = int(i), "it has more witnesses than it counts"
+        self._witnesses += len(chunk.witnesses)
         if problem:
             raise Altered(first + wrong, f"row {first + wrong:,}: {problem}")
         for rows in range(first + 1, first + count) if self._expects(first, count) else ():
