@@ -47,6 +47,15 @@ _LABELS = f"SELECT group_concat(output) FROM (SELECT output {_SPAN})"
 _DIGITS = b"0123456789,-"
 
 
+class Altered(BadFile):
+    """The ledger does not say what its hashes say."""
+
+    def __init__(self, row: int | None, problem: str) -> None:
+        super().__init__(f"{problem}. Nothing was changed: bring the ledger back from a copy.")
+        self.row = row
+        self.problem = problem
+
+
 @dataclass(frozen=True)
 class State:
     """Where a ledger stands."""
@@ -373,8 +382,10 @@ class Reader:
         for name, column in zip(WITNESS.names or (), columns[2:], strict=True):
             found[name] = column
         kept = Kept(owners, found)
-        if not np.array_equal(kept.places, np.array(columns[1], np.int64)):
-            raise ValueError("a witness is not in its place")
+        astray = np.flatnonzero(kept.places != np.array(columns[1], np.int64))
+        if len(astray):
+            row = first + int(owners[astray[0]])
+            raise Altered(row, f"row {row:,}: a witness is not in its place")
         return kept
 
 

@@ -13,16 +13,15 @@ import numpy as np
 from likewise.errors import BadFile
 from likewise.history.ledger import chain
 from likewise.history.ledger.folder import Mark, mark_of
-from likewise.history.ledger.reader import KEPT, TAKING, Decisions, Event, Reader, digest
-
-
-class Altered(BadFile):
-    """The ledger does not say what its hashes say."""
-
-    def __init__(self, row: int | None, problem: str) -> None:
-        super().__init__(f"{problem}. Nothing was changed: bring the ledger back from a copy.")
-        self.row = row
-        self.problem = problem
+from likewise.history.ledger.reader import (
+    KEPT,
+    TAKING,
+    Altered,
+    Decisions,
+    Event,
+    Reader,
+    digest,
+)
 
 
 @dataclass(frozen=True)
