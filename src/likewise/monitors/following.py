@@ -24,6 +24,7 @@ from likewise.features.encoding import ERASED
 from likewise.history.ledger import words
 from likewise.history.ledger.reader import Decisions
 from likewise.history.ledger.store import Entries, Store
+from likewise.history.ledger.times import Ahead
 from likewise.history.ledger.verify import Walk
 from likewise.history.ledger.window import Window
 from likewise.monitors.cargo import cargo_of
@@ -51,12 +52,14 @@ class Following:
         *,
         check: bool,
         burst: Burst | None = None,
+        ahead: Ahead,
     ) -> None:
         self.store = store
         self._rule = rule
         self._window = window
         self._index = index
         self._burst = burst
+        self._ahead = ahead
         self.waits = Event()
         """Set when something begins to wait."""
         self.restore(check=check)
@@ -71,7 +74,7 @@ class Following:
         self.taken = store.rows
         self.monitor = Monitor(self._rule, index=self._index, burst=self._burst)
         self.cargo = cargo_of(self.monitor)
-        self.past = Past(self._window, store.first, store.last_time, reader.erased())
+        self.past = Past(self._window, store.first, store.last_time, reader.erased(), self._ahead)
         self._words: dict[str, int] = {}
         self._log_holds_copies = False  # of rows that have left the window and the disk
         with reader.structure_checked() if check else contextlib.nullcontext():

@@ -30,7 +30,7 @@ from likewise.history.ledger import folder
 from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import Kept
 from likewise.history.ledger.store import Store
-from likewise.history.ledger.times import all_microseconds
+from likewise.history.ledger.times import Ahead
 from likewise.history.ledger.verify import Head, Verification, verify
 from likewise.history.ledger.window import Window
 from likewise.monitors.difference import insist_on_checks, the_same_rule
@@ -72,6 +72,7 @@ class LedgerMonitor:
                 machine, not of the process, may lose some or damage the ledger
     window      "all", or how much to keep: "100000 rows", "24 hours"; as it was unless given
     witnesses   how many of the nearest are written for each decision; all are counted
+    max_ahead   how far a time that is given may be ahead of the clock: "5 minutes", seconds, "any"
     index       as for Monitor
     burst       as for Monitor; counts are answered, not written, and need not be the same next time
     check       whether the whole chain is verified first
@@ -91,6 +92,7 @@ class LedgerMonitor:
         batch_seconds: float | None = None,
         window: str | None = None,
         witnesses: int = 3,
+        max_ahead: str | float = "5 minutes",
         index: Any = "auto",
         burst: Burst | None = None,
         check: bool = True,
@@ -110,6 +112,7 @@ class LedgerMonitor:
         if rule is not None and (models or not folder.exists(Path(path))):
             insist_on_checks(rule)
         wanted = None if window is None else Window.of(window)
+        ahead = Ahead.of(max_ahead)
         self.path = Path(path)
         self.durability = durability
         self._witnesses = witnesses
@@ -121,7 +124,7 @@ class LedgerMonitor:
             self._settle_window(wanted)
             working = self.rule if models else self._without_models()
             self._following = Following(
-                self._store, working, self.window, index, check=check, burst=burst
+                self._store, working, self.window, index, check=check, burst=burst, ahead=ahead
             )
         except BaseException:
             self._store.close()
@@ -247,7 +250,7 @@ class LedgerMonitor:
         if keys is not None:
             keys = [None if key is None else self._own(key) for key in keys]
         given = self._past.keys.check(keys, count, self.rows)
-        return given, np.array(self._now()) if times is None else all_microseconds(times, count)
+        return given, np.array(self._now()) if times is None else self._past.all_given(times, count)
 
     def _count_from(self, when: Rows) -> None:
         """What left the window is no neighbour either, though memory lets go of it later."""
