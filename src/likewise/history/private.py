@@ -6,6 +6,10 @@ import stat
 from pathlib import Path
 
 FOLDER, FILE = 0o700, 0o600
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""What the system says of a file that is not there; anything else is a failure to look."""
+NO_FILE = (*NOT_THERE, errno.EISDIR, errno.EINVAL)
+"""The same where something else may be in its place."""
 
 
 def open_private(path: str | os.PathLike[str], flags: int = 0) -> int:
@@ -35,6 +39,17 @@ def open_to_read(path: str | os.PathLike[str]) -> int:
         os.close(file)
         raise OSError(errno.EINVAL, f"{Path(path).name} is no regular file", os.fspath(path))
     return file
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something under that name; OSError if that cannot be told."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno in NOT_THERE:
+            return False
+        raise
+    return True
 
 
 def make_folder(folder: Path) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from likewise.errors import BadFile
+from likewise.errors import BadFile, CannotLook
 from likewise.history import private
 from likewise.history.ledger.records import SUFFIX, sync_folder
 
@@ -34,6 +34,18 @@ BUSY_SECONDS = 5.0
 """How long the database waits for another connection."""
 FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
 """What Python's sqlite3 raises where a file is damaged: its message, too, may be no text."""
+_DAMAGED = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_SCHEMA,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_RANGE,
+}
+"""What SQLite says where the database is not as it should be; else it could not look at it."""
 
 _SCHEMA = """
 CREATE TABLE event (
@@ -64,8 +76,15 @@ CREATE INDEX word_code ON word ("column", code);
 
 def exists(folder: Path) -> bool:
     """Whether a ledger was made here; one whose making was cut short was not."""
-    if not (folder / DATABASE).is_file() or (folder / f"{DATABASE}-journal").exists():
-        return False  # the journal is there before there is a log, so only while it is made
+    try:
+        made = private.is_there(folder / DATABASE) and (folder / DATABASE).is_file()
+        if not made or private.is_there(folder / f"{DATABASE}-journal"):
+            return False  # the journal is there before there is a log, so only while it is made
+    except OSError as error:
+        raise CannotLook(
+            f"{str(folder)!r} cannot be looked at: {error.strerror}. Nothing was changed: see that"
+            " you may read it."
+        ) from None
     try:
         with contextlib.closing(_connect(folder, "ro")) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -141,6 +160,16 @@ def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
 
 
 def unreadable(folder: Path, error: Exception) -> BadFile:
+    """What to say of a failure of SQLite: is the database damaged, or could it not be read?"""
+    code = getattr(error, "sqlite_errorcode", None)
+    short = code == sqlite3.SQLITE_IOERR_SHORT_READ  # it ends too early
+    if isinstance(error, sqlite3.ProgrammingError) or not (
+        code is None or short or code & 0xFF in _DAMAGED
+    ):
+        return CannotLook(
+            f"{str(folder / DATABASE)!r} cannot be used: {error}. That says nothing about what is"
+            " in it, and nothing was changed: see that it can be read and written, and try again."
+        )
     return BadFile(
         f"{str(folder / DATABASE)!r} cannot be used: {error}. Nothing was changed: see that it can"
         " be read and written, or bring it back from a copy."
@@ -276,8 +305,21 @@ class Mark:
 
 def mark_of(folder: Path) -> Mark | None:
     """What the lock says of the chain; None where it says nothing that can be relied on."""
-    with contextlib.suppress(OSError, ValueError):
-        _, line, digest = (folder / LOCK).read_bytes().splitlines()
+    try:
+        file = private.open_to_read(folder / LOCK)
+        try:
+            content = os.read(file, 1 << 12)
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno in private.NO_FILE or os.name == "nt":  # where a lock keeps readers out
+            return None
+        raise CannotLook(
+            f"{str(folder / LOCK)!r} cannot be read: {error.strerror}. That says nothing about the"
+            " ledger: see that it can be read, and try again."
+        ) from None
+    with contextlib.suppress(ValueError):
+        _, line, digest = content.splitlines()
         rows, events, link = line.split()
         if _digest(line) == digest:
             return Mark(int(rows), int(events), bytes.fromhex(link.decode()))

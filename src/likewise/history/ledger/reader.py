@@ -26,6 +26,7 @@ from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import WITNESS, Kept
 from likewise.history.ledger.layout import Layout
 from likewise.history.ledger.records import Records
+from likewise.history.ledger.window import Window
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
 
@@ -211,9 +212,9 @@ class Reader:
     def layout(self) -> Layout | None:
         """None before the first decision."""
         if self._layout is None:
-            event = self._last("layout")
-            self._layout = None if event is None else Layout.of(event.body)
-            self._labels = self.rule.output == "label"
+            event, rule = self._last("layout"), self.rule
+            self._layout = None if event is None else Layout.of(event.body, rule)
+            self._labels = rule.output == "label"
         return self._layout
 
     def forget_layout(self) -> None:
@@ -229,11 +230,21 @@ class Reader:
     @property
     def window(self) -> str:
         event = self._last("window")
-        return "all" if event is None else str(event.body.get("keep", "all"))
+        if event is None:
+            return "all"
+        try:
+            return Window.of(event.body.get("keep")).text
+        except BadRule:
+            raise event.unreadable() from None
 
     def erased(self) -> Rows:
         """Rows that were erased, in order; some may have left the window since."""
-        rows = [row for event in self.events("erased") for row in event.listed("rows")]
+        rows: list[int] = []
+        for event in self.events("erased"):
+            some = event.listed("rows")
+            if some and max(some) >= event.at_row:
+                raise event.unreadable()
+            rows += some
         return np.unique(np.array(rows, np.int64))
 
     # The whole

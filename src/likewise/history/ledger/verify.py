@@ -6,11 +6,12 @@ Cost: two hashes for each row, and reading it; some 500,000 rows a second.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from likewise.errors import BadFile
+from likewise.errors import BadFile, CannotLook
 from likewise.history.ledger import chain
 from likewise.history.ledger.folder import Mark, mark_of
 from likewise.history.ledger.reader import (
@@ -84,6 +85,8 @@ class Verification:
 def verify(reader: Reader, head: Head | None = None) -> Verification:
     """Walk the whole chain; where a head is given, it must be on it.
 
+    CannotLook if the system does not let us see the files: that is no answer.
+
     A writer may go on meanwhile. The database is read as it is at one moment, but records are
     overwritten by erasure and deleted when they leave the window; so if something seems wrong and
     such a thing has happened since, look again.
@@ -101,8 +104,27 @@ def _taken(reader: Reader) -> int | None:
     """The last event that took rows away; None if that cannot be read."""
     try:
         return max((event.number for event in reader.events() if event.kind in TAKING), default=-1)
+    except CannotLook:
+        raise
     except BadFile:
         return None
+
+
+@contextmanager
+def blaming_alteration(reader: Reader) -> Iterator[None]:
+    """Where something fails because the ledger was altered, say that it was.
+
+    What is read out of an altered ledger may be refused as anything, such as a bad rule.
+    """
+    try:
+        yield
+    except BadFile:
+        raise
+    except Exception:
+        found = verify(reader)
+        if found.problem is not None:
+            raise Altered(found.bad_row, found.problem) from None
+        raise
 
 
 def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verification:
@@ -114,6 +136,8 @@ def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verificatio
                 mark.check(reader.path, reader.state().mark)
             for _ in walk.chunks():
                 pass
+    except CannotLook:
+        raise  # which says nothing about the ledger
     except Altered as error:
         return walk.outcome(error.row, error.problem)
     except BadFile as error:

@@ -7,6 +7,7 @@
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Window:
     microseconds: int | None = None
 
     @classmethod
-    def of(cls, given: str) -> "Window":
+    def of(cls, given: Any) -> "Window":
         """From words: "all", "10000 rows", "90 minutes", "24 hours", "30 days"."""
         if given == "all":
             return cls()
