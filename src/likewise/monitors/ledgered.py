@@ -15,6 +15,7 @@ import math
 import os
 import weakref
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -31,7 +32,7 @@ from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import Kept
 from likewise.history.ledger.store import Store
 from likewise.history.ledger.times import Ahead
-from likewise.history.ledger.verify import Head, Verification, blaming_alteration, verify
+from likewise.history.ledger.verify import Head, Verification, blame_alteration, verify
 from likewise.history.ledger.window import Window
 from likewise.monitors.difference import insist_on_checks, the_same_rule
 from likewise.monitors.erasure import Erasure, erase
@@ -120,15 +121,15 @@ class LedgerMonitor:
         self.closed = False
         self._store = Store(self.path, rule, sync=durability != "off")
         try:
-            with blaming_alteration(self._store.reader):
-                self.rule = the_same_rule(self._store.reader.rule, rule, self.path, models=models)
-                self._settle_window(wanted)
-                working = self.rule if models else self._without_models()
-                self._following = Following(
-                    self._store, working, self.window, index, check=check, burst=burst, ahead=ahead
-                )
-        except BaseException:
-            self._store.close()
+            self.rule = the_same_rule(self._store.reader.rule, rule, self.path, models=models)
+            self._settle_window(wanted)
+            working = self.rule if models else self._without_models()
+            self._following = Following(
+                self._store, working, self.window, index, check=check, burst=burst, ahead=ahead
+            )
+        except BaseException as error:
+            with closing(self._store):
+                blame_alteration(self._store.reader, error)
             raise
         if durability != "commit":
             start_flusher(self, self._following.waits, self._wait)

@@ -232,3 +232,20 @@ def test_erasure_that_fails_changes_nothing(tmp_path):
         row = twin.rows[7] | {"id": "person 41", "answer": 2.0}
         assert monitor.observe(row).witnesses.rows.tolist() == twin.expected(row, 0)
         assert monitor.verify().ok
+
+
+def test_label_that_a_vector_on_disk_has_stays(tmp_path):
+    folder = tmp_path / "ledger"
+    labels = ["rare" if i in (4, 297) else "often" for i in range(300)]
+    with lw.open(folder, lw.Rule("linf", 0.1), window="10 rows", durability="off") as monitor:
+        for i, label in enumerate(labels):
+            monitor.observe([i % 5], label)
+    with lw.open(folder, window="10 rows") as monitor:
+        assert monitor.erase(rows=[297]).rows == (297,)
+        assert monitor.check([4], "rare").witnesses.rows.tolist() == [294, 299]
+    with lw.open(folder, window="all") as monitor:  # row 4 is back
+        assert 4 not in monitor.check([4], "rare").witnesses.rows
+        assert monitor.check([4], "often").witnesses.rows.tolist() == [4]
+    with lw.Ledger(folder) as ledger:
+        assert ledger.entry(4).output == "rare"
+    assert lw.replay(folder).ok

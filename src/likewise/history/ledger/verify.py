@@ -6,7 +6,6 @@ Cost: two hashes for each row, and reading it; some 500,000 rows a second.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,21 +109,15 @@ def _taken(reader: Reader) -> int | None:
         return None
 
 
-@contextmanager
-def blaming_alteration(reader: Reader) -> Iterator[None]:
-    """Where something fails because the ledger was altered, say that it was.
+def blame_alteration(reader: Reader, error: BaseException) -> None:
+    """Where something failed because the ledger was altered, raise Altered.
 
     What is read out of an altered ledger may be refused as anything, such as a bad rule.
     """
-    try:
-        yield
-    except BadFile:
-        raise
-    except Exception:
+    if isinstance(error, Exception) and not isinstance(error, BadFile):
         found = verify(reader)
         if found.problem is not None:
             raise Altered(found.bad_row, found.problem) from None
-        raise
 
 
 def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verification:
