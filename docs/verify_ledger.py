@@ -11,6 +11,11 @@ from struct import pack
 
 folder = Path(sys.argv[1])
 db = sqlite3.connect(f"{(folder / 'ledger.sqlite').absolute().as_uri()}?mode=ro", uri=True)
+known = "decision decision_key decisions event witness word word_code"  # see the schema
+there = db.execute(
+    "SELECT name FROM sqlite_master WHERE substr(name, 1, 7) != 'sqlite_' ORDER BY 1"
+)
+assert " ".join(name for (name,) in there) == known, "tables, or triggers, of another format"
 events = [(*event, json.loads(event[4])) for event in db.execute("SELECT * FROM event ORDER BY 1")]
 layout = next((event[-1] for event in reversed(events) if event[3] == "layout"), {})
 erased = {row for event in events if event[3] == "erased" for row in event[-1]["rows"]}
@@ -36,6 +41,7 @@ size = sum(int(many or 1) * int(width) for many, width in parts)
 size *= math.prod(layout.get("shape", ()))
 record_bytes = 80 + size + -size % 8
 waiting = [event for event in events if event[0] >= number]
+witnesses = 0
 for decision in [*db.execute("SELECT * FROM decision ORDER BY row"), None]:
     while waiting and waiting[0][1] == row:
         n, at_row, time, kind, body, stored, _ = waiting.pop(0)
@@ -58,11 +64,13 @@ for decision in [*db.execute("SELECT * FROM decision ORDER BY row"), None]:
     assert made == commitment or (row in erased and not any(salt + given)), f"row {row}"
     count = 2**64 - 1 if count is None else count
     head = b"D" + pack("<Qq", row, time) + commitment + pack("<QQ", first, count)
-    query = "SELECT witness, input_distance, output_distance FROM witness WHERE row = ?"
-    near = b"".join(
-        pack("<qdd", *witness) for witness in db.execute(query + " ORDER BY place", (row,))
-    )
-    link, row = sha256(link + head + near).digest(), row + 1
+    query = "SELECT witness, input_distance, output_distance, place FROM witness WHERE row = ?"
+    near = db.execute(query + " ORDER BY place", (row,)).fetchall()
+    assert [one[3] for one in near] == list(range(len(near))), f"row {row}"
+    witnesses += len(near)
+    head += b"".join(pack("<qdd", *one[:3]) for one in near)
+    link, row = sha256(link + head).digest(), row + 1
     assert link == stored, f"row {row - 1}"
+assert db.execute("SELECT count(*) FROM witness").fetchone() == (witnesses,), "other witnesses"
 assert not waiting, "an event stands at the wrong row"
 print(f"likewise-head 1 {row} {number} {link.hex()}")

@@ -5,6 +5,7 @@ LikewiseError
 ├── BadDecision   cannot be compared with the past; nothing was stored
 ├── BadRow        the history has no such row
 ├── BadFile       a file cannot be used, or cannot grow
+│   └── CannotLook   the system does not let us look at it; that says nothing about what is in it
 └── Violation     a watched model contradicted itself, and was to be stopped
 
 UserWarning
@@ -35,6 +36,10 @@ class BadRow(LikewiseError, IndexError):
 
 class BadFile(LikewiseError, ValueError):
     """A file that cannot be used, or cannot grow. Nothing was stored."""
+
+
+class CannotLook(BadFile):
+    """A file that the system does not let us look at; what is in it may be as it should be."""
 
 
 class Violation(LikewiseError):

@@ -28,6 +28,7 @@ class Wishes:
     json: bool = False
     burst: Burst | None = None
     trust_code: bool = False
+    max_ahead: str | None = None
 
 
 def audit(
@@ -62,6 +63,14 @@ def audit(
             metavar="COLUMN", help="When decisions were made: the report shows rates by it."
         ),
     ] = None,
+    max_ahead: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="How far a time may be ahead of the clock to be taken into a ledger:"
+            ' "5 minutes" unless given, "any" for no limit.',
+        ),
+    ] = None,
     json: o.Json = False,
     metric: o.Metric = None,
     epsilon: o.Epsilon = None,
@@ -89,7 +98,9 @@ def audit(
     from likewise.cli.rules import Quick
 
     counted = burst_of(burst, alarm)
-    wishes = Wishes(report, out, ledger, max_rate, time_column, json, counted, trust_code)
+    wishes = Wishes(
+        report, out, ledger, max_rate, time_column, json, counted, trust_code, max_ahead
+    )
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     return run(data, rule, quick, Reading(format, delimiter, missing, on_bad_row), wishes)
 

@@ -83,8 +83,15 @@ def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
 
 def _begun(asked: Asked, wishes: Wishes) -> Monitor | LedgerMonitor:
     if wishes.ledger is None:
+        if wishes.max_ahead is not None:
+            raise Stop("--max-ahead is about a ledger: say --ledger.")
         return Monitor(asked.rule, burst=wishes.burst)
-    ledger = LedgerMonitor(wishes.ledger, asked.rule, durability="batch", burst=wishes.burst)
+    settings: dict[str, Any] = {}
+    if wishes.max_ahead is not None:
+        settings["max_ahead"] = wishes.max_ahead
+    ledger = LedgerMonitor(
+        wishes.ledger, asked.rule, durability="batch", burst=wishes.burst, **settings
+    )
     if ledger.rows:
         many = ledger.rows
         ledger.close()

@@ -86,9 +86,12 @@ def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> None:
     from likewise.cli.loans import RULE, write_csv
     from likewise.errors import BadFile
     from likewise.reports.page import write_page
+    from likewise.reports.whole import whole
 
-    write_csv(rows, folder / DATA)
-    (folder / RULE_FILE).write_text(RULE, encoding="utf-8")
+    with whole(folder / DATA) as file:
+        write_csv(rows, file)
+    with whole(folder / RULE_FILE) as file:
+        file.write(RULE.encode())
     try:
         write_page(findings, folder / REPORT)
     except BadFile as error:

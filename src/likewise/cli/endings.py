@@ -2,7 +2,7 @@
 
     0    fine
     1    more violations than --max-rate allows
-    2    bad usage: the command, the rule, or a place to write to
+    2    bad usage: the command, the rule, a place to write to, or a ledger that cannot be looked at
     3    bad data: the file cannot be used, or a row of it
     130  interrupted; 143 told to end (SIGTERM); 141 whoever read the output has gone
     70   a fault of likewise itself
@@ -22,7 +22,7 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from likewise.cli.screen import say_aside
-from likewise.errors import BadRule, LikewiseError
+from likewise.errors import BadRule, CannotLook, LikewiseError
 
 FINE, OVER, USAGE, DATA = 0, 1, 2, 3
 INTERRUPTED, ENDED, UNREAD, FAULT = 130, 143, 141, 70
@@ -86,7 +86,7 @@ def _told(error: Exception) -> tuple[str, int]:
     if isinstance(error, Stop):
         return str(error), error.code
     if isinstance(error, LikewiseError):
-        return str(error), USAGE if isinstance(error, BadRule) else DATA
+        return str(error), USAGE if isinstance(error, BadRule | CannotLook) else DATA
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)

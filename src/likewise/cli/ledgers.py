@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.cli.endings import DATA, Stop
-from likewise.errors import BadFile
+from likewise.cli.endings import DATA, USAGE, Stop
+from likewise.errors import BadFile, CannotLook
 from likewise.history.ledger.look import Ledger
 from likewise.monitors.again import judge_again, monitor_again
 from likewise.reports.findings import Findings, Tally
@@ -21,7 +21,8 @@ def look(path: Path) -> Ledger:
     try:
         return Ledger(path)
     except BadFile as error:
-        raise Stop(f"the ledger {path}: {error}", DATA) from None
+        code = USAGE if isinstance(error, CannotLook) else DATA
+        raise Stop(f"the ledger {path}: {error}", code) from None
 
 
 def row_of(ledger: Ledger, row: int | None, key: str | None) -> int:

@@ -11,8 +11,8 @@ Not here: real data. What is found is true of this stream and proves nothing abo
 
 import csv
 import datetime
-from pathlib import Path
-from typing import Any
+import io
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -149,8 +149,9 @@ def stream(seed: int = SEED) -> list[Row]:
     ]
 
 
-def write_csv(rows: list[Row], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+def write_csv(rows: list[Row], file: IO[bytes]) -> None:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    file.write(text.getvalue().encode())

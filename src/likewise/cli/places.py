@@ -3,8 +3,9 @@
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from likewise.cli.endings import Stop
 
@@ -26,8 +27,8 @@ def check_place(path: Path | None, option: str, suffixes: Sequence[str] = ()) ->
 
 def write_text(path: Path, text: str) -> None:
     """A file with this text, whole or not at all."""
-    with replacing(path) as beside, told(path):
-        beside.write_text(text, encoding="utf-8")
+    with replacing(path) as file, told(path):
+        file.write(text.encode("utf-8"))
 
 
 @contextmanager
@@ -44,12 +45,13 @@ def told(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file beside the path to write to, which takes its place once all is written."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield beside
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, which stands at the path once all is written."""
+    from likewise.reports.whole import whole
+
+    with ExitStack() as stack:
         with told(path):
-            beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+            file = stack.enter_context(whole(path))
+        yield file
+        with told(path):
+            stack.pop_all().close()

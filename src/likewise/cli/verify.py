@@ -21,7 +21,7 @@ def verify(
 ) -> int:
     """Walk a ledger's chain of hashes, and name the first row that is not as it was written.
 
-    Exit codes: 0 intact, 3 altered, or not the chain of that head.
+    Exit codes: 0 intact, 3 altered, or not the chain of that head; 2 it could not be looked at.
     """
     from likewise.cli.endings import DATA, FINE
     from likewise.cli.ledgers import look

@@ -59,13 +59,11 @@ class Violations:
         self.pairs = 0
 
     def __enter__(self) -> Self:
-        self._beside = self._stack.enter_context(replacing(self._path))
+        self._file = self._stack.enter_context(replacing(self._path))
         if self._path.suffix == ".parquet":
             folder = tempfile.mkdtemp(prefix=".likewise-", dir=self._path.parent)
             self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
             self._folder = Path(folder)
-        else:
-            self._file = self._stack.enter_context(self._beside.open("wb"))
         return self
 
     def __exit__(self, *failure: Any) -> bool | None:
@@ -128,9 +126,6 @@ class Violations:
             self._held = []
 
     def _finish(self) -> None:
-        if self._path.suffix != ".parquet":
-            self._file.flush()
-            return
-        self._spill()
-        parts = sorted(self._folder.iterdir())
-        pl.scan_parquet(parts).sink_parquet(self._beside)
+        if self._path.suffix == ".parquet":
+            self._spill()
+            pl.scan_parquet(sorted(self._folder.iterdir())).sink_parquet(self._file)

@@ -17,7 +17,7 @@ Cost: some Python for each value; the vector has a coordinate for each number an
 all that must match, and a few for each category with a mismatch.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,6 +180,7 @@ class Encoder:
         }
         self._combinations: dict[bytes, int] = {}
         self._fresh: dict[bytes, int] = {}
+        self._numbered = 0  # combinations that ever had a number
         self.must = any(_must_match(feature) for feature in self.features.values())
         weights = [_APART] if self.must else []
         self.places: dict[str, slice] = {}
@@ -335,7 +336,7 @@ class Encoder:
             place = row.tobytes()
             number = known.get(place)
             if number is None:
-                number = fresh.setdefault(place, len(known) + len(fresh))
+                number = fresh.setdefault(place, self._numbered + len(fresh))
             numbers[i] = _shuffled(number)
         self._fresh = fresh
         return numbers[inverse][:, None]
@@ -345,15 +346,30 @@ class Encoder:
         number = self._combinations.get(place)
         if number is not None:
             return float(_shuffled(number)), False
-        number = len(self._combinations)
+        number = self._numbered
         self._fresh = {place: number}
         for vocabulary in self.vocabularies.values():
             vocabulary.discard()
         return float(_shuffled(number)), True
 
+    def combines(self, names: Iterable[str]) -> bool:
+        """Whether one of these columns takes part in combinations."""
+        features = self.features
+        return any(name in features and _must_match(features[name]) for name in names)
+
+    def keep_combinations(self, coordinates: Floats) -> None:
+        """Let go of combinations that no row has; theirs are the coordinates of those that stay."""
+        kept = set(coordinates.tolist())
+        self._combinations = {
+            place: number
+            for place, number in self._combinations.items()
+            if _shuffled(number) in kept
+        }
+
     def commit(self) -> None:
         """What was read last is remembered."""
         self._combinations |= self._fresh
+        self._numbered += len(self._fresh)
         self._fresh = {}
         for vocabulary in self.vocabularies.values():
             vocabulary.commit()

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.errors import BadFile
+from likewise.history.private import open_private, why
 
 RESIDENT = 16 << 20
 _STEP = 64 << 20  # bytes claimed at a time, or an eighth of the file where that is more
@@ -30,20 +31,25 @@ class RowFile:
         self.row_bytes = row_bytes
         self.rows = 0  # for which there is room
         self._touched = 0
-        if self.path.exists() and (not self.path.is_file() or self.path.stat().st_size > 0):
-            raise BadFile(
-                f"rows is {str(path)!r}, which is there already and is not empty;"
-                " expected the name of a new file. Nothing was changed."
-            )
+        if self.path.is_dir():
+            raise self._in_use()
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = open_private(self.path)
         except OSError as error:
             raise BadFile(
-                f"rows is {str(path)!r}, which cannot be written: {error.strerror}."
-                " Nothing was stored."
+                f"rows is {str(path)!r}, which cannot be written: {why(error)}. Nothing was stored."
             ) from None
+        if os.fstat(self._file).st_size > 0:
+            os.close(self._file)
+            raise self._in_use()
         self._map: mmap.mmap | None = None
         self.memory: npt.NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+
+    def _in_use(self) -> BadFile:
+        return BadFile(
+            f"rows is {str(self.path)!r}, which is there already and is not empty;"
+            " expected the name of a new file. Nothing was changed."
+        )
 
     @property
     def address(self) -> int:

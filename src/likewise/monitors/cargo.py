@@ -19,9 +19,13 @@ from likewise.history.ledger.chain import Bytes, Key
 from likewise.history.ledger.layout import CODE, VECTOR, Layout, with_vector
 from likewise.history.ledger.words import written
 from likewise.metrics.outputs import Keepable, Labels, outputs_of
+from likewise.monitors.keys import plain_key
 from likewise.monitors.robustness import Monitor
 from likewise.monitors.tables import TableMonitor
 from likewise.types import Floats, Rows
+
+Codes = npt.NDArray[Any]
+"""Whole numbers that stand for words."""
 
 
 class Cargo:
@@ -54,6 +58,10 @@ class Cargo:
         """Those that are among the columns."""
         return None
 
+    def keys_of(self, rows: Rows) -> list[Key] | None:
+        """The same of single rows."""
+        return None
+
     def words(self) -> dict[str, list[Any]]:
         """Labels, under "", and categories that the rule does not list, by column and code."""
         outputs = self._monitor._outputs
@@ -63,15 +71,25 @@ class Cargo:
         """Where there may be words, also before the first decision."""
         return {""} if self._monitor._rule.output == "label" else set()
 
-    def orphans(self, rows: Rows) -> dict[str, list[int]]:
-        """Codes that these rows have and no other remembered row has."""
-        if not self.words():
-            return {}
+    def codes(self) -> tuple[int, dict[str, Codes]]:
+        """The first row in memory, and of the rows from there on the codes of all that has words.
+
+        MISSING where a row is forgotten, or had nothing there.
+        """
         first, outputs = self._monitor._outputs_from_first()
-        return {"": _orphans(outputs[:, 0], rows - first)}
+        return first, self._label_codes(outputs)
+
+    def codes_in(self, layout: Layout, inputs: Bytes, outputs: Floats) -> dict[str, Codes]:
+        """The same of rows as they are on disk."""
+        return self._label_codes(outputs)
+
+    def _label_codes(self, outputs: Floats) -> dict[str, Codes]:
+        if not isinstance(self._monitor._outputs, Labels):
+            return {}
+        return {"": np.nan_to_num(outputs[:, 0], nan=MISSING).astype(np.int64)}
 
     def drop_words(self, codes: dict[str, list[int]]) -> None:
-        """Orphans leave memory too."""
+        """Words that no row has leave memory."""
         for column, gone in codes.items():
             values = [*self.words()[column]]
             for code in gone:
@@ -83,18 +101,6 @@ class Cargo:
         outputs = self._monitor._outputs
         if isinstance(outputs, Labels):
             outputs.cut(counts.get("", 0))
-
-    def texts_of(self, rows: Rows) -> dict[tuple[str, int], int]:
-        """Column and code of texts and pictures in these rows, and the last row that has each."""
-        return {}
-
-    def is_erased(self, column: str, code: int) -> bool:
-        """Whether no row has that text any more."""
-        return False
-
-    def drop_unused_texts(self) -> set[tuple[str, int]]:
-        """Texts and pictures that no row has, and had been kept until now, leave memory."""
-        return set()
 
     def _know(self, column: str, values: Sequence[Any]) -> None:
         outputs = self._monitor._outputs
@@ -213,6 +219,10 @@ class TableCargo(Cargo):
         kept = self._monitor._kept
         return None if kept.key is None else [kept.key_of(row) for row in range(first, stop)]
 
+    def keys_of(self, rows: Rows) -> list[Key] | None:
+        kept = self._monitor._kept
+        return None if kept.key is None else [plain_key(kept.key_of(row)) for row in rows.tolist()]
+
     def words(self) -> dict[str, list[Any]]:
         vocabularies = self._monitor._encoder.vocabularies
         own = {name: one.values for name, one in vocabularies.items() if not one.closed}
@@ -229,33 +239,29 @@ class TableCargo(Cargo):
         own = {name for name, one in vocabularies.items() if not one.closed}
         return super().columns_of_words() | own
 
-    def orphans(self, rows: Rows) -> dict[str, list[int]]:
-        kept, history = self._monitor._kept, self._monitor._history
-        assert history is not None
-        first = history.first
-        own = {
-            name: _orphans(kept.column(name)[first:], rows - first) for name in self.words() if name
-        }
-        return super().orphans(rows) | own
+    def codes(self) -> tuple[int, dict[str, Codes]]:
+        first, codes = super().codes()
+        kept = self._monitor._kept
+        return first, codes | {name: kept.column(name)[first:] for name in self.words() if name}
 
-    def texts_of(self, rows: Rows) -> dict[tuple[str, int], int]:
-        encoder, kept = self._monitor._encoder, self._monitor._kept
-        return {
-            (name, code): row
-            for name in encoder.embedded
-            for row, code in zip(rows.tolist(), kept.column(name)[rows].tolist(), strict=True)
-            if code != MISSING
-        }
+    def codes_in(self, layout: Layout, inputs: Bytes, outputs: Floats) -> dict[str, Codes]:
+        codes = super().codes_in(layout, inputs, outputs)
+        packed = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
+        erased = np.isnan(outputs[:, 0])  # their records are zeros, and 0 is a code
+        for name in self.words():
+            if name:
+                column = packed[name]
+                column = column if column.dtype.names is None else column[CODE]
+                codes[name] = np.where(erased, MISSING, column)
+        return codes
 
-    def is_erased(self, column: str, code: int) -> bool:
-        return self._monitor._encoder.vocabularies[column].values[code] is ERASED
-
-    def drop_unused_texts(self) -> set[tuple[str, int]]:
-        return {
-            (name, code)
-            for name in self._monitor._encoder.embedded
-            for code in self._monitor._kept.drop_unused(name)
-        }
+    def drop_words(self, codes: dict[str, list[int]]) -> None:
+        super().drop_words(codes)
+        history, encoder = self._monitor._history, self._monitor._encoder
+        if history is not None and encoder.combines(codes):
+            first = history.first
+            there = history.alive()[first:] != 0
+            encoder.keep_combinations(history.rows[first : history.total][there, 0])
 
     def _know(self, column: str, values: Sequence[Any]) -> None:
         if column == "":
@@ -304,10 +310,3 @@ class TableCargo(Cargo):
 
 def cargo_of(monitor: Monitor) -> Cargo:
     return TableCargo(monitor) if isinstance(monitor, TableMonitor) else Cargo(monitor)
-
-
-def _orphans(codes: npt.NDArray[Any], rows: Rows) -> list[int]:
-    """Codes that occur in these places and in no other."""
-    mine = np.unique(codes[rows])
-    others = np.delete(codes, rows)
-    return [int(code) for code in mine[~np.isin(mine, others)] if code >= 0]

@@ -1,14 +1,26 @@
 """Erase people from a ledger: values, salts and words, in memory and in every file.
 
 Invariant: afterwards nothing in the folder holds an erased input, output or key, in use or free.
+Whatever can fail is computed before the store is changed; if something fails after that, memory is
+made from the disk again.
 What stays: the row's number, its time, its commitment, and verdicts that name the row.
 Cost: the database is written anew, a second for a million rows, so name many people at once.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from likewise.monitors.following import Following
+import numpy as np
+import numpy.typing as npt
+
+from likewise.monitors.cargo import Codes
 from likewise.types import Rows
+
+if TYPE_CHECKING:
+    from likewise.monitors.following import Following
+
+_NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -22,22 +34,65 @@ class Erasure:
     rows again, or close and open the ledger."""
 
 
-def erase(following: Following, wanted: Rows) -> Erasure:
-    """Erase rows, in memory and on disk."""
+@dataclass(frozen=True)
+class UnusedWords:
+    """Words that no row on disk has."""
+
+    numbers: list[int]
+    by_column: dict[str, list[int]]
+    """Their codes."""
+
+
+def erase(following: "Following", wanted: Rows) -> Erasure:
+    """Erase rows, in memory and on disk: all that are still on disk, in the window or not."""
     monitor, cargo, store = following.monitor, following.cargo, following.store
     history = monitor._history
-    if history is not None:
-        wanted = wanted[history.alive()[wanted] != 0]
+    wanted = np.setdiff1d(wanted[wanted >= store.first], store.reader.erased())
     if history is None or len(wanted) == 0:
         return Erasure((), store.finish_erasures())
-    orphans = cargo.orphans(wanted)
-    numbers = [
-        number
-        for number, column, code, *_ in store.reader.words()
-        if code in orphans.get(column, ())
-    ]
-    complete = store.erase(wanted.tolist(), numbers)
-    monitor.forget(wanted)
-    cargo.drop_words(orphans)
+    remembered = wanted[history.alive()[wanted] != 0]
+    words = unused_words(following, wanted)
+    complete = store.erase(wanted.tolist(), words.numbers)
+    if len(remembered):
+        monitor.forget(remembered)
+    cargo.drop_words(words.by_column)
     following.past.erase(wanted)
     return Erasure(tuple(wanted.tolist()), complete)
+
+
+def unused_words(following: "Following", without: Rows = _NO_ROWS) -> UnusedWords:
+    """Words that no row on disk has, the rows `without` left out.
+
+    Rows that left the window are no longer in memory, so their codes are read from the disk.
+    """
+    cargo, store = following.cargo, following.store
+    left = store.reader.words_left()
+    counts: dict[str, int] = defaultdict(int)
+    for _, column, code in left:
+        counts[column] = max(counts[column], code + 1)
+    used = {column: np.zeros(count, np.bool_) for column, count in counts.items()}
+    if left:
+        first, codes = cargo.codes()
+        _mark(used, codes, first, without)
+        layout = store.reader.layout
+        for chunk in store.reader.all_decisions(store.first, first):
+            assert layout is not None
+            codes = cargo.codes_in(layout, chunk.records["input"], chunk.outputs)
+            _mark(used, codes, chunk.first, without)
+    unused = [(number, column, code) for number, column, code in left if not used[column][code]]
+    by_column: dict[str, list[int]] = defaultdict(list)
+    for _, column, code in unused:
+        by_column[column].append(code)
+    return UnusedWords([number for number, *_ in unused], dict(by_column))
+
+
+def _mark(
+    used: dict[str, npt.NDArray[np.bool_]], codes: dict[str, Codes], first: int, without: Rows
+) -> None:
+    """Note which codes rows from `first` on have."""
+    for column, seen in used.items():
+        some = codes[column]
+        there = (some >= 0) & (some < len(seen))
+        places = without - first
+        there[places[(places >= 0) & (places < len(some))]] = False
+        seen[some[there]] = True

@@ -27,9 +27,11 @@ from likewise.features.encoding import ERASED
 from likewise.history.ledger import words
 from likewise.history.ledger.reader import Decisions
 from likewise.history.ledger.store import Entries, Store
+from likewise.history.ledger.times import Ahead
 from likewise.history.ledger.verify import Walk
 from likewise.history.ledger.window import Window
 from likewise.monitors.cargo import cargo_of
+from likewise.monitors.erasure import unused_words
 from likewise.monitors.keys import plain_key
 from likewise.monitors.past import Past
 from likewise.monitors.pending import Pending, Queue
@@ -57,12 +59,14 @@ class Following:
         *,
         check: bool,
         burst: Burst | None = None,
+        ahead: Ahead,
     ) -> None:
         self.store = store
         self._rule = rule
         self._window = window
         self._index = index
         self._burst = burst
+        self._ahead = ahead
         self.waits = Event()
         """Set when something begins to wait."""
         self.restore(check=check)
@@ -77,10 +81,10 @@ class Following:
         self.queue = Queue(store.rows, store.rows, {})
         self.monitor = Monitor(self._rule, index=self._index, burst=self._burst)
         self.cargo = cargo_of(self.monitor)
-        self.past = Past(self._window, store.first, store.last_time, reader.erased())
+        self.past = Past(self._window, store.first, store.last_time, reader.erased(), self._ahead)
         self._words: dict[str, int] = {}
         self._words_read = store.connections
-        self._unused: dict[tuple[str, int], int] = {}  # texts, and the last row that had each
+        self._log_holds_copies = False  # of rows that have left the window and the disk
         with reader.structure_checked() if check else contextlib.nullcontext():
             walked = Walk(reader).chunks()
             if store.rows > store.first:
@@ -89,10 +93,10 @@ class Following:
                 list(walked)
         self.cargo.guard()
         if isinstance(self.monitor, TableMonitor):
-            self.monitor._kept.keepable = plain_key
+            self.monitor._kept.keepable = self.past.keys.keepable
         self.queue = Queue(store.rows, store.rows, dict(self._words))
-        self.unsure = SURE
         self.forget_before(self.past.compared(store.rows).first, lag=0)
+        self.unsure = SURE
 
     def _load(self, chunks: Iterable[Decisions]) -> None:
         store, reader = self.store, self.store.reader
@@ -110,7 +114,7 @@ class Following:
             self.cargo.add(layout, chunk.records["input"], chunk.outputs, chunk.keys)
             self.past.took(chunk.first, chunk.times, chunk.keys)
         self.cargo.finish(self.past.erased)
-        self._unused = dict.fromkeys(self.cargo.drop_unused_texts(), -1)
+        self.cargo.drop_words(unused_words(self).by_column)
 
     def settle(self, *, note: bool = False) -> None:
         """Finish or undo what an earlier call left half done.
@@ -236,21 +240,25 @@ class Following:
         except BadFile:  # the disk will be asked again; what was just answered stands
             return
         gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
-        texts = self.cargo.texts_of(gone)
+        keys = self.cargo.keys_of(gone)
         self.monitor.forget(gone)
-        self._unused |= {text: row for text, row in texts.items() if self.cargo.is_erased(*text)}
         if isinstance(self.monitor, TableMonitor):
             self.monitor._kept.release(first)
-        self.past.forget_before(first, gone)
-        self.past.first = self.store.first
-        if self._unused and self.store.first > before:
-            self._erase_unused()
+        self.past.forget_before(first, gone, keys, self.store.first)
+        if self.store.first > before:
+            self._leave_no_copies()
+        elif self._log_holds_copies:
+            self._log_holds_copies = not self.store.empty_log()
 
-    def _erase_unused(self) -> None:
-        """Texts go from disk with the file of the last row that had them."""
-        over = {text for text, row in self._unused.items() if row < self.store.first}
-        if not over:
-            return
+    def _leave_no_copies(self) -> None:
+        """A file of records has left the disk: so do words that no row has, and copies of keys.
+
+        From memory first: a word that comes again is a new one, whether the old one is gone or not.
+        """
         with contextlib.suppress(BadFile):  # else with the next file
-            self.store.erase_words(over)
-            self._unused = {text: row for text, row in self._unused.items() if text not in over}
+            words = unused_words(self)
+            self.cargo.drop_words(words.by_column)
+            if words.numbers:
+                self.store.erase_words(words.numbers)
+            self.store.rewrite()
+            self._log_holds_copies = not self.store.empty_log()

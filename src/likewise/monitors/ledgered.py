@@ -15,6 +15,7 @@ import math
 import os
 import weakref
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -31,8 +32,8 @@ from likewise.history.ledger import folder
 from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import Kept
 from likewise.history.ledger.store import NOT_JUDGED, Store
-from likewise.history.ledger.times import all_microseconds
-from likewise.history.ledger.verify import Head, Verification, verify
+from likewise.history.ledger.times import Ahead
+from likewise.history.ledger.verify import Head, Verification, blame_alteration, verify
 from likewise.history.ledger.window import Window
 from likewise.monitors.difference import insist_on_checks, the_same_rule
 from likewise.monitors.erasure import Erasure, erase
@@ -74,6 +75,7 @@ class LedgerMonitor:
                 machine, not of the process, may lose some or damage the ledger
     window      "all", or how much to keep: "100000 rows", "24 hours"; as it was unless given
     witnesses   how many of the nearest are written for each decision; all are counted
+    max_ahead   how far a time that is given may be ahead of the clock: "5 minutes", seconds, "any"
     index       as for Monitor
     burst       as for Monitor; counts are answered, not written, and need not be the same next time
     check       whether the whole chain is verified first
@@ -95,6 +97,7 @@ class LedgerMonitor:
         batch_seconds: float | None = None,
         window: str | None = None,
         witnesses: int = 3,
+        max_ahead: str | float = "5 minutes",
         index: Any = "auto",
         burst: Burst | None = None,
         check: bool = True,
@@ -115,6 +118,7 @@ class LedgerMonitor:
         if rule is not None and (models or not folder.exists(Path(path))):
             insist_on_checks(rule)
         wanted = None if window is None else Window.of(window)
+        ahead = Ahead.of(max_ahead)
         self.path = Path(path)
         self.durability = durability
         self._witnesses = witnesses
@@ -127,10 +131,11 @@ class LedgerMonitor:
             embeds = bool(self.rule.embedders())
             working = self._without_models() if embeds and not models else self.rule
             self._following = Following(
-                self._store, working, self.window, index, check=check, burst=burst
+                self._store, working, self.window, index, check=check, burst=burst, ahead=ahead
             )
-        except BaseException:
-            self._store.close()
+        except BaseException as error:
+            with closing(self._store):
+                blame_alteration(self._store.reader, error)
             raise
         if durability != "commit":
             start_flusher(self, self._following.waits, self._wait)
@@ -271,7 +276,7 @@ class LedgerMonitor:
         if keys is not None:
             keys = [None if key is None else self._own(key) for key in keys]
         given = self._past.keys.check(keys, count, self.rows)
-        return given, np.array(self._now()) if times is None else all_microseconds(times, count)
+        return given, np.array(self._now()) if times is None else self._past.all_given(times, count)
 
     def _count_from(self, when: Rows) -> None:
         """What left the window is no neighbour either, though memory lets go of it later."""
@@ -328,12 +333,14 @@ class LedgerMonitor:
         for one in key if isinstance(key, list | tuple | set) else [key]:
             row = self.row_of(plain_key(one))
             if row is None:
+                row = self._past.keys.row_left(plain_key(one))
+            if row is None:
                 raise unknown_key(one)
             found.append(row)
         return np.unique(np.array(found, np.int64))
 
     def forget(self, rows: Any) -> int:
-        """Erase rows: never a witness again. How many of them were still remembered."""
+        """Erase rows: never a witness again. How many of them were still there."""
         return len(self.erase(rows=rows).rows)
 
     def verify(self, head: Head | str | None = None) -> Verification:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from likewise.history.ledger.chain import Key
-from likewise.history.ledger.times import microseconds
+from likewise.history.ledger.times import Ahead, all_microseconds, microseconds
 from likewise.history.ledger.window import Times, Window
 from likewise.monitors.keys import Keys
 from likewise.types import Compared, Rows
@@ -21,8 +21,11 @@ _STEP = 1_000_000  # microseconds that a clock may be behind without a word
 class Past:
     """From the first row that a ledger still has."""
 
-    def __init__(self, window: Window, first: int, last_time: int, erased: Rows) -> None:
+    def __init__(
+        self, window: Window, first: int, last_time: int, erased: Rows, ahead: Ahead
+    ) -> None:
         self.window = window
+        self._ahead = ahead
         self.keys = Keys()
         self.first = first
         self.erased = erased[erased >= first]
@@ -34,7 +37,17 @@ class Past:
 
     def now(self, time: Any = None) -> int:
         """A time that was given, or the clock's; where that went back, it stands still."""
-        return max(clock.time_ns() // 1000, self._last_time) if time is None else microseconds(time)
+        if time is None:
+            return max(clock.time_ns() // 1000, self._last_time)
+        given = microseconds(time)
+        self._ahead.check(np.array([given]))
+        return given
+
+    def all_given(self, times: Any, count: int) -> Rows:
+        """Times that were given for a batch."""
+        given = all_microseconds(times, count)
+        self._ahead.check(given)
+        return given
 
     def clock_is_behind(self) -> int:
         """By how many microseconds the clock is newly behind the last decision."""
@@ -75,8 +88,15 @@ class Past:
         self.keys.forget(rows)
         self.erased = np.union1d(self.erased, rows)
 
-    def forget_before(self, first: int, gone: Rows) -> None:
-        """The past begins there; `gone` are the rows that were still remembered before."""
-        self.keys.forget(gone)
+    def forget_before(
+        self, first: int, gone: Rows, keys: Sequence[Key] | None, on_disk: int
+    ) -> None:
+        """The past begins there; `gone` are the rows that were still remembered before.
+
+        keys        of these rows, where they come from a column
+        on_disk     the first row that is still on disk
+        """
+        self.keys.leave(gone, keys, on_disk)
+        self.first = on_disk
         self._times.forget_before(first)
         self.erased = self.erased[self.erased >= first]

@@ -8,12 +8,12 @@ them safe (safe.py).
 """
 
 import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 
 from likewise.errors import BadFile
 from likewise.reports.safe import safe
+from likewise.reports.whole import whole
 from likewise.version import __version__
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
@@ -61,20 +61,10 @@ def section(name: str, title: str, lead: str, inside: str) -> str:
 def write_document(text: str, path: str | os.PathLike[str]) -> None:
     """Write a page whole or not at all; BadFile says why it could not be."""
     target = Path(path)
-    name = ""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
+        with whole(target) as file:
             file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # as any new file; a temporary one is its owner's alone
-        Path(name).replace(target)
     except OSError as error:
-        if name:
-            Path(name).unlink(missing_ok=True)
         why = error.strerror or str(error)
         raise BadFile(
             f"the report cannot be written to {str(target)!r}: {why}. Nothing was written there:"

@@ -1,7 +1,4 @@
-"""A ledger with a window lets go of texts: in memory with their rows, on disk with their files.
-
-On disk means in what the database holds: unlike after an erasure, its unused space may hold a copy.
-"""
+"""A ledger with a window lets go of texts: in memory with their rows, on disk with their files."""
 
 import re
 import sqlite3

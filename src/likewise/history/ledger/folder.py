@@ -6,7 +6,8 @@
                           which that is, and how far the chain was when something was last written
 
 Invariant: the lock is gone when its process is, however that ended. The chain was never shorter
-than the lock says, so if it is now, what was acknowledged is lost.
+than the lock says, so if it is now, what was acknowledged is lost. Only their owner may read the
+files, whatever the umask, and nothing is written through a link.
 """
 
 import contextlib
@@ -19,16 +20,32 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from likewise.errors import BadFile
-from likewise.history.ledger.records import sync_folder
+from likewise.errors import BadFile, CannotLook
+from likewise.history import private
+from likewise.history.ledger.records import SUFFIX, sync_folder
 
 FORMAT = 1
 """Version of the format; docs/ledger-format.md describes it."""
 _APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
 DATABASE, LOCK = "ledger.sqlite", "lock"
+_OWN = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
 _PAGE_CACHE_KIB = 16 << 10
+BUSY_SECONDS = 5.0
+"""How long the database waits for another connection."""
 FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
 """What Python's sqlite3 raises where a file is damaged: its message, too, may be no text."""
+_DAMAGED = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_SCHEMA,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_RANGE,
+}
+"""What SQLite says where the database is not as it should be; else it could not look at it."""
 
 _SCHEMA = """
 CREATE TABLE event (
@@ -59,8 +76,15 @@ CREATE INDEX word_code ON word ("column", code);
 
 def exists(folder: Path) -> bool:
     """Whether a ledger was made here; one whose making was cut short was not."""
-    if not (folder / DATABASE).is_file() or (folder / f"{DATABASE}-journal").exists():
-        return False  # the journal is there before there is a log, so only while it is made
+    try:
+        made = private.is_there(folder / DATABASE) and (folder / DATABASE).is_file()
+        if not made or private.is_there(folder / f"{DATABASE}-journal"):
+            return False  # the journal is there before there is a log, so only while it is made
+    except OSError as error:
+        raise CannotLook(
+            f"{str(folder)!r} cannot be looked at: {error.strerror}. Nothing was changed: see that"
+            " you may read it."
+        ) from None
     try:
         with contextlib.closing(_connect(folder, "ro")) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -71,16 +95,16 @@ def exists(folder: Path) -> bool:
 
 
 def prepare(folder: Path) -> None:
-    """Have a folder that a new ledger may go into."""
+    """Have a folder that a new ledger may go into; one that was there stays as it is."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        own = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
-        others = [path.name for path in folder.iterdir() if path.name not in own]
+        private.make_folder(folder)
+        others = [path.name for path in folder.iterdir() if path.name not in _OWN]
         if others:
             raise BadFile(
                 f"{str(folder)!r} has files in it ({', '.join(sorted(others)[:3])}) but no ledger;"
                 " expected a new or empty folder, or one with a ledger. Nothing was changed."
             )
+        _make_files_private(folder)
         sync_folder(folder.parent)
     except OSError as error:
         raise BadFile(
@@ -88,8 +112,24 @@ def prepare(folder: Path) -> None:
         ) from None
 
 
+def _make_files_private(folder: Path) -> None:
+    """Before something is written: have our files readable for their owner alone, and no links."""
+    for path in folder.iterdir():
+        if path.name in _OWN or path.suffix == SUFFIX:
+            try:
+                private.make_private(path)
+            except FileNotFoundError:
+                continue  # a reader's log, which went with the reader
+            except OSError as error:
+                raise BadFile(
+                    f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. Nothing"
+                    " was changed."
+                ) from None
+
+
 def create(folder: Path) -> sqlite3.Connection:
     """A new database, as one transaction that the caller ends."""
+    os.close(private.open_private(folder / DATABASE))  # what SQLite makes beside it is as private
     database = _connect(folder, "rwc")
     with _closed_on_error(database):
         (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -106,6 +146,8 @@ def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
     """The database of a folder, its format checked."""
     if not exists(folder):
         raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.")
+    if write:
+        _make_files_private(folder)
     try:
         try:
             return _checked(folder, "rw" if write else "ro")
@@ -118,6 +160,16 @@ def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
 
 
 def unreadable(folder: Path, error: Exception) -> BadFile:
+    """What to say of a failure of SQLite: is the database damaged, or could it not be read?"""
+    code = getattr(error, "sqlite_errorcode", None)
+    short = code == sqlite3.SQLITE_IOERR_SHORT_READ  # it ends too early
+    if isinstance(error, sqlite3.ProgrammingError) or not (
+        code is None or short or code & 0xFF in _DAMAGED
+    ):
+        return CannotLook(
+            f"{str(folder / DATABASE)!r} cannot be used: {error}. That says nothing about what is"
+            " in it, and nothing was changed: see that it can be read and written, and try again."
+        )
     return BadFile(
         f"{str(folder / DATABASE)!r} cannot be used: {error}. Nothing was changed: see that it can"
         " be read and written, or bring it back from a copy."
@@ -152,14 +204,49 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
             f"the ledger {str(folder)!r} has format {version}, which there never was: it was"
             " altered. Nothing was changed: bring it back from a copy."
         )
-    if not _parts_of_schema().issubset(database.execute(_PARTS)):
-        raise BadFile(
-            f"the tables of the ledger {str(folder)!r} are not those of its format: they were"
-            " altered. Nothing was changed: bring it back from a copy."
-        )
+    check_schema(folder, database)
 
 
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_INTERNAL = {
+    "sqlite_sequence": "name,seq",
+    "sqlite_stat1": "tbl,idx,stat",
+    "sqlite_stat2": "tbl,idx,sampleno,sample",
+    "sqlite_stat3": "tbl,idx,neq,nlt,ndlt,sample",
+    "sqlite_stat4": "tbl,idx,neq,nlt,ndlt,sample",
+}
+"""Tables that SQLite makes for itself, and their columns."""
+
+
+def check_schema(folder: Path, database: sqlite3.Connection) -> None:
+    """Raise BadFile unless the database has the tables, indexes and views of its format, no others.
+
+    A trigger could keep what is erased; a view or an index could stand in for a table.
+    """
+    there = set(database.execute(_PARTS)) - _internal_parts()
+    if there == _parts_of_schema():
+        return
+    more = [f"the {part[0]} {part[1]}" for part in there - _parts_of_schema()]
+    lacks = [f"no {part[0]} {part[1]} as it should be" for part in _parts_of_schema() - there]
+    raise BadFile(
+        f"the tables of the ledger {str(folder)!r} are not those of its format (it has"
+        f" {', '.join(sorted(more + lacks)[:3])}): they were altered. Nothing was changed: bring it"
+        " back from a copy."
+    )
+
+
+def empty_internal_tables(database: sqlite3.Connection) -> None:
+    """SQLite's statistics may hold samples of keys."""
+    for _, name, *_ in _internal_parts().intersection(database.execute(_PARTS)):
+        database.execute(f"DELETE FROM {name}")
+
+
+@cache
+def _internal_parts() -> frozenset[tuple[str, str, str, str | None]]:
+    return frozenset(
+        ("table", name, name, f"CREATE TABLE {name}({columns})")
+        for name, columns in _INTERNAL.items()
+    )
 
 
 @cache
@@ -175,7 +262,7 @@ def _connect(folder: Path, mode: str) -> sqlite3.Connection:
         uri=True,
         isolation_level=None,
         check_same_thread=False,
-        timeout=5.0,
+        timeout=BUSY_SECONDS,
     )
     with _closed_on_error(database):
         database.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
@@ -218,8 +305,21 @@ class Mark:
 
 def mark_of(folder: Path) -> Mark | None:
     """What the lock says of the chain; None where it says nothing that can be relied on."""
-    with contextlib.suppress(OSError, ValueError):
-        _, line, digest = (folder / LOCK).read_bytes().splitlines()
+    try:
+        file = private.open_to_read(folder / LOCK)
+        try:
+            content = os.read(file, 1 << 12)
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno in private.NO_FILE or os.name == "nt":  # where a lock keeps readers out
+            return None
+        raise CannotLook(
+            f"{str(folder / LOCK)!r} cannot be read: {error.strerror}. That says nothing about the"
+            " ledger: see that it can be read, and try again."
+        ) from None
+    with contextlib.suppress(ValueError):
+        _, line, digest = content.splitlines()
         rows, events, link = line.split()
         if _digest(line) == digest:
             return Mark(int(rows), int(events), bytes.fromhex(link.decode()))
@@ -237,10 +337,10 @@ class WriterLock:
         self._pid = os.getpid()
         path = folder / LOCK
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = private.open_private(path)
         except OSError as error:
             raise BadFile(
-                f"the ledger {str(folder)!r} cannot be written: {error.strerror}. To look at it"
+                f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. To look at it"
                 " without writing, use likewise.Ledger(path)."
             ) from None
         try:

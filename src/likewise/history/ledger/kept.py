@@ -47,11 +47,15 @@ class Kept:
         ):
             yield owner, data[start:end]
 
-    def cells(self, first: int) -> Iterator[tuple[Any, ...]]:
-        """A row of the database for each; the run begins at row `first`."""
+    @property
+    def places(self) -> Rows:
+        """Of each among those of its owner, from 0 on."""
         starts = np.flatnonzero(np.diff(self.owners, prepend=-1))
         lengths = np.diff(np.append(starts, len(self.owners)))
-        places = np.arange(len(self.owners)) - np.repeat(starts, lengths)
-        columns = [(first + self.owners).tolist(), places.tolist()]
+        return np.arange(len(self.owners)) - np.repeat(starts, lengths)
+
+    def cells(self, first: int) -> Iterator[tuple[Any, ...]]:
+        """A row of the database for each; the run begins at row `first`."""
+        columns = [(first + self.owners).tolist(), self.places.tolist()]
         columns += [self.found[name].tolist() for name in WITNESS.names or ()]
         return zip(*columns, strict=True)

@@ -1,5 +1,7 @@
 """What a record's input holds: a vector, or the kept columns of a table."""
 
+import json
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +9,7 @@ import numpy as np
 
 from likewise.errors import BadFile
 from likewise.history.ledger.records import SEGMENT_BYTES, segment_rows_for
+from likewise.rule import STORAGES, Rule
 
 _BESIDE_INPUT = 80
 
@@ -64,7 +67,8 @@ class Layout:
         return about | {"shape": list(self.shape), "type": kind, "storage": self.storage}
 
     @classmethod
-    def of(cls, about: dict[str, Any]) -> "Layout":
+    def of(cls, about: dict[str, Any], rule: Rule) -> "Layout":
+        """From the body of an event; BadFile unless decisions under the rule can be laid out so."""
         try:
             layout = cls(
                 int(about["outputs"]),
@@ -73,12 +77,59 @@ class Layout:
                 storage=about.get("storage"),
                 columns=tuple((name, kind) for name, kind in about.get("columns", ())),
             )
-            small = 0 < layout.dtype.itemsize <= 1 << 40 and 0 < layout.outputs <= 1 << 32
+            as_written = json.dumps(layout.to_dict()) == json.dumps(about)
+            sound = as_written and layout._is_small and layout._fits(rule)
         except (TypeError, ValueError, KeyError, OverflowError, AssertionError, SyntaxError):
-            small = False
-        if not small or not 0 < layout.segment_rows <= SEGMENT_BYTES:
-            raise BadFile(f"the ledger's layout makes no sense: {about!r}. It was altered.")
+            sound = False
+        if not sound:
+            told = reprlib.repr(about)
+            raise BadFile(f"the ledger's layout makes no sense: {told}. It was altered.")
         return layout
+
+    @property
+    def _is_small(self) -> bool:
+        return (
+            0 < self.dtype.itemsize <= 1 << 40
+            and 0 < self.outputs <= 1 << 32
+            and 0 < self.segment_rows <= SEGMENT_BYTES
+        )
+
+    def _fits(self, rule: Rule) -> bool:
+        """Whether decisions under a rule have such inputs and outputs."""
+        given = rule.output_column
+        several = 1 if rule.output != "probabilities" else None if given is None else len(given)
+        if self.outputs != (several or self.outputs):
+            return False
+        if rule.features is not None:
+            kept = {name: one for name, one in rule.features.items() if _is_kept(one)}
+            return list(kept) == [name for name, _ in self.columns] and all(
+                _kind_fits(kind, kept[name]) for name, kind in self.columns
+            )
+        width = int(np.prod(self.shape or ()))
+        return (
+            self.shape is not None
+            and min(self.shape, default=0) > 0
+            and self.storage in STORAGES
+            and self.storage != "auto"
+            and rule.storage in ("auto", self.storage)
+            and (rule.weights is None or len(rule.weights) == width)
+        )
+
+
+def _is_kept(feature: Any) -> bool:
+    return feature.kind not in ("key", "ignore")
+
+
+def _kind_fits(kind: str, feature: Any) -> bool:
+    """Whether a column of that type can hold a feature's values."""
+    if feature.embed is None:
+        return kind == ("<f8" if feature.kind == "number" else "<i4")
+    parts = np.dtype(kind)
+    return (
+        parts.names == (CODE, VECTOR)
+        and parts[VECTOR].base.kind in "fiu"
+        and kind == with_vector(parts[VECTOR])
+    )
 
 
 def _kept_type(storage: str) -> np.dtype[Any]:

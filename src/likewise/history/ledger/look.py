@@ -219,18 +219,20 @@ class Ledger:
         return column
 
     def _outputs(self, some: Decisions) -> list[Any]:
-        gone = np.isnan(some.outputs[:, 0]).tolist()
+        erased = np.isnan(some.outputs[:, 0])
+        gone = erased.tolist()
         if self.rule.output == "label":
             labels = self._words.get("", [])
-            given = np.nan_to_num(some.outputs[:, 0])
-            if not ((given >= 0) & (given < max(1, len(labels)))).all():
+            codes = np.nan_to_num(some.outputs[:, 0]).astype(np.int64)
+            known = (codes >= 0) & (codes < len(labels)) & (codes == some.outputs[:, 0])
+            if not (known | erased).all():
                 raise BadFile("the ledger has no word for a label: it was altered.")
-            codes = given.astype(np.int64).tolist()
             return [
-                None if erased else labels[code] for code, erased in zip(codes, gone, strict=True)
+                None if empty else labels[code]
+                for code, empty in zip(codes.tolist(), gone, strict=True)
             ]
         rows = some.outputs[:, 0] if self.rule.output == "number" else some.outputs
-        return [None if erased else row for row, erased in zip(rows.tolist(), gone, strict=True)]
+        return [None if empty else row for row, empty in zip(rows.tolist(), gone, strict=True)]
 
 
 def _plain(value: Any) -> Any:

@@ -26,6 +26,7 @@ from likewise.history.ledger.chain import Key
 from likewise.history.ledger.kept import WITNESS, Kept
 from likewise.history.ledger.layout import Layout
 from likewise.history.ledger.records import Records
+from likewise.history.ledger.window import Window
 from likewise.rule import Rule
 from likewise.types import Floats, Rows
 
@@ -45,6 +46,15 @@ SELECT count(*), group_concat(time), group_concat(first), group_concat(ifnull(co
 FROM (SELECT time, first, count {_SPAN})"""
 _LABELS = f"SELECT group_concat(output) FROM (SELECT output {_SPAN})"
 _DIGITS = b"0123456789,-"
+
+
+class Altered(BadFile):
+    """The ledger does not say what its hashes say."""
+
+    def __init__(self, row: int | None, problem: str) -> None:
+        super().__init__(f"{problem}. Nothing was changed: bring the ledger back from a copy.")
+        self.row = row
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -160,6 +170,20 @@ class Reader:
                 " Nothing was changed: bring it back from a copy."
             )
 
+    def check_schema(self) -> None:
+        """Raise BadFile if the database has more or other tables than its format."""
+        try:
+            folder.check_schema(self.path, self.database)
+        except folder.FAILURES as error:
+            raise folder.unreadable(self.path, error) from None
+
+    def counts(self) -> tuple[int, int]:
+        """How many decisions and witnesses the tables hold, whatever their rows are."""
+        ((decisions, witnesses),) = self.all(
+            "SELECT (SELECT count(*) FROM decision), (SELECT count(*) FROM witness)"
+        )
+        return decisions, witnesses
+
     # Events
 
     def events(self, kind: str = "") -> list[Event]:
@@ -188,9 +212,9 @@ class Reader:
     def layout(self) -> Layout | None:
         """None before the first decision."""
         if self._layout is None:
-            event = self._last("layout")
-            self._layout = None if event is None else Layout.of(event.body)
-            self._labels = self.rule.output == "label"
+            event, rule = self._last("layout"), self.rule
+            self._layout = None if event is None else Layout.of(event.body, rule)
+            self._labels = rule.output == "label"
         return self._layout
 
     def forget_layout(self) -> None:
@@ -206,11 +230,21 @@ class Reader:
     @property
     def window(self) -> str:
         event = self._last("window")
-        return "all" if event is None else str(event.body.get("keep", "all"))
+        if event is None:
+            return "all"
+        try:
+            return Window.of(event.body.get("keep")).text
+        except BadRule:
+            raise event.unreadable() from None
 
     def erased(self) -> Rows:
         """Rows that were erased, in order; some may have left the window since."""
-        rows = [row for event in self.events("erased") for row in event.listed("rows")]
+        rows: list[int] = []
+        for event in self.events("erased"):
+            some = event.listed("rows")
+            if some and max(some) >= event.at_row:
+                raise event.unreadable()
+            rows += some
         return np.unique(np.array(rows, np.int64))
 
     # The whole
@@ -257,7 +291,9 @@ class Reader:
             "event": event,
             "words": state.words,
             "words_link": state.words_link.hex(),
-            "erased_words": [word[0] for word in self.words() if word[3] is None],
+            "erased_words": [
+                number for (number,) in self.all("SELECT number FROM word WHERE value IS NULL")
+            ],
             "kept": {
                 str(one.number): digest(one)
                 for one in self.events()
@@ -268,6 +304,11 @@ class Reader:
     def words(self) -> list[Word]:
         """All, in order."""
         return [_word(row) for row in self.all("SELECT * FROM word ORDER BY number")]
+
+    def words_left(self) -> list[tuple[int, str, int]]:
+        """Number, column and code of those that were not erased."""
+        query = 'SELECT number, "column", code FROM word WHERE value IS NOT NULL ORDER BY number'
+        return self.all(query)
 
     # Decisions
 
@@ -335,7 +376,7 @@ class Reader:
     def _witnesses(self, first: int, stop: int) -> Kept:
         """The kept witnesses of a run of rows."""
         rows = self.all(
-            "SELECT row, witness, input_distance, output_distance FROM witness"
+            "SELECT row, place, witness, input_distance, output_distance FROM witness"
             " WHERE row >= ? AND row < ? ORDER BY row, place",
             first,
             stop,
@@ -343,13 +384,20 @@ class Reader:
         if not rows:
             return Kept.none()
         columns = list(zip(*rows, strict=True))
+        if {type(number) for column in columns[:3] for number in column} != {int}:
+            raise ValueError("a witness is no whole number, or has no place")
         owners = np.array(columns[0], np.int64) - first
         if owners[0] < 0 or owners[-1] >= stop - first or (np.diff(owners) < 0).any():
             raise ValueError("witnesses are not in order")
         found = np.zeros(len(rows), WITNESS)
-        for name, column in zip(WITNESS.names or (), columns[1:], strict=True):
+        for name, column in zip(WITNESS.names or (), columns[2:], strict=True):
             found[name] = column
-        return Kept(owners, found)
+        kept = Kept(owners, found)
+        astray = np.flatnonzero(kept.places != np.array(columns[1], np.int64))
+        if len(astray):
+            row = first + int(owners[astray[0]])
+            raise Altered(row, f"row {row:,}: a witness is not in its place")
+        return kept
 
 
 def digest(event: Event) -> str:

@@ -9,6 +9,7 @@ Cost: 80 bytes for each decision beside its input.
 Not here: which rows there are (store.py), what an input's bytes mean.
 """
 
+import io
 import os
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -18,11 +19,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadFile
+from likewise.errors import BadFile, CannotLook
 from likewise.history.ledger.chain import DIGEST, SALT, Bytes
+from likewise.history.private import NO_FILE, open_private, open_to_read
 
 SEGMENT_BYTES = 64 << 20
-_SUFFIX = ".rows"
+SUFFIX = ".rows"
 
 
 def segment_rows_for(record_bytes: int) -> int:
@@ -48,7 +50,7 @@ class Records:
         self._open: tuple[int, int] | None = None  # segment, descriptor
 
     def path(self, segment: int) -> Path:
-        return self.folder / f"{segment * self.segment_rows:012}{_SUFFIX}"
+        return self.folder / f"{segment * self.segment_rows:012}{SUFFIX}"
 
     # Writing
 
@@ -72,7 +74,7 @@ class Records:
 
     def drop(self, first: int) -> None:
         """Delete files all of whose rows come before `first`."""
-        for path in self.folder.glob(f"*{_SUFFIX}"):
+        for path in self.folder.glob(f"*{SUFFIX}"):
             if path.stem.isdigit() and int(path.stem) + self.segment_rows <= first:
                 path.unlink()
 
@@ -82,7 +84,7 @@ class Records:
     def _descriptor(self, segment: int) -> int:
         if self._open is None or self._open[0] != segment:
             self.close()
-            self._open = segment, os.open(self.path(segment), os.O_RDWR | os.O_CREAT, 0o600)
+            self._open = segment, open_private(self.path(segment))
             try:
                 sync_folder(self.folder)  # also of a file that is there: a crash may have made it
             except OSError:
@@ -111,23 +113,35 @@ class Records:
 
     def _part(self, segment: int, first: int, stop: int) -> npt.NDArray[Any]:
         path = self.path(segment)
-        rows = stop - segment * self.segment_rows
         try:
-            offset = self._offset(first)
-            part = np.fromfile(path, self.dtype, stop - first, offset=offset)
-            there = offset // self.dtype.itemsize + len(part)
-            if there < rows:
-                raise BadFile(
-                    f"{str(path)!r} ends after row {segment * self.segment_rows + there - 1:,}, but"
-                    f" row {stop - 1:,} should be there: it was cut. Nothing was changed: bring the"
-                    " file back from a copy."
-                )
+            with io.FileIO(open_to_read(path)) as file:
+                there = os.fstat(file.fileno()).st_size // self.dtype.itemsize
+                if there < stop - segment * self.segment_rows:
+                    raise self._cut(segment, there, stop)
+                part = np.empty(stop - first, self.dtype)
+                file.seek(self._offset(first))
+                done = _read_all(file, part.view(np.uint8).data)
         except OSError as error:
-            raise BadFile(
-                f"{str(path)!r} cannot be read: {error.strerror}. It should hold rows {first:,} to"
-                f" {stop - 1:,}. Nothing was changed: bring the file back from a copy."
+            if error.errno in NO_FILE:
+                raise BadFile(
+                    f"{str(path)!r} cannot be read: {error.strerror}. It should hold rows"
+                    f" {first:,} to {stop - 1:,}. Nothing was changed: bring the file back from a"
+                    " copy."
+                ) from None
+            raise CannotLook(
+                f"{str(path)!r} cannot be read: {error.strerror}. That says nothing about what is"
+                " in it, and nothing was changed: see that it can be read, and try again."
             ) from None
+        if done < part.nbytes:
+            raise self._cut(segment, first % self.segment_rows + done // self.dtype.itemsize, stop)
         return part
+
+    def _cut(self, segment: int, there: int, stop: int) -> BadFile:
+        last = segment * self.segment_rows + there - 1
+        return BadFile(
+            f"{str(self.path(segment))!r} ends after row {last:,}, but row {stop - 1:,} should be"
+            " there: it was cut. Nothing was changed: bring the file back from a copy."
+        )
 
     def fill(self, salts: Bytes, inputs: Bytes) -> npt.NDArray[Any]:
         """Records without commitments and links."""
@@ -141,6 +155,14 @@ def _write_all(file: int, data: memoryview, offset: int) -> None:
     while len(data):
         done = os.pwrite(file, data, offset)
         data, offset = data[done:], offset + done
+
+
+def _read_all(file: io.FileIO, into: memoryview) -> int:
+    """Read until it is full, or the file ends; how many bytes there were."""
+    into, done = into.cast("B"), 0
+    while done < len(into) and (some := file.readinto(into[done:])):
+        done += some
+    return done
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,7 +18,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -300,6 +300,10 @@ class Store:
                     strict=False,
                 ),
             )
+            # Somebody may have put witnesses there of decisions that had yet to come.
+            database.execute(
+                "DELETE FROM witness WHERE row >= ? AND row < ?", (first, first + count)
+            )
             database.executemany(
                 "INSERT INTO witness VALUES (?, ?, ?, ?, ?)", entries.witnesses.cells(first)
             )
@@ -367,6 +371,8 @@ class Store:
 
     def _erase(self, what: str, rows: list[int], words: list[int]) -> None:
         with self._transaction(what) as database:
+            folder.check_schema(self.path, database)
+            folder.empty_internal_tables(database)
             link = self._add_event(database, "erased", {"rows": rows, "words": words}, self.link)
             database.executemany(
                 "UPDATE decision SET key = NULL, output = NULL WHERE row = ?",
@@ -390,13 +396,36 @@ class Store:
         assert self.records is not None
         try:
             self.database.execute("VACUUM")
-            busy = self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            busy = not self._empty_log()
             self.records.erase(self._unfinished, "input")
             if not busy:
                 self.records.erase(self._unfinished, "salt")
                 self._unfinished = []
         except (*folder.FAILURES, OSError) as error:
             raise self._failed("the end of an erasure, which goes on by itself", error) from None
+        return not busy
+
+    def rewrite(self) -> None:
+        """After rows have left: have the database hold no copy of them in its unused space."""
+        try:
+            self.database.execute("VACUUM")
+        except (*folder.FAILURES, OSError) as error:
+            raise self._failed("the end of a window", error) from None
+
+    def empty_log(self) -> bool:
+        """Have the log hold nothing, unless a reader still needs it; whether that is so."""
+        database = self.database
+        try:
+            database.execute("PRAGMA busy_timeout = 0")  # a decision is waiting
+            return self._empty_log()
+        except folder.FAILURES:
+            return False
+        finally:
+            with contextlib.suppress(*folder.FAILURES):
+                database.execute(f"PRAGMA busy_timeout = {round(1000 * folder.BUSY_SECONDS)}")
+
+    def _empty_log(self) -> bool:
+        ((busy, *_),) = self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return not busy
 
     def _begun_erasures(self, first: int) -> list[int]:
@@ -406,11 +435,9 @@ class Store:
         erased = [row for row in self.reader.erased().tolist() if row >= first]
         return [row for row in erased if self.records.read(row, row + 1)["salt"].any()]
 
-    def erase_words(self, unused: Container[tuple[str, int]]) -> None:
-        """Overwrite words that no row has, by column and code; free space may hold copies."""
-        known = self.reader.words()
-        words = [number for number, column, code, *_ in known if (column, code) in unused]
-        self._erase("the end of a window", [], words)
+    def erase_words(self, numbers: list[int]) -> None:
+        """Overwrite words that no row has; the database's unused space may hold copies."""
+        self._erase("the end of a window", [], numbers)
 
     def drop(self, first: int) -> None:
         """Rows before `first` leave, in whole files of records."""

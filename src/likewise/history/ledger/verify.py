@@ -10,19 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from likewise.errors import BadFile
+from likewise.errors import BadFile, CannotLook
 from likewise.history.ledger import chain
 from likewise.history.ledger.folder import Mark, mark_of
-from likewise.history.ledger.reader import KEPT, TAKING, Decisions, Event, Reader, digest
-
-
-class Altered(BadFile):
-    """The ledger does not say what its hashes say."""
-
-    def __init__(self, row: int | None, problem: str) -> None:
-        super().__init__(f"{problem}. Nothing was changed: bring the ledger back from a copy.")
-        self.row = row
-        self.problem = problem
+from likewise.history.ledger.reader import (
+    KEPT,
+    TAKING,
+    Altered,
+    Decisions,
+    Event,
+    Reader,
+    digest,
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,8 @@ class Verification:
 def verify(reader: Reader, head: Head | None = None) -> Verification:
     """Walk the whole chain; where a head is given, it must be on it.
 
+    CannotLook if the system does not let us see the files: that is no answer.
+
     A writer may go on meanwhile. The database is read as it is at one moment, but records are
     overwritten by erasure and deleted when they leave the window; so if something seems wrong and
     such a thing has happened since, look again.
@@ -102,18 +103,34 @@ def _taken(reader: Reader) -> int | None:
     """The last event that took rows away; None if that cannot be read."""
     try:
         return max((event.number for event in reader.events() if event.kind in TAKING), default=-1)
+    except CannotLook:
+        raise
     except BadFile:
         return None
+
+
+def blame_alteration(reader: Reader, error: BaseException) -> None:
+    """Where something failed because the ledger was altered, raise Altered.
+
+    What is read out of an altered ledger may be refused as anything, such as a bad rule.
+    """
+    if isinstance(error, Exception) and not isinstance(error, BadFile):
+        found = verify(reader)
+        if found.problem is not None:
+            raise Altered(found.bad_row, found.problem) from None
 
 
 def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verification:
     walk = Walk(reader, head)
     try:
         with reader.structure_checked():
+            reader.check_schema()
             if mark is not None:
                 mark.check(reader.path, reader.state().mark)
             for _ in walk.chunks():
                 pass
+    except CannotLook:
+        raise  # which says nothing about the ledger
     except Altered as error:
         return walk.outcome(error.row, error.problem)
     except BadFile as error:
@@ -131,6 +148,7 @@ class Walk:
         self._link = chain.GENESIS
         self._events = 0
         self._erased: set[int] = set()
+        self._witnesses = 0
         self._complete = False
         self._met = head is None
 
@@ -163,6 +181,7 @@ class Walk:
                 yield chunk
         if self._events != state.events or self._link != state.link:
             raise Altered(None, "the end of the chain is not where it should be")
+        self._check_orphans()
         head = self._wanted
         if not self._met and head is not None and head.rows < self.first:
             raise Altered(
@@ -177,6 +196,14 @@ class Walk:
                 f" {self.rows:,} rows: it was cut, or written anew",
             )
         self._complete = True
+
+    def _check_orphans(self) -> None:
+        """Whether the database has rows that no row of the chain accounts for."""
+        decisions, witnesses = self._reader.counts()
+        if decisions != self.rows - self.first:
+            raise Altered(None, f"there are rows that are not between {self.first} and {self.rows}")
+        if witnesses != self._witnesses:
+            raise Altered(None, "there are witnesses of decisions that are not there")
 
     def _begin(self, events: list[Event]) -> list[Event]:
         """The events to be walked over; with rows dropped, start from what is said of them."""
@@ -241,6 +268,13 @@ class Walk:
         for i in _differing(links, records["link"].tobytes())[:1]:
             if i < wrong:
                 wrong, problem = i, "its time, verdict or place is not as it was written"
+        kept = np.bincount(chunk.witnesses.owners, minlength=count).astype(np.uint64)
+        for i in np.flatnonzero(
+            (kept > chunk.counts) | ((kept > 0) & (chunk.counts == chain.NOT_JUDGED))
+        )[:1]:
+            if i < wrong:
+                wrong, problem = int(i), "it has more witnesses than it counts"
+        self._witnesses += len(chunk.witnesses)
         if problem:
             raise Altered(first + wrong, f"row {first + wrong:,}: {problem}")
         for rows in range(first + 1, first + count) if self._expects(first, count) else ():

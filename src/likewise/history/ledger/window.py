@@ -6,17 +6,17 @@
 86400000000
 """
 
-import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from likewise.errors import BadRule
+from likewise.history.ledger.times import amount_in, duration
 from likewise.history.memory import Growing
 from likewise.types import Rows
 
-_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
-_WRITTEN = re.compile(r"([0-9_,]+(?:\.[0-9]+)?) *(row|second|minute|hour|day)s?")
+_MOST = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,18 @@ class Window:
     microseconds: int | None = None
 
     @classmethod
-    def of(cls, given: str) -> "Window":
+    def of(cls, given: Any) -> "Window":
         """From words: "all", "10000 rows", "90 minutes", "24 hours", "30 days"."""
-        match = _WRITTEN.fullmatch(given.strip()) if isinstance(given, str) else None
         if given == "all":
             return cls()
-        if match is not None:
-            number = float(match[1].replace("_", "").replace(",", ""))
-            if match[2] == "row" and number >= 1 and number.is_integer():
-                return cls(f"{int(number)} rows", rows=int(number))
-            if match[2] != "row" and number > 0:
-                return cls(given.strip(), microseconds=round(number * _UNITS[match[2]] * 1e6))
+        amount = amount_in(given)
+        if amount is not None and amount[1] == "row" and 1 <= amount[0] < _MOST:
+            number = int(amount[0])
+            if number == amount[0]:
+                return cls(f"{number} rows", rows=number)
+        microseconds = duration(given)
+        if microseconds is not None and microseconds > 0:
+            return cls(given.strip(), microseconds=microseconds)
         raise BadRule(
             f'window is {given!r}; expected "all", or how much to keep, such as "100000 rows",'
             ' "90 minutes", "24 hours" or "30 days"'

@@ -1,0 +1,19 @@
+"""Files of records with few rows each, so that a window drops some of them in a short test."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from likewise.history.ledger import layout
+
+ROWS = 64
+
+
+@contextmanager
+def small_segments() -> Iterator[int]:
+    """Ledgers that are begun in here have files of so many rows."""
+    before = layout.segment_rows_for
+    layout.segment_rows_for = lambda size: ROWS
+    try:
+        yield ROWS
+    finally:
+        layout.segment_rows_for = before
