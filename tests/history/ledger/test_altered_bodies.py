@@ -47,15 +47,16 @@ RULES = {"vectors": VECTORS, "probabilities": PROBABILITIES, "table": TABLE, "te
 def decision(rule, i):
     drawn = random.Random(i)
     if rule is VECTORS:
-        return ([drawn.random(), drawn.random()], drawn.choice("xyz"))
+        return ([drawn.random(), drawn.random()], "new" if i == 152 else drawn.choice("xyz"))
     if rule is PROBABILITIES:
         p = drawn.random()
         return ([drawn.random()], [p, 1 - p])
     age = drawn.randrange(20, 40)
     if rule is TABLE:
-        named = {"id": f"p{i}", "grade": drawn.choice("abc"), "job": drawn.choice("mn")}
+        named = {"id": f"p{i}", "grade": drawn.choice("abc"), "job": "mn"[i % 2] * (1 + i // 150)}
         return ({**named, "age": age, "sex": drawn.choice("fm"), "answer": drawn.choice("yn")},)
-    return ({"age": age, "message": "abcd"[: drawn.randrange(1, 5)], "score": drawn.random()},)
+    message = "abcd"[: drawn.randrange(1, 5)] * (1 + i // 150)  # new ones in the last life
+    return ({"age": age, "message": message, "score": drawn.random()},)
 
 
 @pytest.fixture(scope="module", params=RULES)
