@@ -24,8 +24,8 @@ HEAD = """\
 Made from the command itself by `python docs/reference/commands.py`; a test fails if it is stale.
 The same is on the screen with `likewise COMMAND --help`.
 
-`pip install 'likewise[cli]'` brings the command, `'likewise[demo]'` what the demo needs beside.
-Every command also takes `--help`, or `-h`.
+The extra `cli` brings the command, the extra `demo` what the demo needs as well:
+[install](../how-to/install.md). Every command also takes `--help`, or `-h`.
 """
 
 

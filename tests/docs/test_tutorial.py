@@ -1,4 +1,4 @@
-"""The tutorial and the how-to pages keep their word: every block runs, and prints what is shown."""
+"""README, tutorial, how-to and reference pages: every block runs, and prints what is shown."""
 
 import shutil
 from pathlib import Path
@@ -10,6 +10,9 @@ from likewise.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+REFERENCE = [
+    ROOT / "docs" / "reference" / f"{name}.md" for name in ("rules", "monitors", "ledgers")
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +39,11 @@ def test_tutorial_prints_what_it_says(tmp_path, monkeypatch):
     read_and_do(ROOT / "docs" / "tutorial.md")
 
 
-@pytest.mark.parametrize("page", HOW_TO, ids=[page.stem for page in HOW_TO])
-def test_how_to_prints_what_it_says(page, demo, tmp_path, monkeypatch):
+PAGES = [ROOT / "README.md", *HOW_TO, *REFERENCE]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_page_prints_what_it_says(page, demo, tmp_path, monkeypatch):
     for given in (*demo.glob("likewise-demo.*"), ROOT / "docs" / "verify_ledger.py"):
         shutil.copy(given, tmp_path)
     monkeypatch.chdir(tmp_path)
