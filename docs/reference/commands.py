@@ -42,7 +42,9 @@ def _overview(command: Any) -> str:
     lines = ["| command | what it does |", "|---|---|"]
     for name, one in command.commands.items():
         first = re.split(r"\n\s*\n", inspect.cleandoc(one.help or ""))[0]
-        lines.append(f"| [`likewise {name}`](#likewise-{name}) | {_escaped(' '.join(first.split()))} |")
+        lines.append(
+            f"| [`likewise {name}`](#likewise-{name}) | {_escaped(' '.join(first.split()))} |"
+        )
     return "\n".join([*lines, ""])
 
 

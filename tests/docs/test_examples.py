@@ -19,7 +19,7 @@ from likewise.indexes.names import METRICS
 ROOT = Path(__file__).resolve().parents[2]
 MADE = {"build", "dist", "__pycache__"}
 
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*|\{[\w-]+\})\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

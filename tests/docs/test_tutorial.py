@@ -10,14 +10,13 @@ from likewise.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
-REFERENCE = [
-    ROOT / "docs" / "reference" / f"{name}.md" for name in ("rules", "monitors", "ledgers")
-]
+WRITTEN = ("rules", "monitors", "ledgers", "python")
+REFERENCE = [ROOT / "docs" / "reference" / f"{name}.md" for name in WRITTEN]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> Path:
-    """What `likewise demo` leaves behind, and the how-to pages begin with."""
+    """The files that `likewise demo` leaves behind; some pages begin with them."""
     folder = tmp_path_factory.mktemp("demo")
     assert main(["demo", "--folder", str(folder)]) == 0
     return folder
@@ -32,6 +31,16 @@ def read_and_do(page: Path) -> None:
             assert missing is None, f"{step.place} shows\n{missing}\nand was printed\n{printed}"
     shown = [(step.expected, printed) for step, printed in done if step.expected is not None]
     assert pages.same_hashes(shown), "one hash on the page was two in the run"
+
+
+def test_every_page_with_examples_is_run():
+    docs = ROOT / "docs"
+    shown = {
+        page for page in docs.rglob("*.md") if any(pages.steps(page.name, page.read_text("utf-8")))
+    }
+    run_elsewhere = {docs / "tutorial.md", *(docs / "indexes").glob("*.md")}
+    not_run = shown - run_elsewhere - {*HOW_TO, *REFERENCE}
+    assert not_run == {docs / "reference" / "command-line.md"}  # its examples are of any file
 
 
 def test_tutorial_prints_what_it_says(tmp_path, monkeypatch):
