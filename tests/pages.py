@@ -22,7 +22,7 @@ from pathlib import Path
 
 BLOCK = re.compile(
     r"(?:^<!-- (?P<what>file|not run): (?P<said>[^\n]*?) -->\n+)?"
-    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    r"^```(?P<language>\w*|\{[\w-]+\})\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 RUN = ("sh", "python")

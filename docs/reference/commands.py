@@ -24,17 +24,28 @@ HEAD = """\
 Made from the command itself by `python docs/reference/commands.py`; a test fails if it is stale.
 The same is on the screen with `likewise COMMAND --help`.
 
-`pip install 'likewise[cli]'` brings the command, `'likewise[demo]'` what the demo needs beside.
-Every command also takes `--help`, or `-h`.
+The extra `cli` brings the command, the extra `demo` what the demo needs as well:
+[install](../how-to/install.md). Every command also takes `--help`, or `-h`.
 """
 
 
 def page() -> str:
     """The whole page."""
     command: Any = typer.main.get_command(app)
-    parts = [HEAD, _exit_codes(), _described(command, "likewise")]
+    parts = [HEAD, _overview(command), _exit_codes(), _described(command, "likewise")]
     parts += [_described(one, f"likewise {name}") for name, one in command.commands.items()]
     return "\n".join(parts)
+
+
+def _overview(command: Any) -> str:
+    """Every command with the first paragraph of its help."""
+    lines = ["| command | what it does |", "|---|---|"]
+    for name, one in command.commands.items():
+        first = re.split(r"\n\s*\n", inspect.cleandoc(one.help or ""))[0]
+        lines.append(
+            f"| [`likewise {name}`](#likewise-{name}) | {_escaped(' '.join(first.split()))} |"
+        )
+    return "\n".join([*lines, ""])
 
 
 def _exit_codes() -> str:

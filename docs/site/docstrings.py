@@ -15,8 +15,8 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 
-# `path        the folder, new or empty`, or `threads: how many cores`
-_COLUMN = re.compile(r"([a-z_]+)(?:\s{2,}|\s+(?=whether )|: )(\S.*)")
+# `path        the folder, new or empty`, or `threads: how many cores`, or `mean, std   by channel`
+_COLUMN = re.compile(r"([a-z_]+(?:, [a-z_]+)*)(?:\s{2,}|\s+(?=whether )|: )(\S.*)")
 # ndarray[tuple[Any, ...], dtype[int64]], with modules or without
 _ARRAY = re.compile(r"[~\w.]*ndarray\[tuple\[[~\w.]*Any, \.\.\.\], [~\w.]*dtype\[[~\w.]*?(\w+)\]\]")
 _NOT_GIVEN = re.compile(r"<object object[^>]*>")

@@ -11,6 +11,7 @@ FRONT = "docs/README"
 SECTIONS = {
     "Begin": ["docs/tutorial", "README"],
     "How to": [
+        "docs/how-to/install",
         "docs/how-to/rule-for-people",
         "docs/how-to/choose-epsilon",
         "docs/how-to/audit-in-ci",
@@ -36,8 +37,12 @@ SECTIONS = {
         "decisions/README",
     ],
     "Look up": [
+        "docs/reference/rules",
+        "docs/reference/monitors",
+        "docs/reference/ledgers",
         "docs/reference/command-line",
         "docs/reference/python",
+        "docs/reference/limits",
         "docs/ledger-format",
         "CHANGELOG",
         "CONTRIBUTING",

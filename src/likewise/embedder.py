@@ -93,7 +93,8 @@ class Mark:
 class Embedder:
     """What embeds, and how.
 
-    name        as above
+    name        "wordllama", "sentence-transformers:MODEL", "onnx:PATH", "torch:module:function",
+                "python:module:function", or a function that takes a batch
     normalise   whether vectors are scaled to length 1; if not given, those of wordllama and
                 sentence-transformers are
     batch       how many items the model gets at once

@@ -7,18 +7,19 @@ import importlib
 import io
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import likewise as lw
-from likewise import rule
+from likewise import feature, rule
 from likewise.indexes.names import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE = {"build", "dist", "__pycache__"}
 
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*|\{[\w-]+\})\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -58,7 +59,7 @@ def examples(markdown: str) -> list[tuple[str, str | None]]:
 PAGES = names(sorted((ROOT / "docs" / "indexes").glob("*.md")))
 
 
-@pytest.mark.parametrize("name", ["README.md", *PAGES])
+@pytest.mark.parametrize("name", PAGES)
 def test_examples_print_what_they_say(name):
     found = examples(text(name))
     assert any(expected for _, expected in found), f"no example of {name} shows its output"
@@ -78,10 +79,9 @@ def test_pictures_of_the_indexes_are_what_their_script_draws():
     assert drawn == kept, "python docs/indexes/pictures.py draws them anew"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/indexes/README.md"])
 @pytest.mark.parametrize("name", METRICS)
-def test_index_is_explained(name, page):
-    assert f'`"{name}"`' in text(page)
+def test_index_is_explained(name):
+    assert f'`"{name}"`' in text("docs/indexes/README.md")
 
 
 MODULES = (
@@ -107,27 +107,76 @@ def test_docstring_examples_answer_what_they_say(module):
     assert failed == 0
 
 
+def prose(*pages: str) -> str:
+    """The text of these pages without the directives that autodoc fills in."""
+    whole = "\n".join(text(page) for page in pages)
+    return re.sub(r"^```\{eval-rst\}\n.*?^```$", "", whole, flags=re.MULTILINE | re.DOTALL)
+
+
+REFERENCE = names(sorted((ROOT / "docs" / "reference").glob("*.md")))
+
+
 @pytest.mark.parametrize("name", lw.__all__)
-def test_public_name_is_explained(name):
-    explained = text("README.md") + text("ARCHITECTURE.md")
-    assert re.search(rf"\b{name}\b", explained), f"neither README nor ARCHITECTURE mentions {name}"
+def test_public_name_is_explained_in_words(name):
+    explained = prose("README.md", "ARCHITECTURE.md", *REFERENCE)
+    assert re.search(rf"\b{name}\b", explained), f"no reference and no overview explains {name}"
 
 
 @pytest.mark.parametrize(
-    "name", sorted({*rule.METRICS, *rule.OUTPUTS, *rule.OUTPUT_METRICS, *rule.STORAGES})
+    "name",
+    sorted(
+        {
+            *rule.METRICS,
+            *rule.OUTPUTS,
+            *rule.OUTPUT_METRICS,
+            *rule.STORAGES,
+            *feature.KINDS,
+            *feature.MISSING,
+        }
+    ),
 )
-def test_choice_of_a_rule_is_in_the_readme(name):
-    assert f'`"{name}"`' in text("README.md")
+def test_choice_of_a_rule_is_in_its_reference(name):
+    assert f'`"{name}"`' in text("docs/reference/rules.md")
 
 
-@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(lw.Rule)])
-def test_setting_of_a_rule_is_in_the_readme(name):
-    assert re.search(rf"\b{name}\b", text("README.md"))
+@pytest.mark.parametrize(
+    "name", [field.name for kind in (lw.Rule, lw.Feature) for field in dataclasses.fields(kind)]
+)
+def test_setting_of_a_rule_is_in_its_reference(name):
+    assert re.search(rf"`{name}\b", text("docs/reference/rules.md"))
 
 
 @pytest.mark.parametrize("name", [name for name in vars(lw.Monitor) if not name.startswith("_")])
-def test_method_of_a_monitor_is_in_the_readme(name):
-    assert re.search(rf"\b{name}\(", text("README.md"))
+def test_method_of_a_monitor_is_in_its_reference(name):
+    assert re.search(rf"`{name}\(", text("docs/reference/monitors.md"))
+
+
+def test_readme_stays_a_front_door():
+    assert len(text("README.md").encode()) < 7_000, "references belong into docs/reference"
+
+
+TOLD = [name for name in names(files(".md")) if not name.startswith(("CHANGELOG", "decisions"))]
+NAMED_PACKAGE = re.compile(r"pip install[^\n`]*?[ '\"]likewise\b")
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_page_installs_from_a_clone(name):
+    found = NAMED_PACKAGE.search(text(name))
+    assert found is None, f"{name} says {found[0]!r}, but likewise is not published"
+
+
+def test_every_extra_is_on_the_page_about_installing():
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    page = text("docs/how-to/install.md")
+    listed = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
+    assert sorted(listed) == sorted(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_extra_that_a_page_names_is_one(name):
+    extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+    for listed in re.findall(r"(?:likewise|['\"]\.)\[([\w,-]+)\]", text(name)):
+        assert set(listed.split(",")) <= set(extras), f"{name} names [{listed}]"
 
 
 @pytest.mark.parametrize("name", names(files(".md")))

@@ -94,6 +94,12 @@ def test_blocks_are_taken_as_the_page_says():
         "<!-- file: a.toml -->\n```toml\nx = 1\n```\n\n```sh\ntrue\n```\n\n```text\nout\n```\n\n"
         "<!-- not run: why -->\n```sh\nfalse\n```\n\n```yaml\nno\n```\n\n```python\n1\n```\n"
         "Words.\n\n```text\nnot its output\n```\n"
+        "\n```{eval-rst}\n.. autoclass:: x\n```\n\n```python\n2\n```\n"
     )
     found = [(one.language, one.file, one.expected) for one in pages.steps("page", markdown)]
-    assert found == [("toml", "a.toml", None), ("sh", None, "out\n"), ("python", None, None)]
+    assert found == [
+        ("toml", "a.toml", None),
+        ("sh", None, "out\n"),
+        ("python", None, None),
+        ("python", None, None),
+    ]

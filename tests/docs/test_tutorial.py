@@ -1,4 +1,4 @@
-"""The tutorial and the how-to pages keep their word: every block runs, and prints what is shown."""
+"""README, tutorial, how-to and reference pages: every block runs, and prints what is shown."""
 
 import shutil
 from pathlib import Path
@@ -10,11 +10,13 @@ from likewise.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+WRITTEN = ("rules", "monitors", "ledgers", "python")
+REFERENCE = [ROOT / "docs" / "reference" / f"{name}.md" for name in WRITTEN]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> Path:
-    """What `likewise demo` leaves behind, and the how-to pages begin with."""
+    """The files that `likewise demo` leaves behind; some pages begin with them."""
     folder = tmp_path_factory.mktemp("demo")
     assert main(["demo", "--folder", str(folder)]) == 0
     return folder
@@ -31,13 +33,26 @@ def read_and_do(page: Path) -> None:
     assert pages.same_hashes(shown), "one hash on the page was two in the run"
 
 
+def test_every_page_with_examples_is_run():
+    docs = ROOT / "docs"
+    shown = {
+        page for page in docs.rglob("*.md") if any(pages.steps(page.name, page.read_text("utf-8")))
+    }
+    run_elsewhere = {docs / "tutorial.md", *(docs / "indexes").glob("*.md")}
+    not_run = shown - run_elsewhere - {*HOW_TO, *REFERENCE}
+    assert not_run == {docs / "reference" / "command-line.md"}  # its examples are of any file
+
+
 def test_tutorial_prints_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     read_and_do(ROOT / "docs" / "tutorial.md")
 
 
-@pytest.mark.parametrize("page", HOW_TO, ids=[page.stem for page in HOW_TO])
-def test_how_to_prints_what_it_says(page, demo, tmp_path, monkeypatch):
+PAGES = [ROOT / "README.md", *HOW_TO, *REFERENCE]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_page_prints_what_it_says(page, demo, tmp_path, monkeypatch):
     for given in (*demo.glob("likewise-demo.*"), ROOT / "docs" / "verify_ledger.py"):
         shutil.copy(given, tmp_path)
     monkeypatch.chdir(tmp_path)

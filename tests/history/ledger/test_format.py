@@ -47,7 +47,7 @@ def lived(tmp_path_factory) -> Path:
     return path
 
 
-def test_seventy_lines_without_likewise_verify_any_ledger(lived, tmp_path):
+def test_short_script_without_likewise_verifies_any_ledger(lived, tmp_path):
     lines = [line for line in SCRIPT.read_text().splitlines() if line.strip()]
     assert len(lines) < 80 and "likewise." not in "\n".join(lines)
     with lw.Ledger(lived) as ledger:
@@ -105,7 +105,7 @@ def test_alteration_is_found_and_its_row_named(lived, tmp_path, statement, row):
         assert not found.ok
         assert found.bad_row == row, found
         assert found.head is None
-    if "value = NULL" not in statement:  # that an erasure was pretended, seventy lines do not see
+    if "value = NULL" not in statement:  # the script does not see a pretended erasure
         assert independent(path).returncode != 0
     with pytest.raises(lw.BadFile):
         lw.open(path).close()
