@@ -129,7 +129,7 @@ class Following:
             self._words_read = -1
         self.store.reconnect()
         if (unsure < KEEPING or self.queue) and monitor.rows > self.queue.stop:
-            monitor.take_back(self.queue.stop)
+            monitor._take_back(self.queue.stop)
             self.cargo.cut_words(self.queue.words)
         if unsure == KEEPING:
             self.flush()

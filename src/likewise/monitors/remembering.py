@@ -171,7 +171,7 @@ class Remembering:
             self._ready()
             return self._next_row
 
-    def take_back(self, rows: int) -> None:
+    def _take_back(self, rows: int) -> None:
         """Have only the first `rows` rows: those after them were never taken."""
         with self._lock:
             self._ready()

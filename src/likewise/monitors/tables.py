@@ -161,7 +161,7 @@ class TableMonitor(Monitor):
         self._loose.settle(self._kept.count)
         return self._kept.count
 
-    def take_back(self, rows: int) -> None:
+    def _take_back(self, rows: int) -> None:
         with self._lock:
             self._ready()
             self._unkept = True
