@@ -14,7 +14,7 @@ import atexit
 import math
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -196,6 +196,7 @@ class LedgerMonitor:
             self._count_from(np.array(now))
             self._following.unsure = JUDGING
             verdict = self.memory.observe(x, *_output(z)).within(over)
+            verdict.named(self._key_of(row, keys))
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, self._witnesses)
             some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept)
@@ -209,7 +210,7 @@ class LedgerMonitor:
             now = self._past.now(time)
             over = self._past.compared(self.rows, now)
             self._count_from(np.array(now))
-            return self.memory.check(x, *_output(z)).within(over)
+            return self.memory.check(x, *_output(z)).within(over).named(self._key_of(self.rows))
 
     # Many
 
@@ -235,6 +236,7 @@ class LedgerMonitor:
             when = np.broadcast_to(when, len(verdicts))
             firsts = self._past.firsts(first_row, when)
             verdicts.within(firsts, self._past.absent(firsts))
+            verdicts.named(self._key_of(first_row, given))  # before the window lets go of any
             kept = kept_of_many(verdicts, self._witnesses)
             self._following.took(
                 first_row, Pending(when, given, firsts, verdicts.counts, kept), write=True
@@ -365,6 +367,19 @@ class LedgerMonitor:
             if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
                 return monitor.row_of(key)
             return self._past.keys.row_of(plain_key(key))
+
+    def _key_of(self, first: int, given: list[Key] | None = None) -> Callable[[int], Any]:
+        """From a row to its key; `given` are keys of rows from `first` on, not yet among the past.
+
+        Keys come in a column of the table, or beside the decision.
+        """
+        monitor = self.memory
+        if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
+            return monitor._kept.key_of
+        known = self._past.keys.key_of
+        if given is None:
+            return known
+        return lambda row: known(row) if row < first else given[row - first]
 
     def values(self, row: int) -> dict[str, Any]:
         """A row of a table as it came, its output included."""
