@@ -1,4 +1,4 @@
-"""Whatever predicts can be watched: boosters, bound methods, decorated functions; attributes pass."""
+"""Boosters, bound methods and decorated functions are watched; attributes are passed on."""
 
 import asyncio
 import copy
@@ -59,7 +59,7 @@ def test_fitted_attributes_and_methods_of_the_estimator_are_passed_on(tmp_path):
     assert watched.classes_.tolist() == [0, 1, 2] and watched.n_features_in_ == 4
     forest = lw.WatchedEstimator(RandomForestClassifier(5, random_state=0), RULE).fit(X, Y)
     assert len(forest.feature_importances_) == 4 and len(forest.estimators_) == 5
-    search = lw.watch(GridSearchCV(LogisticRegression(), {"C": [1.0]}).fit(X, Y), RULE)
+    search = lw.watch(GridSearchCV(LogisticRegression(max_iter=500), {"C": [1.0]}).fit(X, Y), RULE)
     assert search.best_params_ == {"C": 1.0}
     saved = lw.WatchedEstimator(Saved(), RULE).fit(X, Y)
     assert saved.get_booster().best_iteration == 7
@@ -189,7 +189,6 @@ def test_decorated_method_is_given_its_object_which_is_not_the_input():
     assert one.approve([1.2]) == "yes" and other.approve(applicant=[1.3]) == "no"
     assert Desk.approve.counts == Counts(2, 1, 0)
     assert Desk.approve.monitor.inputs([0, 1]).tolist() == [[1.2], [1.3]]
-    assert Desk.approve(one, [9.0]) == "yes"
 
 
 def test_decorator_without_a_rule_says_how_it_is_written():

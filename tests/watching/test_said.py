@@ -55,7 +55,7 @@ def test_estimator_that_regresses_under_a_label_rule_hints():
     ("rule", "answer"),
     [
         (RULE, lambda i: i % 7),
-        (RULE, lambda i: (i * i) % 997),  # many classes by number
+        (RULE, lambda i: int(np.random.default_rng(i).integers(1000))),  # many classes by number
         (RULE, lambda i: f"text {i}"),  # no numbers
         (RULE, lambda i: (i % 50) / 4),  # few scores
         (NUMBER, lambda i: i / 7),
