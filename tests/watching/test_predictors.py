@@ -117,6 +117,17 @@ def test_arguments_of_a_boosters_predict_are_passed_on():
     assert watched.counts.decisions == len(flower)
 
 
+def test_input_without_rows_that_can_be_read_says_what_to_do():
+    class Opaque:
+        """Like XGBoost's DMatrix."""
+
+    model = Booster(None)
+    model.predict = lambda data: [1, 2]
+    watched = lw.watch(model, RULE)
+    with pytest.warns(lw.FailureWarning, match="the input is a Opaque.*say with input="):
+        assert watched.predict(Opaque()) == [1, 2]
+
+
 def test_watched_booster_is_not_copied():
     with pytest.raises(TypeError, match="holds a history"):
         copy.copy(lw.watch(Booster(None), RULE))

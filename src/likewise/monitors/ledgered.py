@@ -34,6 +34,7 @@ from likewise.history.ledger.store import NOT_JUDGED, Store
 from likewise.history.ledger.times import all_microseconds
 from likewise.history.ledger.verify import Head, Verification, verify
 from likewise.history.ledger.window import Window
+from likewise.log import logger
 from likewise.monitors.difference import insist_on_checks, the_same_rule
 from likewise.monitors.erasure import Erasure, erase
 from likewise.monitors.explanation import Explanation
@@ -137,6 +138,7 @@ class LedgerMonitor:
         copied_by_fork(self)
         self._finish = partial(_close, weakref.ref(self))
         atexit.register(self._finish)
+        logger.debug("the ledger %s is open, with %d rows", self.path, self._store.rows)
 
     def _without_models(self) -> Rule:
         layout = self._store.reader.layout
@@ -210,7 +212,7 @@ class LedgerMonitor:
             now = self._past.now(time)
             over = self._past.compared(self.rows, now)
             self._count_from(np.array(now))
-            return self.memory.check(x, *_output(z)).within(over).named(self._key_of(self.rows))
+            return self.memory.check(x, *_output(z)).within(over).named(self._key_of())
 
     # Many
 
@@ -368,7 +370,7 @@ class LedgerMonitor:
                 return monitor.row_of(key)
             return self._past.keys.row_of(plain_key(key))
 
-    def _key_of(self, first: int, given: list[Key] | None = None) -> Callable[[int], Any]:
+    def _key_of(self, first: int = 0, given: list[Key] | None = None) -> Callable[[int], Any]:
         """From a row to its key; `given` are keys of rows from `first` on, not yet among the past.
 
         Keys come in a column of the table, or beside the decision.
@@ -430,6 +432,7 @@ class LedgerMonitor:
                 self._store.close()
                 self.memory.close()
                 atexit.unregister(self._finish)
+                logger.debug("the ledger %s is closed", self.path)
 
     def __enter__(self) -> Self:
         return self

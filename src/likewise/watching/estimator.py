@@ -156,16 +156,18 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
 
     def predict(self, X: Any, **params: Any) -> Any:
         """What the estimator predicts."""
-        return self._watch("predict", self._fitted().predict, X, params)
+        return self._watch("predict", X, params)
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, **params: Any) -> Any:
         """The probabilities that the estimator predicts."""
-        return self._watch("predict_proba", self._fitted().predict_proba, X, params)
+        return self._watch("predict_proba", X, params)
 
-    def _watch(self, method: str, model: Any, X: Any, params: dict[str, Any]) -> Any:
-        watcher = self._watcher
-        if method != self._method or watcher.closed:
+    def _watch(self, method: str, X: Any, params: dict[str, Any]) -> Any:
+        known = self.__dict__  # `__getattr__` makes other ways to attributes slower
+        model = getattr(known["estimator_"] if "estimator_" in known else self._fitted(), method)
+        watcher = known["_watcher"]
+        if method != known["_method"] or watcher.closed:
             return model(X, **params)
         given = watcher.given((X,), params)
         answer = model(X, **params)
@@ -207,6 +209,8 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
     def __getattr__(self, name: str) -> Any:
         """What the fitted estimator has: its attributes, and methods that are not watched."""
         fitted = vars(self).get("estimator_")
+        if fitted is None and isinstance(getattr(type(self), name, None), property):
+            self._fitted()  # what is shown of a watch that has not begun
         if fitted is None or name.startswith("_") or name in _THAT_FIT:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         try:

@@ -50,7 +50,8 @@ class Judged(NamedTuple):
         )
 
 
-_NOTHING_FOUND = Judged(decisions=1)
+NOTHING_FOUND = Judged(decisions=1)
+"""What comes out of most calls."""
 _REPEATED = Judged(repeated=1)
 
 
@@ -80,13 +81,18 @@ class Judge:
         except BadDecision:
             if not self._skip:
                 raise
+        _check_rows(x)
         if len(x) != len(z) or (key is not None and len(key) != len(z)):
             return self._many(x, z, key)  # which says what does not fit
         return self._sifted(x, z, key)
 
     def _part(self, x: Any, z: Any, keys: Any) -> Judged:
         """A batch, or a part of one."""
-        only = one_row(x, self._columns) if len(x) == 1 and len(z) == 1 else None
+        try:
+            only = one_row(x, self._columns) if len(x) == 1 and len(z) == 1 else None
+        except TypeError:
+            _check_rows(x)
+            raise
         if only is None:
             return self._many(x, z, keys)
         output = one_output(z, self._number)
@@ -101,7 +107,7 @@ class Judge:
         violation = bool(verdict.violation)
         alarm = isinstance(verdict, Verdict) and verdict.alarm
         if not violation and not alarm:
-            return _NOTHING_FOUND
+            return NOTHING_FOUND
         return Judged(1, violation, alarm, 1, [Flagged(verdict, answer)])
 
     def _many(self, x: Any, z: Any, keys: Any) -> Judged:
@@ -181,6 +187,14 @@ class Judge:
         if keys is None and column is not None:
             keys = keys_in(x, column, self._monitor.rule)
         return ((i, key) for i, key in enumerate(() if keys is None else keys) if key is not None)
+
+
+def _check_rows(x: Any) -> None:
+    if not hasattr(x, "__len__"):
+        raise BadDecision(
+            f"the input is a {type(x).__name__}, whose rows cannot be read; expected an array, a"
+            " frame or a list. Nothing was stored: say with input= how to make one of it."
+        )
 
 
 def keys_in(table: Any, column: str, rule: Any) -> Sequence[Any]:

@@ -14,7 +14,6 @@ raise a burst's alarm) and failures are kept, nothing else.
 import logging
 import sys
 from collections import deque
-from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
@@ -32,7 +31,7 @@ from likewise.rule import Rule
 from likewise.watching.background import Backlog
 from likewise.watching.choices import Choices, check_keys, monitor_of, shown
 from likewise.watching.copies import as_answered, as_given
-from likewise.watching.judging import Judge, Judged
+from likewise.watching.judging import NOTHING_FOUND, Judge, Judged
 from likewise.watching.labels import Labels
 from likewise.watching.records import (
     Counts,
@@ -103,7 +102,7 @@ class Watcher:
         self._violations: deque[Flagged] = deque(maxlen=choices.keep)
         self._failures: deque[Failure] = deque(maxlen=choices.keep)
         self._calls = 0
-        self._counts = Counts(0, 0, 0)
+        self._counted: tuple[int, ...] = (0,) * 6  # the fields of Counts, in their order
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
         self._logged: set[type[Exception]] = set()
@@ -159,7 +158,8 @@ class Watcher:
             return
         dropped = len(z) if self.batched and hasattr(z, "__len__") else 1
         with self._lock:
-            self._counts = replace(self._counts, dropped=self._counts.dropped + dropped)
+            *others, before = self._counted
+            self._counted = (*others, before + dropped)
         full = LikewiseError(
             f"the queue is full: {self._queue_calls:,} calls wait to be judged. What comes now is"
             " not judged, and counted as dropped. Make fewer calls, or more room: queue_calls="
@@ -187,19 +187,24 @@ class Watcher:
             return
         with self._lock:
             self._calls += 1
-            number, before = self._calls, self._counts
-            self._violations.extend(judged.flagged)
-            self._counts = Counts(  # in one step: an interruption leaves all of it, or nothing
-                before.decisions + judged.decisions,
-                before.violations + judged.violations,
-                before.failures,
-                before.alarms + judged.alarms,
-                before.repeated + judged.repeated,
-                before.dropped,
-            )
+            number = self._calls
+            # Counted in one step: an interruption leaves all of it, or nothing.
+            decisions, violations, failures, alarms, repeated, dropped = self._counted
+            if judged is NOTHING_FOUND:
+                self._counted = decisions + 1, violations, failures, alarms, repeated, dropped
+            else:
+                self._violations.extend(judged.flagged)
+                self._counted = (
+                    decisions + judged.decisions,
+                    violations + judged.violations,
+                    failures,
+                    alarms + judged.alarms,
+                    repeated + judged.repeated,
+                    dropped,
+                )
         if self._labels is not None:
             self._look_at(self._labels, z, line)
-        if judged.flagged or judged.failed or judged.repeated:
+        if judged is not NOTHING_FOUND:
             self._react(_Call(number, (handled,), line), judged, answer)
 
     def _read(self, answer: Any) -> Any:
@@ -294,7 +299,8 @@ class Watcher:
     def _note(self, call: _Call, error: Exception, place: int | None = None) -> Failure:
         failure = failure_of(call.number, error, place)
         with self._lock:
-            self._counts = replace(self._counts, failures=self._counts.failures + 1)
+            decisions, violations, failures, *others = self._counted
+            self._counted = (decisions, violations, failures + 1, *others)
             self._failures.append(failure)
             new = type(error) not in self._logged
             self._logged.add(type(error))
@@ -328,7 +334,7 @@ class Watcher:
 
     @property
     def counts(self) -> Counts:
-        return self._counts
+        return Counts(*self._counted)
 
     @property
     def waiting(self) -> int:
