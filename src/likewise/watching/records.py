@@ -98,7 +98,8 @@ class Counts:
             f" failures={self.failures}{rare})"
         )
 
-    def __str__(self) -> str:
+    def in_words(self) -> str:
+        """For a repr, and for the log."""
         rare = "".join(f", {count:,} {name}" for name, count in self._rare().items())
         return (
             f"{self.decisions:,} decisions, {self.violations:,} violations,"

@@ -349,11 +349,11 @@ class Watcher:
             self.closed = True
             if not self.flush(_CLOSE_SECONDS):
                 logger.warning("%s: closed before %d calls are judged", self.name, self.waiting)
-            logger.info("%s: watched no more, after %s", self.name, self.counts)
+            logger.info("%s: watched no more, after %s", self.name, self.counts.in_words())
         if self.owned:
             self.monitor.close()
 
     def __str__(self) -> str:
         policies = f"on_violation={shown(self.on_violation)}, on_failure={shown(self.on_failure)}"
         waiting = f", {self.waiting:,} calls waiting" * (self.waiting > 0)
-        return f"{policies}: {self.counts}{waiting}{', closed' * self.closed}"
+        return f"{policies}: {self.counts.in_words()}{waiting}{', closed' * self.closed}"
