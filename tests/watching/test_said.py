@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -113,6 +114,46 @@ def test_fitted_again_a_copy_has_nothing_to_say():
     model = pickle.loads(pickle.dumps(lw.watch(regressor(), NUMBER)))
     flower = flowers()
     assert not warned_by(lambda: model.fit(flower, flower[:, 0]).predict(flower))
+
+
+class Module:
+    """As much of a torch module as a watch uses."""
+
+    training = False
+
+    def __init__(self):
+        self.hooks = []
+
+    def _register(self, hook, with_kwargs):
+        assert with_kwargs
+        self.hooks.append(hook)
+
+    register_forward_pre_hook = register_forward_hook = _register
+
+    def __call__(self, *args, **kwargs):
+        before, after = self.hooks
+        before(self, args, kwargs)
+        answer = [1] * len(args[0])
+        after(self, args, kwargs, answer)
+        return answer
+
+
+@pytest.mark.parametrize("through", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_copy_of_a_watched_module_says_once_that_it_is_not_watched(through, monkeypatch):
+    monkeypatch.setitem(
+        sys.modules, "torch", SimpleNamespace(nn=SimpleNamespace(Module=Module), Tensor=Module)
+    )
+    module = Module()
+    watched = lw.watch(module, RULE)
+    other = through(through(module))  # a copy of a copy is none the less one
+    (hint,) = warned_by(lambda: [other(np.zeros((2, 1))) for _ in range(3)])
+    assert "Module is a copy" in str(hint.message) and "not watched" in str(hint.message)
+    assert hint.filename == __file__
+    assert not warned_by(lambda: module(np.zeros((2, 1))))
+    assert watched.counts.decisions == 2
+    another = through(module)
+    another.training = True
+    assert not warned_by(lambda: another(np.zeros((2, 1))))
 
 
 # The log
