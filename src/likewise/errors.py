@@ -3,6 +3,7 @@
 LikewiseError
 ├── BadRule       the rule itself makes no sense
 ├── BadDecision   cannot be compared with the past; nothing was stored
+│   └── RepeatedKey   another decision has its key already
 ├── BadRow        the history has no such row
 ├── BadFile       a file cannot be used, or cannot grow
 │   └── CannotLook   the system does not let us look at it; that says nothing about what is in it
@@ -10,7 +11,8 @@ LikewiseError
 
 UserWarning
 ├── ViolationWarning   a watched model contradicted itself
-└── FailureWarning     a watched model answered, but could not be watched
+├── FailureWarning     a watched model answered, but could not be watched
+└── HintWarning        a watch does less, or something else, than was probably meant
 
 Every message says what came, what was expected, where, and what to do now.
 """
@@ -28,6 +30,17 @@ class BadRule(LikewiseError, ValueError):
 
 class BadDecision(LikewiseError, ValueError):
     """Cannot be compared with the past. Nothing was stored."""
+
+
+class RepeatedKey(BadDecision):
+    """Another decision has this key already, in `row`. Nothing was stored."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message, row)
+        self.row = row
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class BadRow(LikewiseError, IndexError):
@@ -65,3 +78,7 @@ class ViolationWarning(UserWarning):
 
 class FailureWarning(UserWarning):
     """A watched model answered, but its decision could not be watched."""
+
+
+class HintWarning(UserWarning):
+    """A watch does less, or something else, than was probably meant; it says what to do."""

@@ -4,9 +4,9 @@ A `Verdict` is what one decision revealed, its `Witnesses` are the past decision
 `Verdicts` hold a whole batch in four flat arrays, and make a `Verdict` when asked for one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,8 @@ class _Beside(NamedTuple):
     over: Compared | None = None
     neighbours: int | None = None
     alarm: bool = False
+    key: Any = None
+    witness_keys: tuple[Any, ...] | None = None
 
 
 _NOTHING = _Beside()
@@ -140,10 +142,28 @@ class Verdict:
         """Whether there are so many neighbours that the burst's alarm is raised."""
         return self._beside.alarm
 
+    @property
+    def key(self) -> Any:
+        """The caller's own key of this decision, if it was given one."""
+        return self._beside.key
+
+    @property
+    def witness_keys(self) -> tuple[Any, ...]:
+        """The keys of the witnesses, in their order; None for a decision without one."""
+        known = self._beside.witness_keys
+        return (None,) * len(self.witnesses) if known is None else known
+
+    def named(self, key_of: Callable[[int], Any]) -> Self:
+        """This verdict, made by a monitor that has keys by row."""
+        key = None if self.row is None else key_of(self.row)
+        keys = tuple(map(key_of, self.witnesses.rows.tolist()))
+        _set_beside(self, self._beside._replace(key=key, witness_keys=keys))
+        return self
+
     def amid(self, neighbours: int, alarm: int | None) -> Self:
         """This verdict, made by a monitor that counts neighbours, and alarms from so many on."""
         raised = alarm is not None and neighbours >= alarm
-        _set_beside(self, _Beside(self._beside.over, neighbours, raised))
+        _set_beside(self, self._beside._replace(neighbours=neighbours, alarm=raised))
         return self
 
     def within(self, over: Compared) -> Self:
@@ -177,6 +197,10 @@ class Verdicts:
     """How many of the last decisions had a near input, where a burst is counted."""
     alarm_from: int | None = None
     """How many neighbours raise an alarm."""
+    keys: tuple[Any, ...] | None = None
+    """The key of each decision, where the monitor has keys; None for one without."""
+    witness_keys: tuple[Any, ...] | None = None
+    """The key of each of `witnesses`, likewise."""
 
     def __post_init__(self) -> None:
         self.offsets.flags.writeable = False
@@ -186,6 +210,13 @@ class Verdicts:
         neighbours.flags.writeable = False
         object.__setattr__(self, "neighbours", neighbours)
         object.__setattr__(self, "alarm_from", alarm)
+        return self
+
+    def named(self, key_of: Callable[[int], Any]) -> Self:
+        """These verdicts, made by a monitor that has keys by row."""
+        object.__setattr__(self, "keys", tuple(map(key_of, self.rows.tolist())))
+        found = tuple(map(key_of, self.witnesses.rows.tolist()))
+        object.__setattr__(self, "witness_keys", found)
         return self
 
     @property
@@ -252,7 +283,10 @@ class Verdicts:
         if self.neighbours is not None:
             near = int(self.neighbours[i])
             raised = self.alarm_from is not None and near >= self.alarm_from
-        return _Beside(over, near, raised)
+        if self.keys is None or self.witness_keys is None:
+            return _Beside(over, near, raised)
+        part = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+        return _Beside(over, near, raised, self.keys[i], self.witness_keys[part])
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))

@@ -189,7 +189,7 @@ def test_copy_predicts_and_has_a_history_of_its_own(through, tmp_path):
         joblib.dump(model, tmp_path / "model")
         other = joblib.load(tmp_path / "model")
     assert other.counts.decisions == 0 and len(other.monitor) == 0
-    with pytest.warns(lw.ViolationWarning):
+    with pytest.warns(lw.ViolationWarning), pytest.warns(lw.HintWarning):
         assert np.array_equal(other.predict(flowers()), model.estimator_.predict(flowers()))
     assert other.counts == model.counts
     assert (other.on_violation, other.on_failure) == ("warn", "record")
@@ -293,7 +293,7 @@ def test_ledger_is_told_with_keys(tmp_path):
         model.predict(np.array([[5.0, 6.0]]))
         assert ledger.row_of("11.000000") == 2
         model.predict(np.array([[5.0, 6.0]]))
-        assert "11.000000" in str(model.failures[0].error)
+        assert model.counts == Counts(3, 0, 0, repeated=1) and ledger.rows == 3
         model.close()
         ledger.observe([1.0, 1.0], 0)  # it was given, so it stays open
 

@@ -185,7 +185,10 @@ def test_copies_and_pickles_of_a_watched_module_are_not_watched(torch, net, flow
     kept.seek(0)
     loaded = torch.load(kept, weights_only=False)
     for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), loaded):
-        assert torch.equal(other(flowers), net(flowers))
+        with pytest.warns(lw.HintWarning, match="Sequential is a copy.*is not watched") as warned:
+            assert torch.equal(other(flowers), net(flowers))
+        assert len(warned) == 1 and warned[0].filename == __file__
+        other(flowers)  # said once
     assert watched.counts.decisions == 3 * len(flowers)
     assert list(net.state_dict()) == ["0.weight", "0.bias", "3.weight", "3.bias"]
 

@@ -273,8 +273,8 @@ def test_keys_reach_a_ledger(tmp_path):
         watched([1.2], case="a")
         watched([0.9], case="b")
         assert ledger.row_of("b") == 1
-        with pytest.raises(lw.BadDecision, match="'b'"):
-            watched([0.9], case="b")
+        assert watched([0.9], case="b") == "no"
+        assert watched.counts.repeated == 1 and ledger.rows == 2
     with lw.open(tmp_path / "many", RULE) as ledger:
         predict = classifier().predict
         watched = lw.watch(

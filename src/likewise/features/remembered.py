@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadDecision
+from likewise.errors import BadDecision, RepeatedKey
 from likewise.features.encoding import ERASED, MISSING, Encoder
 from likewise.history.memory import Growing
 from likewise.plain import label_of
@@ -61,9 +61,10 @@ class Remembered:
             if self.keepable is not None:
                 self.keepable(key)
             if before != MISSING:
-                raise BadDecision(
+                raise RepeatedKey(
                     f"row {i}: the key {key!r} was given to row {before} already. Nothing was"
-                    " stored: keys are unique."
+                    " stored: keys are unique.",
+                    before,
                 )
             seen[key] = self.count + i
         return list(seen)

@@ -4,6 +4,8 @@ import weakref
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from likewise.log import logger
+
 if TYPE_CHECKING:
     from likewise.monitors.ledgered import LedgerMonitor
 
@@ -15,7 +17,7 @@ def start_flusher(ledgered: "LedgerMonitor", wake: Event, seconds: float) -> Non
 
 
 def _run(known: "weakref.ref[LedgerMonitor]", wake: Event, seconds: float) -> None:
-    never = Event()
+    never, failing = Event(), False
     while True:
         wake.wait()
         wake.clear()
@@ -25,6 +27,10 @@ def _run(known: "weakref.ref[LedgerMonitor]", wake: Event, seconds: float) -> No
             return
         try:
             ledgered.flush()
-        except Exception:
+            failing = False
+        except Exception as error:
+            if not failing:
+                logger.warning("a ledger cannot be written: %s; trying again", type(error).__name__)
+            failing = True
             wake.set()  # the next call raises it again; until then, try again
         del ledgered

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import BadDecision, BadRow
+from likewise.errors import BadDecision, BadRow, RepeatedKey
 from likewise.history.ledger.chain import Key
 from likewise.types import Rows
 
@@ -59,9 +59,10 @@ class Keys:
             self._refuse_left(key)
             before = self._row_of.get(key, seen.get(key))
             if before is not None:
-                raise BadDecision(
+                raise RepeatedKey(
                     f"the key {key!r} was given to row {before} already. Nothing was stored: keys"
-                    " are unique."
+                    " are unique.",
+                    before,
                 )
             seen[key] = first + i
         return keys

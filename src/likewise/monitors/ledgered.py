@@ -14,7 +14,7 @@ import atexit
 import math
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from likewise.history.ledger.store import NOT_JUDGED, Store
 from likewise.history.ledger.times import Ahead
 from likewise.history.ledger.verify import Head, Verification, blame_alteration, verify
 from likewise.history.ledger.window import Window
+from likewise.log import logger
 from likewise.monitors.difference import insist_on_checks, the_same_rule
 from likewise.monitors.erasure import Erasure, erase
 from likewise.monitors.explanation import Explanation
@@ -142,6 +143,7 @@ class LedgerMonitor:
         copied_by_fork(self)
         self._finish = partial(_close, weakref.ref(self))
         atexit.register(self._finish)
+        logger.debug("the ledger %s is open, with %d rows", self.path, self._store.rows)
 
     def _without_models(self) -> Rule:
         layout = self._store.reader.layout
@@ -201,6 +203,7 @@ class LedgerMonitor:
             self._count_from(np.array(now))
             self._following.unsure = JUDGING
             verdict = self.memory.observe(x, *_output(z)).within(over)
+            verdict.named(self._key_of(row, keys))
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, self._witnesses)
             some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept)
@@ -214,7 +217,7 @@ class LedgerMonitor:
             now = self._past.now(time)
             over = self._past.compared(self.rows, now)
             self._count_from(np.array(now))
-            return self.memory.check(x, *_output(z)).within(over)
+            return self.memory.check(x, *_output(z)).within(over).named(self._key_of())
 
     # Many
 
@@ -240,6 +243,7 @@ class LedgerMonitor:
             when = np.broadcast_to(when, len(verdicts))
             firsts = self._past.firsts(first_row, when)
             verdicts.within(firsts, self._past.absent(firsts))
+            verdicts.named(self._key_of(first_row, given))  # before the window lets go of any
             kept = kept_of_many(verdicts, self._witnesses)
             self._following.took(
                 first_row, Pending(when, given, firsts, verdicts.counts, kept), write=True
@@ -373,6 +377,19 @@ class LedgerMonitor:
                 return monitor.row_of(key)
             return self._past.keys.row_of(plain_key(key))
 
+    def _key_of(self, first: int = 0, given: list[Key] | None = None) -> Callable[[int], Any]:
+        """From a row to its key; `given` are keys of rows from `first` on, not yet among the past.
+
+        Keys come in a column of the table, or beside the decision.
+        """
+        monitor = self.memory
+        if isinstance(monitor, TableMonitor) and monitor._kept.key is not None:
+            return monitor._kept.key_of
+        known = self._past.keys.key_of
+        if given is None:
+            return known
+        return lambda row: known(row) if row < first else given[row - first]
+
     def values(self, row: int) -> dict[str, Any]:
         """A row of a table as it came, its output included."""
         if not isinstance(self.memory, TableMonitor):
@@ -422,6 +439,7 @@ class LedgerMonitor:
                 self._store.close()
                 self.memory.close()
                 atexit.unregister(self._finish)
+                logger.debug("the ledger %s is closed", self.path)
 
     def __enter__(self) -> Self:
         return self

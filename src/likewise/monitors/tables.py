@@ -189,6 +189,8 @@ class TableMonitor(Monitor):
             self._keep(read, keys)
             self._unkept = False
             told = TableVerdict(verdict.row, self._counted(verdict.row, witnesses), self, None)
+            if self._kept.key is not None:
+                told.named(self._kept.key_of)
             return told if near is None else told.amid(near, self._alarm)
 
     def check(self, x: Any, z: Any = GIVEN_APART) -> "TableVerdict":
@@ -203,6 +205,8 @@ class TableMonitor(Monitor):
             self._unkept = False
             given = self._shown(kept, _one(outputs), read)
             told = TableVerdict(None, self._counted(None, witnesses, kept), self, given)
+            if self._kept.key is not None:
+                told.named(self._kept.key_of)
             return told if near is None else told.amid(near, self._alarm)
 
     def observe_many(
@@ -230,6 +234,8 @@ class TableMonitor(Monitor):
                 offsets = np.concatenate([[0], np.cumsum(counts)])
                 witnesses = witnesses.some(differ)
             verdicts = TableVerdicts(first, offsets, witnesses, self)
+            if self._kept.key is not None:
+                verdicts.named(self._kept.key_of)
             return verdicts if near is None else verdicts.amid(near, self._alarm)
 
     def load(self, x: Any, z: Any = GIVEN_APART) -> range:

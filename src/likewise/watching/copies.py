@@ -70,6 +70,17 @@ def as_answered(z: Any) -> Any:
     return plain(z)
 
 
+def some_rows(x: Any, at: list[int]) -> Any:
+    """The rows of a batch, or its outputs, at these places."""
+    if isinstance(x, list | tuple):
+        return [x[i] for i in at]
+    if hasattr(x, "iloc"):
+        return x.iloc[at]
+    if isinstance(x, np.ndarray) or not hasattr(x, "take"):
+        return x[at]
+    return x.take(at)  # an Arrow table
+
+
 def one_row(x: Any, columns: bool) -> Any:
     """The only row of a batch of one, for `observe`; None where only `observe_many` can read it.
 
@@ -77,7 +88,9 @@ def one_row(x: Any, columns: bool) -> Any:
     """
     if type(x) is np.ndarray:
         return x[0] if x.ndim > 1 and not columns else None
-    return x[0] if type(x) is list and type(x[0]) is dict else None
+    if type(x) is not list:
+        return None
+    return x[0] if type(x[0]) is dict or (not columns and type(x[0]) is list) else None
 
 
 def one_output(z: Any, number: bool) -> Any:

@@ -11,8 +11,9 @@ from typing import Any, Self
 
 from likewise.errors import BadRule
 from likewise.rule import Rule
+from likewise.watching.choices import KEEP, QUEUE_CALLS, Choices
 from likewise.watching.looks import Looks
-from likewise.watching.watcher import KEEP, Watcher
+from likewise.watching.watcher import Watcher
 
 try:
     from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
@@ -24,6 +25,10 @@ except ImportError:
         "watching an estimator needs scikit-learn 1.6 or newer, which is not installed:"
         " pip install 'likewise[scikit-learn]'"
     ) from None
+
+
+_THAT_FIT = ("fit_predict", "fit_transform", "partial_fit")
+"""Methods of an estimator that would change it and not begin a new history."""
 
 
 def _has(name: str) -> Callable[[Any], bool]:
@@ -54,11 +59,13 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
 
     estimator         to be watched; it has `predict`, or `predict_proba` for such a rule
     rule              when inputs are near, and outputs different
-    on_violation, on_failure, input, output, keep    as for lw.watch
+    on_violation, on_failure, on_bad_row, input, output, keep, background, queue_calls
+                      as for lw.watch
     monitor_settings  a dictionary of settings for the Monitor
 
-    Copied or pickled, it goes with its estimator, its rule and what was chosen, but without its
-    history: the copy begins a new one, in memory.
+    What the fitted estimator has, such as `coef_` or `save_model`, this has. Copied or pickled (so
+    too in a worker of joblib), it goes with its estimator, its rule and what was chosen, but
+    without its history: the copy begins a new one, in memory, and says so once (HintWarning).
     """
 
     def __init__(
@@ -68,25 +75,33 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         *,
         on_violation: Any = "record",
         on_failure: Any = "warn",
+        on_bad_row: Any = "fail",
         input: Any = None,
         output: Any = None,
         keep: int = KEEP,
+        background: bool = False,
+        queue_calls: int = QUEUE_CALLS,
         monitor_settings: dict[str, Any] | None = None,
     ) -> None:
         self.estimator = estimator
         self.rule = rule
         self.on_violation = on_violation
         self.on_failure = on_failure
+        self.on_bad_row = on_bad_row
         self.input = input
         self.output = output
         self.keep = keep
+        self.background = background
+        self.queue_calls = queue_calls
         self.monitor_settings = monitor_settings
 
     @classmethod
     def _around(
-        cls, fitted: Any, rule: Any, key: Any, settings: dict[str, Any], chosen: dict[str, Any]
+        cls, fitted: Any, rule: Any, settings: dict[str, Any], chosen: dict[str, Any]
     ) -> Self:
         """Around an estimator that is fitted already."""
+        chosen = dict(chosen)
+        key = chosen.pop("key")
         watched = cls(
             fitted, getattr(rule, "rule", rule), monitor_settings=settings or None, **chosen
         )
@@ -100,12 +115,17 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
             rule,
             name=type(self.estimator).__name__,
             batched=True,
-            on_violation=self.on_violation,
-            on_failure=self.on_failure,
-            input=self.input,
-            output=self.output,
-            key=key,
-            keep=self.keep,
+            choices=Choices(
+                on_violation=self.on_violation,
+                on_failure=self.on_failure,
+                on_bad_row=self.on_bad_row,
+                input=self.input,
+                output=self.output,
+                key=key,
+                keep=self.keep,
+                background=self.background,
+                queue_calls=self.queue_calls,
+            ),
             settings=self.monitor_settings,
         )
         output = watcher.monitor.rule.output
@@ -136,16 +156,18 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
 
     def predict(self, X: Any, **params: Any) -> Any:
         """What the estimator predicts."""
-        return self._watch("predict", self._fitted().predict, X, params)
+        return self._watch("predict", X, params)
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, **params: Any) -> Any:
         """The probabilities that the estimator predicts."""
-        return self._watch("predict_proba", self._fitted().predict_proba, X, params)
+        return self._watch("predict_proba", X, params)
 
-    def _watch(self, method: str, model: Any, X: Any, params: dict[str, Any]) -> Any:
-        watcher = self._watcher
-        if method != self._method or watcher.closed:
+    def _watch(self, method: str, X: Any, params: dict[str, Any]) -> Any:
+        known = self.__dict__  # `__getattr__` makes other ways to attributes slower
+        model = getattr(known["estimator_"] if "estimator_" in known else self._fitted(), method)
+        watcher = known["_watcher"]
+        if method != known["_method"] or watcher.closed:
             return model(X, **params)
         given = watcher.given((X,), params)
         answer = model(X, **params)
@@ -184,20 +206,20 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         """The estimator's own; not watched."""
         return self._fitted().inverse_transform(X, **params)
 
-    @property
-    def classes_(self) -> Any:
-        """The estimator's own."""
-        return self.estimator_.classes_
-
-    @property
-    def n_features_in_(self) -> Any:
-        """The estimator's own."""
-        return self.estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> Any:
-        """The estimator's own."""
-        return self.estimator_.feature_names_in_
+    def __getattr__(self, name: str) -> Any:
+        """What the fitted estimator has: its attributes, and methods that are not watched."""
+        fitted = vars(self).get("estimator_")
+        if fitted is None and isinstance(getattr(type(self), name, None), property):
+            self._fitted()  # what is shown of a watch that has not begun
+        if fitted is None or name.startswith("_") or name in _THAT_FIT:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        try:
+            return getattr(fitted, name)
+        except AttributeError:
+            raise AttributeError(
+                f"neither {type(self).__name__!r} nor the {type(fitted).__name__!r} inside has an"
+                f" attribute {name!r}"
+            ) from None
 
     # An estimator among others
 
@@ -222,13 +244,24 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("_watcher", None)
+        watcher = state.pop("_watcher", None)
+        if watcher is not None:
+            state["_told"] = type(watcher.monitor).__name__
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        told = state.pop("_told", "Monitor")
         super().__setstate__(state)
-        if hasattr(self, "estimator_"):
+        if "estimator_" in vars(self):
             self._watcher = self._new_watcher(self.rule)
+            self._watcher.hint = (
+                f"this watched {self._watcher.name} is a copy, made by copying or unpickling, as"
+                f" joblib does for its workers. The {told} of the original is not told of what it"
+                " predicts: that goes into a new history in memory, for this copy and this process"
+                " alone. To have it told, watch the estimator where it predicts:"
+                " lw.watch(model.estimator_, monitor)."
+            )
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         inner = repr(self.estimator)[:N_CHAR_MAX]

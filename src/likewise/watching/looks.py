@@ -34,8 +34,20 @@ class Looks:
         """How many decisions were watched, contradicted others, were missed, raised alarms."""
         return self._watching().counts
 
+    @property
+    def waiting(self) -> int:
+        """How many calls are not judged yet; without `background`, none."""
+        return self._watching().waiting
+
+    def flush(self, seconds: float = 60.0) -> bool:
+        """Wait until what was called is judged; whether that came about within `seconds`."""
+        return self._watching().flush(seconds)
+
     def close(self) -> None:
-        """Watch no more. The model goes on; a monitor that was made here is closed."""
+        """Watch no more. The model goes on; a monitor that was made here is closed.
+
+        With `background`, what waits is judged first.
+        """
         self._watching().close()
 
     def __enter__(self) -> Self:

@@ -28,24 +28,45 @@ class Flagged:
     verdict: Any
     answer: Any
 
+    @property
+    def key(self) -> Any:
+        """The caller's own key of the decision, if the monitor has one."""
+        return getattr(self.verdict, "key", None)
+
+    @property
+    def witness_keys(self) -> tuple[Any, ...]:
+        """The keys of the decisions that it contradicts, in the order of their rows."""
+        keys: tuple[Any, ...] = getattr(self.verdict, "witness_keys", ())
+        return keys
+
     def __str__(self) -> str:
         return told(self.verdict)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call whose watching failed. The model had answered.
+    """A call, or a row of its batch, whose watching failed. The model had answered.
 
-    `call` counts from 1. The error is kept without its frames, which would keep what they hold,
-    unless it was raised; `traceback` is their text.
+    `call` counts from 1; `place` is the row's place in the batch, from 0, where a bad row was
+    skipped (`on_bad_row="skip"`), and None where the whole call, or the rest of it, failed. The
+    error is kept without its frames, which would keep what they hold, unless it was raised;
+    `traceback` is their text.
     """
 
     call: int
     error: Exception
     traceback: str = field(repr=False)
+    place: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The call, and the row of its batch."""
+        return f"call {self.call}" + (
+            "" if self.place is None else f", row {self.place} of its batch"
+        )
 
     def __str__(self) -> str:
-        return f"call {self.call}: {type(self.error).__name__}: {self.error}"
+        return f"{self.where}: {type(self.error).__name__}: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +78,38 @@ class Counts:
     violations: int
     """Of these, decisions that contradict an earlier one."""
     failures: int
-    """Calls that could not be watched, and callables of the user that raised."""
+    """Calls, or rows that were skipped, that could not be watched, and callables that raised."""
     alarms: int = 0
     """Decisions that raised the alarm of a burst, whether they contradict others or not."""
+    repeated: int = 0
+    """Decisions whose key the monitor had already; they are not judged again."""
+    dropped: int = 0
+    """Decisions that came when the queue of the background was full; each call is a failure."""
+
+    def _rare(self) -> dict[str, int]:
+        """Counts that are shown only if there is something to count."""
+        rare = {"alarms": self.alarms, "repeated": self.repeated, "dropped": self.dropped}
+        return {name: count for name, count in rare.items() if count}
 
     def __repr__(self) -> str:
-        alarms = f", alarms={self.alarms}" * (self.alarms > 0)
+        rare = "".join(f", {name}={count}" for name, count in self._rare().items())
         return (
             f"Counts(decisions={self.decisions}, violations={self.violations},"
-            f" failures={self.failures}{alarms})"
+            f" failures={self.failures}{rare})"
+        )
+
+    def in_words(self) -> str:
+        """For a repr, and for the log."""
+        rare = "".join(f", {count:,} {name}" for name, count in self._rare().items())
+        return (
+            f"{self.decisions:,} decisions, {self.violations:,} violations,"
+            f" {self.failures:,} failures{rare}"
         )
 
 
-def failure_of(call: int, error: Exception) -> Failure:
+def failure_of(call: int, error: Exception, place: int | None = None) -> Failure:
     """A record of an error, with the text of its frames."""
-    return Failure(call, error, "".join(traceback.format_exception(error)))
+    return Failure(call, error, "".join(traceback.format_exception(error)), place)
 
 
 def let_go(error: Exception, handled: Handled) -> None:
@@ -120,3 +158,13 @@ def all_told(name: str, flagged: Sequence[Flagged], count: int) -> str:
     text = f"{name}: {'; '.join(map(str, flagged[:_SHOWN]))}"
     more = count - len(flagged[:_SHOWN])
     return text + f"; and {more:,} more decisions of this batch" * (more > 0)
+
+
+def rows_told(flagged: Sequence[Flagged], count: int) -> str:
+    """The violations and alarms of one call for the log: rows, and no values."""
+    verdict = flagged[0].verdict
+    violation = f"contradicts {len(getattr(verdict, 'witnesses', ())):,} earlier decisions"
+    alarm = "raises an alarm"
+    told = [violation] * bool(verdict.violation) + [alarm] * getattr(verdict, "alarm", False)
+    more = f", and {count - 1:,} more of its batch" * (count > 1)
+    return f"row {verdict.row} {' and '.join(told)}{more}"

@@ -6,24 +6,41 @@ months and names rows would fill memory. So the texts are remembered here, and o
 
 import sys
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 _MOST = 1000
 _INSIDE = ("likewise.watching.", "torch.nn.")
 
 
-def warn(message: Warning, known: dict[Any, Any]) -> None:
-    """Warn at the line that called the model. A text in `known` is not shown again, by default."""
+class Line(NamedTuple):
+    """A line of the user's code."""
+
+    filename: str
+    number: int
+    module: str | None
+
+
+def calling_line() -> Line:
+    """The line that called the model."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         frame = frame.f_back
+    return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"))
+
+
+def warn(message: Warning, known: dict[Any, Any], line: Line | None = None) -> None:
+    """Warn at the line that called the model. A text in `known` is not shown again, by default.
+
+    line    where that is, if the call is over by now
+    """
+    line = calling_line() if line is None else line
     if len(known) > _MOST:
         known.clear()
     warnings.warn_explicit(
         message,
         None,  # its own class
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        module=frame.f_globals.get("__name__"),
+        line.filename,
+        line.number,
+        module=line.module,
         registry=known,
     )

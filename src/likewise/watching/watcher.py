@@ -6,26 +6,33 @@ answer in hand. So the answer is there before anything can go wrong here.
 Invariant: unless the user chose "raise", no Exception leaves a watcher, whatever fails: the input,
 the output, the key, the monitor, the disk, the user's own callables. Each failure is counted and
 kept. (Warnings that the user has turned into errors are raised: that is a choice, too.)
-Cost: a copy of the input, `observe`, and some microseconds. The latest `keep` violations (with
-them decisions that raise a burst's alarm) and failures are kept, nothing else.
+Cost: a copy of the input, `observe`, and some microseconds; in the background, a copy of the output
+as well, and `observe` in another thread. The latest `keep` violations (with them decisions that
+raise a burst's alarm) and failures are kept, nothing else.
 """
 
+import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
-from likewise.errors import FailureWarning, Violation, ViolationWarning
-from likewise.feature import plain
+from likewise.errors import (
+    FailureWarning,
+    HintWarning,
+    LikewiseError,
+    Violation,
+    ViolationWarning,
+)
 from likewise.forking import copied_by_fork
+from likewise.log import logger
 from likewise.rule import Rule
-from likewise.types import Verdict, Verdicts
-from likewise.watching.choices import check_keys, check_policy, monitor_of, shown
-from likewise.watching.copies import as_answered, as_given, one_output, one_row
+from likewise.watching.background import Backlog
+from likewise.watching.choices import Choices, check_keys, monitor_of, shown
+from likewise.watching.copies import as_answered, as_given
+from likewise.watching.judging import NOTHING_FOUND, Judge, Judged
+from likewise.watching.labels import Labels
 from likewise.watching.records import (
     Counts,
     Failure,
@@ -34,30 +41,26 @@ from likewise.watching.records import (
     all_told,
     failure_of,
     let_go,
+    rows_told,
 )
-from likewise.watching.warned import warn
+from likewise.watching.warned import Line, calling_line, warn
 
-KEEP = 100
-
+_CLOSE_SECONDS = 60.0  # that the end of a watch waits for its background
 
 Given: TypeAlias = tuple[Any, Any, tuple[Exception, BaseException | None] | None]
 """What a call was given: the input and the key; or why they could not be had, and what the caller
 was handling then."""
+_NOT_READ: Any = object()
+"""Stands for an output that has not been read from the answer yet."""
 
 
-class _Judged(NamedTuple):
-    """What came out of one call."""
+class _Call(NamedTuple):
+    """A call that something is to be said about."""
 
-    decisions: int
-    violations: int = 0
-    alarms: int = 0
-    told: int = 0
-    """Decisions that violate, or alarm, or both."""
-    flagged: Sequence[Flagged] = ()
-    """These, or the latest of them."""
-
-
-_NOTHING_FOUND = _Judged(1)
+    number: int
+    handled: Handled
+    line: Line | None
+    """Where it came from, if it is over by now."""
 
 
 class Watcher:
@@ -69,40 +72,41 @@ class Watcher:
         *,
         name: str,
         batched: bool,
-        on_violation: Any,
-        on_failure: Any,
-        input: Callable[..., Any] | None,
-        output: Callable[[Any], Any] | None,
-        key: Callable[..., Any] | None = None,
-        keep: int = KEEP,
+        choices: Choices,
         settings: dict[str, Any] | None = None,
     ) -> None:
-        check_policy("on_violation", on_violation)
-        check_policy("on_failure", on_failure)
-        for what, one in {"input": input, "output": output, "key": key}.items():
-            if one is not None and not callable(one):
-                raise TypeError(f"{what} is {one!r}; expected a callable, or None")
-        if not isinstance(keep, int) or keep < 1:
-            raise ValueError(f"keep is {keep!r}; expected a whole number from 1")
-        self.on_violation = on_violation
-        self.on_failure = on_failure
+        self.on_violation = choices.on_violation
+        self.on_failure = choices.on_failure
         self.name = name
         self.batched = batched
         self.closed = False
         self.owned = isinstance(watched_by, Rule)  # the monitor; else it is the user's
         self.monitor = monitor_of(watched_by, settings or {})
-        self._columns = self.monitor.rule.features is not None
-        self._number = self.monitor.rule.output == "number"
-        self._input, self._output, self._key = input, output, key
-        if key is not None:
+        self.hint: str | None = None
+        """Warned of once, at the next answer."""
+        rule = self.monitor.rule
+        self._columns = rule.features is not None
+        self._input, self._output, self._key = choices.input, choices.output, choices.key
+        if self._key is not None:
             check_keys(self.monitor)
-        self._keep = keep
-        self._violations: deque[Flagged] = deque(maxlen=keep)
-        self._failures: deque[Failure] = deque(maxlen=keep)
+        all_wanted = self.on_violation == "raise" or callable(self.on_violation)
+        self._judge = Judge(
+            self.monitor,
+            batched=batched,
+            skip=choices.on_bad_row == "skip",
+            keep=None if all_wanted else choices.keep,
+        ).judge
+        self._labels = Labels() if rule.output == "label" else None
+        self._backlog = Backlog(choices.queue_calls) if choices.background else None
+        self._queue_calls = choices.queue_calls
+        self._violations: deque[Flagged] = deque(maxlen=choices.keep)
+        self._failures: deque[Failure] = deque(maxlen=choices.keep)
         self._calls = 0
-        self._counts = Counts(0, 0, 0)
+        self._counted: tuple[int, ...] = (0,) * 6  # the fields of Counts, in their order
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
+        self._logged: set[type[Exception]] = set()
+        logger.debug("%s: watched with a %s", name, type(self.monitor).__name__)
         copied_by_fork(self)
 
     def _after_fork(self) -> None:
@@ -129,78 +133,130 @@ class Watcher:
             return None, None, (error, handled)
 
     def answered(self, given: Given, answer: Any) -> None:
-        """Compare the decision with the past, remember it, and react."""
+        """Compare the decision with the past, remember it, and react; now or in the background."""
         if self.closed:
             return
-        handled = sys.exception()
+        if self.hint is not None:
+            self._say_hint(None)
+        if self._backlog is None:
+            self._settle(given, answer, _NOT_READ, sys.exception(), None)
+        else:
+            self._settle_later(self._backlog, given, answer, sys.exception())
+
+    def _settle_later(
+        self, backlog: Backlog, given: Given, answer: Any, handled: BaseException | None
+    ) -> None:
+        """Have the decision judged in the background, as it is now."""
+        z: Any = None
+        if given[2] is None:
+            try:
+                z = as_given(self._read(answer))
+            except Exception as error:
+                given = None, None, (error, handled)
+        line = calling_line()
+        if backlog.put(partial(self._settle, given, answer, z, handled, line)):
+            return
+        dropped = len(z) if self.batched and hasattr(z, "__len__") else 1
+        with self._lock:
+            *others, before = self._counted
+            self._counted = (*others, before + dropped)
+        full = LikewiseError(
+            f"the queue is full: {self._queue_calls:,} calls wait to be judged. What comes now is"
+            " not judged, and counted as dropped. Make fewer calls, or more room: queue_calls="
+        )
+        self._fail(_Call(self._next_call(), (handled,), line), (None, full))
+
+    def _settle(
+        self,
+        given: Given,
+        answer: Any,
+        z: Any,
+        handled: BaseException | None,
+        line: Line | None,
+    ) -> None:
         x, key, missing = given
         if missing is not None:
             error, earlier = missing
-            self._fail(self._next_call(), error, (earlier, handled))
+            self._fail(_Call(self._next_call(), (earlier, handled), line), (None, error))
             return
         try:
-            judged = self._judge(x, key, answer)
+            z = self._read(answer) if z is _NOT_READ else z
+            judged = self._judge(x, z, key, answer)
         except Exception as failed:
-            self._fail(self._next_call(), failed, (handled,))
+            self._fail(_Call(self._next_call(), (handled,), line), (None, failed))
             return
         with self._lock:
             self._calls += 1
-            call, before = self._calls, self._counts
-            self._violations.extend(judged.flagged)
-            self._counts = Counts(  # in one step: an interruption leaves all of it, or nothing
-                before.decisions + judged.decisions,
-                before.violations + judged.violations,
-                before.failures,
-                before.alarms + judged.alarms,
-            )
-        if judged.flagged:
-            self._react(call, judged, answer, (handled,))
+            number = self._calls
+            # Counted in one step: an interruption leaves all of it, or nothing.
+            decisions, violations, failures, alarms, repeated, dropped = self._counted
+            if judged is NOTHING_FOUND:
+                self._counted = decisions + 1, violations, failures, alarms, repeated, dropped
+            else:
+                self._violations.extend(judged.flagged)
+                self._counted = (
+                    decisions + judged.decisions,
+                    violations + judged.violations,
+                    failures,
+                    alarms + judged.alarms,
+                    repeated + judged.repeated,
+                    dropped,
+                )
+        if self._labels is not None:
+            self._look_at(self._labels, z, line)
+        if judged is not NOTHING_FOUND:
+            self._react(_Call(number, (handled,), line), judged, answer)
+
+    def _read(self, answer: Any) -> Any:
+        """The output, from what the model answered."""
+        return as_answered(answer if self._output is None else self._output(answer))
 
     def _next_call(self) -> int:
         with self._lock:
             self._calls += 1
             return self._calls
 
-    def _judge(self, x: Any, key: Any, answer: Any) -> _Judged:
-        z = as_answered(answer if self._output is None else self._output(answer))
-        monitor = self.monitor
-        if self.batched:
-            only = one_row(x, self._columns) if len(x) == 1 and len(z) == 1 else None
-            if only is None:
-                return self._judge_many(x, z, key)
-            x, key = only, None if key is None else key[0]
-            z = answer = one_output(z, self._number)
-        verdict = monitor.observe(x, z) if key is None else monitor.observe(x, z, key=key)
-        violation = bool(verdict.violation)
-        alarm = isinstance(verdict, Verdict) and verdict.alarm
-        if not violation and not alarm:
-            return _NOTHING_FOUND
-        return _Judged(1, violation, alarm, 1, [Flagged(verdict, answer)])
+    # Hints
 
-    def _judge_many(self, x: Any, z: Any, keys: Any) -> _Judged:
-        monitor = self.monitor
-        verdicts = (
-            monitor.observe_many(x, z) if keys is None else monitor.observe_many(x, z, keys=keys)
-        )
-        violating = np.asarray(verdicts.violations)
-        alarming = verdicts.alarms if isinstance(verdicts, Verdicts) else np.zeros_like(violating)
-        at = np.flatnonzero(violating | alarming).tolist()
-        all_wanted = self.on_violation == "raise" or callable(self.on_violation)
-        wanted = at if all_wanted else at[-self._keep :]
-        return _Judged(
-            len(verdicts),
-            int(np.count_nonzero(violating)),
-            int(np.count_nonzero(alarming)),
-            len(at),
-            [Flagged(_alone(verdicts[i]), _own(z[i])) for i in wanted],
-        )
+    def _look_at(self, labels: Labels, z: Any, line: Line | None) -> None:
+        """Look at the first labels; hint at numbers if they hardly repeat."""
+        if labels.hardly_repeat(z if self.batched else (z,)):
+            self.hint = (
+                f"{self.name} is watched by a rule about labels, but its outputs are numbers that"
+                " hardly repeat, so that almost any two of them differ. For numbers, say"
+                ' output="number" and delta in the rule.'
+            )
+        if labels.done:
+            self._labels = None
+        if self.hint is not None:
+            self._say_hint(line)
+
+    def _say_hint(self, line: Line | None) -> None:
+        text, self.hint = self.hint, None
+        if text is not None:
+            logger.warning("%s", text)
+            warn(HintWarning(text), {}, line)
 
     # Reacting
 
-    def _react(self, call: int, judged: _Judged, answer: Any, handled: Handled) -> None:
-        policy, flagged, count = self.on_violation, judged.flagged, judged.told
+    def _react(self, call: _Call, judged: Judged, answer: Any) -> None:
+        try:
+            if judged.repeated:
+                logger.debug("%s: %d repeated keys", self.name, judged.repeated)
+            if judged.flagged:
+                if logger.isEnabledFor(logging.INFO):
+                    text = rows_told(judged.flagged, judged.flagged_count)
+                    logger.info("%s: %s", self.name, text)
+                self._tell(call, judged, answer)
+        finally:
+            if judged.failed:
+                self._fail(call, *judged.failed)
+
+    def _tell(self, call: _Call, judged: Judged, answer: Any) -> None:
+        """Do what the user chose for violations."""
+        policy, flagged, count = self.on_violation, judged.flagged, judged.flagged_count
         if policy == "warn":
-            warn(ViolationWarning(all_told(self.name, flagged, count)), {})
+            warn(ViolationWarning(all_told(self.name, flagged, count)), {}, call.line)
         elif policy == "raise":
             text = f"{all_told(self.name, flagged, count)}. The answer is in .answer."
             raise Violation(text, tuple(one.verdict for one in flagged), answer)
@@ -210,45 +266,59 @@ class Watcher:
                 try:
                     policy(one)
                 except Exception as error:
-                    failed.append(error)
-            if self.on_failure == "raise":  # the first; the others are kept
-                for further in failed[1:]:
-                    self._note(call, further)
-                del failed[1:]
-            for one_failed in failed:
-                self._fail(call, one_failed, handled)
+                    failed.append((None, error))
+            if failed:
+                self._fail(call, *failed)
 
-    def _fail(self, call: int, error: Exception, handled: Handled) -> None:
-        failure = self._note(call, error)
+    def _fail(self, call: _Call, *failed: tuple[int | None, Exception]) -> None:
+        """Do what the user chose for failures; each has a place in the batch, or None."""
+        failures = [self._note(call, error, place) for place, error in failed]
         policy = self.on_failure
-        if policy == "raise":
-            error.add_note(f"(while watching {self.name}, which had answered; on_failure='raise')")
-            raise error
-        let_go(error, handled)
+        if policy == "raise":  # the first; the others are kept
+            for further in failures[1:]:
+                let_go(further.error, call.handled)
+            first = failures[0]
+            place = "" if first.place is None else f", row {first.place} of its batch"
+            first.error.add_note(
+                f"(while watching {self.name}{place}, which had answered; on_failure='raise')"
+            )
+            raise first.error
+        for failure in failures:
+            let_go(failure.error, call.handled)
         if callable(policy):
-            try:
-                policy(failure)
-            except Exception as another:
-                failure = self._note(call, another)
-                let_go(another, handled)
-                self._warn_of(failure)
+            for failure in failures:
+                try:
+                    policy(failure)
+                except Exception as another:
+                    second = self._note(call, another)
+                    let_go(another, call.handled)
+                    self._warn_of(call, [second])
         elif policy == "warn":
-            self._warn_of(failure)
+            self._warn_of(call, failures)
 
-    def _note(self, call: int, error: Exception) -> Failure:
-        failure = failure_of(call, error)
+    def _note(self, call: _Call, error: Exception, place: int | None = None) -> Failure:
+        failure = failure_of(call.number, error, place)
         with self._lock:
-            self._counts = replace(self._counts, failures=self._counts.failures + 1)
+            decisions, violations, failures, *others = self._counted
+            self._counted = (decisions, violations, failures + 1, *others)
             self._failures.append(failure)
+            new = type(error) not in self._logged
+            self._logged.add(type(error))
+        level = logging.WARNING if new else logging.DEBUG
+        kind = type(error).__name__
+        logger.log(level, "%s: %s was not watched: %s", self.name, failure.where, kind)
         return failure
 
-    def _warn_of(self, failure: Failure) -> None:
-        error = failure.error
+    def _warn_of(self, call: _Call, failures: list[Failure]) -> None:
+        first = failures[0]
+        place = "" if first.place is None else f"row {first.place} of its batch: "
+        more = f" (and {len(failures) - 1:,} more{' rows' * bool(place)})" * (len(failures) > 1)
         text = (
-            f"{self.name} answered, but was not watched: {type(error).__name__}: {error}"
+            f"{self.name} answered, but was not watched: {place}"
+            f"{type(first.error).__name__}: {first.error}{more}"
             f" (see .failures; on_failure={shown(self.on_failure)} chose to go on)"
         )
-        warn(FailureWarning(text), self._warned)
+        warn(FailureWarning(text), self._warned, call.line)
 
     # Looking
 
@@ -264,31 +334,26 @@ class Watcher:
 
     @property
     def counts(self) -> Counts:
-        return self._counts
+        return Counts(*self._counted)
+
+    @property
+    def waiting(self) -> int:
+        return 0 if self._backlog is None else self._backlog.waiting
+
+    def flush(self, seconds: float) -> bool:
+        return self._backlog is None or self._backlog.drain(seconds)
 
     def close(self) -> None:
-        """Watch no more; let go of the monitor, if it was made here."""
-        self.closed = True
+        """Watch no more; judge what waits; let go of the monitor, if it was made here."""
+        if not self.closed:
+            self.closed = True
+            if not self.flush(_CLOSE_SECONDS):
+                logger.warning("%s: closed before %d calls are judged", self.name, self.waiting)
+            logger.info("%s: watched no more, after %s", self.name, self.counts.in_words())
         if self.owned:
             self.monitor.close()
 
     def __str__(self) -> str:
         policies = f"on_violation={shown(self.on_violation)}, on_failure={shown(self.on_failure)}"
-        counts = self.counts
-        told = (
-            f"{counts.decisions:,} decisions, {counts.violations:,} violations,"
-            f" {counts.failures:,} failures{f', {counts.alarms:,} alarms' * (counts.alarms > 0)}"
-        )
-        return f"{policies}: {told}{', closed' * self.closed}"
-
-
-def _alone(verdict: Any) -> Any:
-    """A verdict of a batch, without the arrays of the batch behind its witnesses."""
-    if isinstance(verdict, Verdict):
-        found = verdict.witnesses
-        object.__setattr__(verdict, "witnesses", found.some(np.ones(len(found), np.bool_)))
-    return verdict
-
-
-def _own(output: Any) -> Any:
-    return output.copy() if isinstance(output, np.ndarray) else plain(output)
+        waiting = f", {self.waiting:,} calls waiting" * (self.waiting > 0)
+        return f"{policies}: {self.counts.in_words()}{waiting}{', closed' * self.closed}"

@@ -1,0 +1,228 @@
+"""Has a monitor judge what a call was given and answered.
+
+A monitor takes a batch whole or refuses it whole. Where rows have keys that it knows already, the
+others are judged. Where bad rows are to be skipped, a refused batch is halved until what is refused
+is single rows: good rows are judged in their order, in large parts.
+
+Invariant: each row of a batch is judged, or repeated, or failed; or the call fails as a whole.
+Cost: `observe`, or `observe_many`, and one microsecond. A bad row among n has about 2 log2(n) parts
+of its batch judged; a batch of bad rows only, 2n.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from likewise.errors import BadDecision, RepeatedKey
+from likewise.feature import plain
+from likewise.tables import columns_of, values_of
+from likewise.types import Verdict, Verdicts
+from likewise.watching.copies import as_given, one_output, one_row, some_rows
+from likewise.watching.records import Flagged
+
+
+class Judged(NamedTuple):
+    """What came out of one call."""
+
+    decisions: int = 0
+    violations: int = 0
+    alarms: int = 0
+    flagged_count: int = 0
+    """Decisions that violate, or alarm, or both."""
+    flagged: Sequence[Flagged] = ()
+    """These, or the latest of them."""
+    repeated: int = 0
+    """Decisions whose keys the monitor has already."""
+    failed: Sequence[tuple[int | None, Exception]] = ()
+    """Places in the batch, and why they could not be judged; None for the rest of the batch."""
+
+    def and_then(self, other: "Judged") -> "Judged":
+        """Both: counts are added up, sequences joined."""
+        return Judged(
+            self.decisions + other.decisions,
+            self.violations + other.violations,
+            self.alarms + other.alarms,
+            self.flagged_count + other.flagged_count,
+            [*self.flagged, *other.flagged],
+            self.repeated + other.repeated,
+            [*self.failed, *other.failed],
+        )
+
+
+NOTHING_FOUND = Judged(decisions=1)
+"""What comes out of most calls."""
+_REPEATED = Judged(repeated=1)
+
+
+class Judge:
+    """A monitor, and how it is told.
+
+    skip    whether a bad row fails alone, and not its batch
+    keep    how many of the flagged decisions of a batch are wanted; None for all
+    """
+
+    def __init__(self, monitor: Any, *, batched: bool, skip: bool, keep: int | None) -> None:
+        self._monitor = monitor
+        self._batched = batched
+        self._skip = skip
+        self._keep = keep
+        self._columns = monitor.rule.features is not None
+        self._number = monitor.rule.output == "number"
+
+    def judge(self, x: Any, z: Any, key: Any, answer: Any) -> Judged:
+        """Raise what the monitor raises, unless it is about a row that is skipped."""
+        if not self._batched:
+            return self._one(x, z, key, answer)
+        try:
+            return self._part(x, z, key)
+        except RepeatedKey:
+            pass
+        except BadDecision:
+            if not self._skip:
+                raise
+        _check_rows(x)
+        if len(x) != len(z) or (key is not None and len(key) != len(z)):
+            return self._many(x, z, key)  # which says what does not fit
+        return self._sifted(x, z, key)
+
+    def _part(self, x: Any, z: Any, keys: Any) -> Judged:
+        """A batch, or a part of one."""
+        try:
+            only = one_row(x, self._columns) if len(x) == 1 and len(z) == 1 else None
+        except TypeError:
+            _check_rows(x)
+            raise
+        if only is None:
+            return self._many(x, z, keys)
+        output = one_output(z, self._number)
+        return self._one(only, output, None if keys is None else keys[0], output)
+
+    def _one(self, x: Any, z: Any, key: Any, answer: Any) -> Judged:
+        observe = self._monitor.observe
+        try:
+            verdict = observe(x, z) if key is None else observe(x, z, key=key)
+        except RepeatedKey:
+            return _REPEATED
+        violation = bool(verdict.violation)
+        alarm = isinstance(verdict, Verdict) and verdict.alarm
+        if not violation and not alarm:
+            return NOTHING_FOUND
+        return Judged(1, violation, alarm, 1, [Flagged(verdict, answer)])
+
+    def _many(self, x: Any, z: Any, keys: Any) -> Judged:
+        observe_many = self._monitor.observe_many
+        verdicts = observe_many(x, z) if keys is None else observe_many(x, z, keys=keys)
+        violating = np.asarray(verdicts.violations)
+        alarming = verdicts.alarms if isinstance(verdicts, Verdicts) else np.zeros_like(violating)
+        at = np.flatnonzero(violating | alarming).tolist()
+        wanted = at if self._keep is None else at[-self._keep :]
+        return Judged(
+            len(verdicts),
+            int(np.count_nonzero(violating)),
+            int(np.count_nonzero(alarming)),
+            len(at),
+            [Flagged(_alone(verdicts[i]), _own(z[i])) for i in wanted],
+        )
+
+    # Batches that were refused
+
+    def _sifted(self, x: Any, z: Any, keys: Any) -> Judged:
+        """A refused batch in parts: repeated rows are counted, bad ones fail, others are judged."""
+        known = self._known(x, keys)
+        parts = [[i for i in range(len(z)) if i not in known]]
+        judged = Judged(repeated=len(known))
+        while parts:
+            at = parts.pop()
+            if not at:
+                continue
+            try:
+                judged = judged.and_then(self._rows(x, z, keys, at))
+            except Exception as error:
+                repeats = isinstance(error, RepeatedKey)
+                bad = isinstance(error, BadDecision) and self._skip
+                if (repeats or bad) and len(at) > 1:
+                    half = len(at) // 2
+                    parts += [at[half:], at[:half]]  # the first half is taken first
+                elif repeats:
+                    judged = judged.and_then(_REPEATED)
+                elif bad:
+                    judged = judged.and_then(Judged(failed=[(at[0], _about_the_row(error))]))
+                elif judged.decisions == 0:
+                    raise
+                else:  # what was judged is remembered, and counts
+                    return judged.and_then(Judged(failed=[(None, error)]))
+        return judged
+
+    def _rows(self, x: Any, z: Any, keys: Any, at: list[int]) -> Judged:
+        """The rows at these places."""
+        return self._part(
+            as_given(some_rows(x, at), self._columns),
+            some_rows(z, at),
+            None if keys is None else [keys[i] for i in at],
+        )
+
+    def _known(self, x: Any, keys: Any) -> set[int]:
+        """Places whose keys the monitor has.
+
+        With them go, unless bad rows are skipped, places that have the key of an earlier place; if
+        they are skipped, the earlier row may be a bad one, and the monitor decides.
+        """
+        if not hasattr(self._monitor, "row_of"):
+            return set()
+        known: set[int] = set()
+        seen: set[Any] = set()
+        for i, key in self._keys(x, keys):
+            try:
+                if self._monitor.row_of(key) is not None or (key in seen and not self._skip):
+                    known.add(i)
+                seen.add(key)
+            except (BadDecision, TypeError):  # no key that can be kept: the monitor says so
+                continue
+        return known
+
+    def _keys(self, x: Any, keys: Any) -> Iterator[tuple[int, Any]]:
+        """Places and keys of rows that have one."""
+        column = self._monitor.rule.key_column
+        if keys is None and column is not None:
+            keys = keys_in(x, column, self._monitor.rule)
+        return ((i, key) for i, key in enumerate(() if keys is None else keys) if key is not None)
+
+
+def _check_rows(x: Any) -> None:
+    if not hasattr(x, "__len__"):
+        raise BadDecision(
+            f"the input is a {type(x).__name__}, whose rows cannot be read; expected an array, a"
+            " frame or a list. Nothing was stored: say with input= how to make one of it."
+        )
+
+
+def keys_in(table: Any, column: str, rule: Any) -> Sequence[Any]:
+    """The keys in a column of a table; none if a row does not have the rule's columns."""
+    names = [name for name, feature in rule.features.items() if feature.kind != "ignore"]
+    outputs = rule.output_column or ()
+    known = [*rule.features, *([outputs] if isinstance(outputs, str) else outputs)]
+    try:
+        return values_of(columns_of(table, names, known)[column])
+    except BadDecision:
+        return ()
+
+
+def _about_the_row(error: Exception) -> Exception:
+    """The error without the number that its row had in the part that was judged."""
+    text = str(error)
+    if not text.startswith("row 0: "):
+        return error
+    return BadDecision(text.removeprefix("row 0: ")).with_traceback(error.__traceback__)
+
+
+def _alone(verdict: Any) -> Any:
+    """A verdict of a batch, without the arrays of the batch behind its witnesses."""
+    if isinstance(verdict, Verdict):
+        found = verdict.witnesses
+        object.__setattr__(verdict, "witnesses", found.some(np.ones(len(found), np.bool_)))
+    return verdict
+
+
+def _own(output: Any) -> Any:
+    return output.copy() if isinstance(output, np.ndarray) else plain(output)
