@@ -93,20 +93,20 @@ class Subject:
     settings: dict[str, Any] = field(default_factory=dict)
     ledger: bool = False
     file: bool = False
-    rounds: int = 160
-    least: int = 60
-    """Interruptions that have to arrive inside calls."""
+    rounds: int = 100
+    least: int = 40
+    """Interruptions that have to arrive inside calls; on a busy machine that takes more rounds."""
 
 
 LINF = lw.Rule("linf", 0.15)
 SUBJECTS = {
-    "vectors": Subject(LINF, vectors(3), rounds=260, least=120),
+    "vectors": Subject(LINF, vectors(3), rounds=160, least=80),
     "numbers": Subject(lw.Rule("l2", 0.2, output="number", delta=1), vectors(4, "number")),
     "rows in a file": Subject(LINF, vectors(3), file=True),
     "bursts": Subject(LINF, vectors(3), {"burst": lw.Burst(50, alarm=20)}),
     "change-overs": Subject(lw.Rule("l2", 3.0), clusters),
     "an index in Python": Subject(LINF, vectors(3), {"index": "kdtree"}),
-    "tables": Subject(PEOPLE, people, rounds=260, least=120),
+    "tables": Subject(PEOPLE, people, rounds=160, least=80),
     "texts": Subject(TEXTS, texts),
     "ledger, commit": Subject(LINF, vectors(3), {"durability": "commit"}, ledger=True),
     "ledger, batch": Subject(
@@ -312,14 +312,16 @@ def live(name: str, folder: Any, seed: int) -> None:
     actions = [life.observe] * 5 + [life.observe_many] * 2 + [life.check, life.refuse]
     actions += [life.load, life.forget]
     with Interruptions(seed) as interruptions:
-        for _ in range(subject.rounds):
+        rounds = 0
+        while rounds < subject.rounds or interruptions.inside < subject.least:
             actions[life.rng.integers(len(actions))](interruptions)
+            rounds += 1
+            assert rounds < 20 * subject.rounds, interruptions.inside
     life.end()
     if name == "change-overs":
         assert life.monitor.explain().changes > 0
     assert life.flagged > 200
     assert life.refused > 0
-    assert interruptions.inside >= subject.least, interruptions.inside
 
 
 @TOLD
