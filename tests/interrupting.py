@@ -4,8 +4,10 @@
 does: at a random instant of a call. `at_step` raises at the n-th bytecode boundary of one.
 """
 
+import dis
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -75,18 +77,32 @@ class Interruptions:
             return None
 
 
-class _Step:
-    """Raises at the n-th bytecode that runs in frames of the package."""
+_CHECKS = {dis.opmap[name] for name in ("RESUME", "CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD")}
+"""Instructions after which Python looks whether a signal has come."""
 
-    def __init__(self, at: int) -> None:
+
+class _Step:
+    """Raises at the n-th bytecode that runs in frames of the package, or of `threading`.
+
+    signals: count only places where a signal can arrive. At others, such as between the body of a
+    `with` and the release of its lock, nothing can, so what another thread sees then says nothing.
+    """
+
+    def __init__(self, at: int, signals: bool) -> None:
         self.left = at
         self.where = ""
+        self._signals = signals
+        self._last: dict[FrameType, int] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None  # what the package calls elsewhere is one step
+        if not frame.f_code.co_filename.startswith((PACKAGE, threading.__file__)):
+            return None  # what the package calls elsewhere is one step, but for locks in Python
         frame.f_trace_opcodes = True
         if event == "opcode":
+            last = self._last.get(frame)
+            self._last[frame] = frame.f_code.co_code[frame.f_lasti]
+            if self._signals and last not in _CHECKS:
+                return self
             if self.left == 0:
                 self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
                 raise Interrupted
@@ -94,9 +110,9 @@ class _Step:
         return self
 
 
-def at_step(at: int, action: Callable[[], Any]) -> str:
+def at_step(at: int, action: Callable[[], Any], *, signals: bool = False) -> str:
     """Run an action that is interrupted at its `at`-th bytecode; where that was, "" if it ended."""
-    step = _Step(at)
+    step = _Step(at, signals)
     sys.settrace(step)
     try:
         action()

@@ -5,6 +5,7 @@ that one does; the other one is told of a call that was interrupted if, and only
 there afterwards. Ledgers are opened again and verified at the end.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -343,21 +344,27 @@ STEPWISE = {
     "bursts": (LINF, vectors(3), {"burst": lw.Burst(50)}, 1),
     "an index in Python": (LINF, vectors(3), {"index": "kdtree"}, 3),
     "tables": (PEOPLE, people, {}, 3),
-    "ledger": (LINF, vectors(3), None, 11),
-    "ledger of a table": (PEOPLE, people, None, 23),
+    "ledger": (LINF, vectors(3), {"durability": "commit"}, 11),
+    "ledger, batch": (LINF, vectors(3), {"durability": "batch", "batch_seconds": 0.001}, 1),
+    "ledger of a table": (PEOPLE, people, {"durability": "commit"}, 23),
 }
 
 
 def at_every_bytecode(name: str, folder: Any, every: int) -> None:
     rule, make, settings, _ = STEPWISE[name]
-    life = Life(Subject(rule, make, settings or {}, ledger=settings is None), folder, seed=3)
+    life = Life(Subject(rule, make, settings, ledger="durability" in settings), folder, seed=3)
     made = life.make(300)
     life.monitor.observe_many(*made)
     life.twin.observe_many(*made)
     rows, places, ended = life.rows, 0, False
     while not ended:
         case, another = (life.one(life.make(1), 0) for _ in range(2))
-        where = at_step(every * places, lambda case=case: life.monitor.observe(*case))
+        threads = settings.get("durability") == "batch"
+        if threads:
+            time.sleep(0.003)  # the thread that writes waits again, and is to be woken
+        where = at_step(
+            every * places, lambda case=case: life.monitor.observe(*case), signals=threads
+        )
         ended = where == ""
         now = life.rows
         assert now in (rows, rows + 1), where

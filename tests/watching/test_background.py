@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from interrupting import at_step
+from likewise.watching.background import Backlog
 from likewise.watching.records import Counts
 from watching.models import RULE, classifier, flowers
 
@@ -280,3 +282,18 @@ def test_without_a_background_nothing_waits():
     watched = lw.watch(decide, RULE)
     watched([1.2])
     assert watched.flush() and watched.waiting == 0
+
+
+def test_a_signal_in_the_middle_of_handing_over_work_stops_nothing():
+    backlog = Backlog(10**6)
+    done, where, step = [], "", 0
+    while step == 0 or where:
+        where = at_step(step, lambda: backlog.put(lambda: None), signals=True)
+        assert backlog.put(lambda step=step: done.append(step)), where
+        another = threading.Thread(target=lambda: backlog.waiting, daemon=True)
+        another.start()
+        another.join(30)
+        assert not another.is_alive(), f"locked for ever by a signal in {where}"
+        step += 1
+    assert backlog.drain(30)
+    assert done == list(range(step)) and step > 5

@@ -1,7 +1,9 @@
 """A thread that writes what waits, once it has waited long enough."""
 
+import time
 import weakref
-from threading import Event, Thread
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from likewise.log import logger
@@ -10,18 +12,17 @@ if TYPE_CHECKING:
     from likewise.monitors.ledgered import LedgerMonitor
 
 
-def start_flusher(ledgered: "LedgerMonitor", wake: Event, seconds: float) -> None:
+def start_flusher(ledgered: "LedgerMonitor", wake: "SimpleQueue[bool]", seconds: float) -> None:
     """Begin; it ends when the monitor is closed or gone."""
     known = weakref.ref(ledgered)
     Thread(target=_run, args=(known, wake, seconds), name="likewise-flush", daemon=True).start()
 
 
-def _run(known: "weakref.ref[LedgerMonitor]", wake: Event, seconds: float) -> None:
-    never, failing = Event(), False
+def _run(known: "weakref.ref[LedgerMonitor]", wake: "SimpleQueue[bool]", seconds: float) -> None:
+    failing = False
     while True:
-        wake.wait()
-        wake.clear()
-        never.wait(seconds)
+        wake.get()
+        time.sleep(seconds)
         ledgered = known()
         if ledgered is None or ledgered.closed:
             return
@@ -32,5 +33,5 @@ def _run(known: "weakref.ref[LedgerMonitor]", wake: Event, seconds: float) -> No
             if not failing:
                 logger.warning("a ledger cannot be written: %s; trying again", type(error).__name__)
             failing = True
-            wake.set()  # the next call raises it again; until then, try again
+            wake.put(True)  # the next call raises it again; until then, try again
         del ledgered

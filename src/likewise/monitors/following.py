@@ -16,7 +16,7 @@ import contextlib
 import time as clock
 from collections import Counter
 from collections.abc import Iterable
-from threading import Event
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -67,8 +67,11 @@ class Following:
         self._index = index
         self._burst = burst
         self._ahead = ahead
-        self.waits = Event()
-        """Set when something begins to wait."""
+        self.waits: SimpleQueue[bool] = SimpleQueue()
+        """Something is put here when decisions begin to wait, and when the ledger is closed.
+
+        Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
+        """
         self.restore(check=check)
 
     def restore(self, *, check: bool) -> None:
@@ -164,8 +167,8 @@ class Following:
                 self.queue = before
                 self.refused = True
                 raise
-        elif not self.waits.is_set():
-            self.waits.set()
+        elif self.waits.empty():
+            self.waits.put(True)
         self.unsure = KEEPING
         self.forget_before(int(some.firsts[-1]))
         self.unsure = SURE

@@ -435,7 +435,7 @@ class LedgerMonitor:
                 self.flush()
             finally:
                 self.closed = True
-                self._following.waits.set()
+                self._following.waits.put(True)
                 self._store.close()
                 self.memory.close()
                 atexit.unregister(self._finish)

@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from threading import Condition, Thread, current_thread
+from threading import Condition, RLock, Thread, current_thread
 
 from likewise.forking import copied_by_fork
 from likewise.log import logger
@@ -29,7 +29,8 @@ class Backlog:
     def __init__(self, most: int) -> None:
         self._most = most
         self._work: deque[Callable[[], None]] = deque()
-        self._changed = Condition()
+        self._lock = RLock()  # taken itself: a signal in Condition.__enter__ would leave it taken
+        self._changed = Condition(self._lock)
         self._thread: Thread | None = None
         self._busy = False
         # Registered after the monitor's own end, so it runs before it.
@@ -40,7 +41,8 @@ class Backlog:
 
     def _after_fork(self) -> None:
         """In a forked process: the thread is not there, and what waits is the parent's to do."""
-        self._changed = Condition()
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
         self._work.clear()
         self._thread = None
         self._busy = False
@@ -48,12 +50,12 @@ class Backlog:
     @property
     def waiting(self) -> int:
         """Pieces that are not done yet."""
-        with self._changed:
+        with self._lock:
             return len(self._work) + self._busy
 
     def put(self, piece: Callable[[], None]) -> bool:
         """Have a piece of work done later; whether there was room for it."""
-        with self._changed:
+        with self._lock:
             if len(self._work) >= self._most:
                 return False
             if self._thread is None:
@@ -72,7 +74,7 @@ class Backlog:
 
         Within a piece of work it does not wait, since that would be for itself.
         """
-        with self._changed:
+        with self._lock:
             if current_thread() is self._thread:
                 return not self._work
             return self._changed.wait_for(lambda: not self._work and not self._busy, seconds)
@@ -85,13 +87,13 @@ class Backlog:
                 logger.error("the background of a watch goes on after %s", type(error).__name__)
             finally:
                 del piece
-                with self._changed:
+                with self._lock:
                     self._busy = False
                     self._changed.notify_all()
 
     def _next(self) -> Callable[[], None] | None:
         """The next piece; None if none came for a while, and the thread ends."""
-        with self._changed:
+        with self._lock:
             if not self._changed.wait_for(lambda: self._work, _IDLE_SECONDS):
                 self._thread = None
                 return None
