@@ -34,7 +34,7 @@ demo: .venv/project  ## show what likewise does on a small stream of decisions
 	@$(BIN)/likewise demo $(ARGS)
 
 test: .venv/project  ## run the tests, except the slow ones and those that need torch, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile -m "not slow and not torch" $(ARGS)
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow and not torch" $(ARGS)
 
 test-slow: .venv/project  ## run the slow tests
 	$(BIN)/pytest -m "slow and not torch" $(ARGS)

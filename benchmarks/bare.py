@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from likewise.history.ledger.reader import Reader
+from likewise.ledger.reader import Reader
 
 _TABLES = """
 CREATE TABLE decision (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from likewise.history.ledger import layout
+from likewise.ledger import layout
 
 ROWS = 64
 

@@ -105,7 +105,7 @@ def _writing(
             oracle.require(flagged > 0 or radius == "few", "nothing was found")
             oracle.require(ledger.verify().ok, "a ledger does not verify")
             chunk = {"observe_many": _CHUNK, "observe": ledger._most}[how]
-            rows = bare.rows_of(ledger._store.reader, count)
+            rows = bare.rows_of(ledger._journal.store.reader, count)
         size = sum(file.stat().st_size for file in path.iterdir())
         level = "OFF" if durability == "off" else "FULL"
         times["bare"].append(bare.insert(folder / f"{path.name}.sqlite", *rows, chunk, level))

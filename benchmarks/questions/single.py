@@ -129,7 +129,8 @@ def kernel_us(question: Question, points: Array, outputs: Array, tail: int) -> f
     monitor: Any = question.monitor()
     start = len(points) - tail
     monitor.observe_many(points[:start], outputs[:start], threads=1)
-    index, read, history = monitor._index, monitor._outputs.read, monitor._history
+    engine = monitor._engine
+    index, read, history = engine.index, engine.outputs.read, engine.history
     times = np.empty(tail, dtype=np.int64)
     for i, (x, z) in enumerate(zip(points[start:], outputs[start:].tolist(), strict=True)):
         history.ensure(1)

@@ -7,7 +7,6 @@ a definition list.
 Invariant: no word is dropped, and what is not such a column stays as it is.
 """
 
-import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +18,6 @@ from sphinx import addnodes
 _COLUMN = re.compile(r"([a-z_]+(?:, [a-z_]+)*)(?:\s{2,}|\s+(?=whether )|: )(\S.*)")
 # ndarray[tuple[Any, ...], dtype[int64]], with modules or without
 _ARRAY = re.compile(r"[~\w.]*ndarray\[tuple\[[~\w.]*Any, \.\.\.\], [~\w.]*dtype\[[~\w.]*?(\w+)\]\]")
-_NOT_GIVEN = re.compile(r"<object object[^>]*>")
 
 
 def described(lines: list[str]) -> Iterator[str]:
@@ -57,10 +55,7 @@ def _docstring(app: Any, what: str, name: str, found: Any, options: Any, lines: 
 def _signature(
     app: Any, what: str, name: str, found: Any, options: Any, given: str | None, answer: str | None
 ) -> tuple[str | None, str | None]:
-    """What a class is made with, not how it finds out which; arrays by their usual name."""
-    if what == "class" and given is not None and "**_" in given:
-        parameters = list(inspect.signature(found.__init__).parameters.values())[1:]
-        given = str(inspect.Signature(parameters)).replace("likewise.rule.", "")
+    """Arrays by their usual name."""
     return _short(given), _short(answer)
 
 
@@ -74,7 +69,7 @@ def _annotations(app: Any, page: Any, name: str) -> None:
 
 
 def _short(text: str | None) -> str | None:
-    return text and _NOT_GIVEN.sub("...", _ARRAY.sub(r"NDArray[\1]", text))
+    return text and _ARRAY.sub(r"NDArray[\1]", text)
 
 
 def setup(app: Any) -> dict[str, Any]:

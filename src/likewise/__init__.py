@@ -20,13 +20,28 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
-    from likewise.burst import Burst
-    from likewise.embedder import Embedder
-    from likewise.errors import (
+    from likewise.engine.explanation import Explanation
+    from likewise.indexes.periodic import Periodic
+    from likewise.indexes.split import Split
+    from likewise.ledger.erasure import Erasure
+    from likewise.ledger.ledger import Ledger
+    from likewise.ledger.verify import Head, Verification
+    from likewise.monitors.calibration import Calibration, calibrate
+    from likewise.monitors.monitor import Monitor
+    from likewise.monitors.opening import open
+    from likewise.monitors.replay import Replay, replay
+    from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
+    from likewise.reports.gallery import Gallery
+    from likewise.rules.burst import Burst
+    from likewise.rules.embedder import Embedder
+    from likewise.rules.feature import Feature
+    from likewise.rules.rule import Rule
+    from likewise.values.errors import (
         BadDecision,
         BadFile,
         BadRow,
         BadRule,
+        CannotLook,
         FailureWarning,
         HintWarning,
         LikewiseError,
@@ -34,63 +49,49 @@ if TYPE_CHECKING:
         Violation,
         ViolationWarning,
     )
-    from likewise.feature import Feature
-    from likewise.history.ledger.look import Ledger
-    from likewise.history.ledger.verify import Head, Verification
-    from likewise.indexes.periodic import Periodic
-    from likewise.indexes.split import Split
-    from likewise.monitors.calibration import Calibration, calibrate
-    from likewise.monitors.erasure import Erasure
-    from likewise.monitors.explanation import Explanation
-    from likewise.monitors.ledgered import LedgerMonitor, open
-    from likewise.monitors.replay import Replay, replay
-    from likewise.monitors.robustness import Monitor
-    from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
-    from likewise.reports.gallery import Gallery
-    from likewise.rule import Rule
-    from likewise.types import Compared, Verdict, Verdicts, Witness, Witnesses
+    from likewise.values.verdicts import Compared, Verdict, Verdicts, Witness, Witnesses
     from likewise.watching.estimator import WatchedEstimator
     from likewise.watching.watched import Watched, watch
 
 _HOMES = {
-    "BadDecision": "errors",
-    "BadFile": "errors",
-    "BadRow": "errors",
-    "BadRule": "errors",
-    "Burst": "burst",
+    "BadDecision": "values.errors",
+    "BadFile": "values.errors",
+    "BadRow": "values.errors",
+    "BadRule": "values.errors",
+    "Burst": "rules.burst",
     "Calibration": "monitors.calibration",
-    "Compared": "types",
-    "Embedder": "embedder",
-    "Erasure": "monitors.erasure",
-    "Explanation": "monitors.explanation",
-    "FailureWarning": "errors",
-    "Feature": "feature",
+    "CannotLook": "values.errors",
+    "Compared": "values.verdicts",
+    "Embedder": "rules.embedder",
+    "Erasure": "ledger.erasure",
+    "Explanation": "engine.explanation",
+    "FailureWarning": "values.errors",
+    "Feature": "rules.feature",
     "Gallery": "reports.gallery",
-    "Head": "history.ledger.verify",
-    "HintWarning": "errors",
-    "Ledger": "history.ledger.look",
-    "LedgerMonitor": "monitors.ledgered",
-    "LikewiseError": "errors",
-    "Monitor": "monitors.robustness",
+    "Head": "ledger.verify",
+    "HintWarning": "values.errors",
+    "Ledger": "ledger.ledger",
+    "LikewiseError": "values.errors",
+    "Monitor": "monitors.monitor",
     "Periodic": "indexes.periodic",
-    "RepeatedKey": "errors",
+    "RepeatedKey": "values.errors",
     "Replay": "monitors.replay",
-    "Rule": "rule",
+    "Rule": "rules.rule",
     "SlopeMonitor": "monitors.slope",
     "SlopeVerdict": "monitors.slope",
     "SlopeVerdicts": "monitors.slope",
     "Split": "indexes.split",
-    "Verdict": "types",
-    "Verdicts": "types",
-    "Verification": "history.ledger.verify",
-    "Violation": "errors",
-    "ViolationWarning": "errors",
+    "Verdict": "values.verdicts",
+    "Verdicts": "values.verdicts",
+    "Verification": "ledger.verify",
+    "Violation": "values.errors",
+    "ViolationWarning": "values.errors",
     "Watched": "watching.watched",
     "WatchedEstimator": "watching.estimator",
-    "Witness": "types",
-    "Witnesses": "types",
+    "Witness": "values.verdicts",
+    "Witnesses": "values.verdicts",
     "calibrate": "monitors.calibration",
-    "open": "monitors.ledgered",
+    "open": "monitors.opening",
     "replay": "monitors.replay",
     "watch": "watching.watched",
 }
@@ -102,6 +103,7 @@ __all__ = [
     "BadRule",
     "Burst",
     "Calibration",
+    "CannotLook",
     "Compared",
     "Embedder",
     "Erasure",
@@ -112,7 +114,6 @@ __all__ = [
     "Head",
     "HintWarning",
     "Ledger",
-    "LedgerMonitor",
     "LikewiseError",
     "Monitor",
     "Periodic",

@@ -383,3 +383,15 @@ def test_full_output_is_told(folder):
         )  # fmt: skip
     assert done.returncode == 2
     assert "the disk is full" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_report_under_a_rule_without_features_leaves_the_times_out_of_the_inputs(tmp_path):
+    days = [f"2024-01-{1 + i % 28:02}" for i in range(300)]
+    numbers(300).with_columns(when=pl.Series(days)).write_csv(tmp_path / "d.csv")
+    (tmp_path / "rule.toml").write_text('metric = "linf"\nepsilon = 0.05\n')
+    likewise(
+        "audit", "d.csv", "--rule", "rule.toml", "--output-column", "z",
+        "--time-column", "when", "--report", "page.html",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert (tmp_path / "page.html").stat().st_size > 0

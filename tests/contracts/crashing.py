@@ -14,7 +14,7 @@ import sys
 import zlib
 
 import likewise as lw
-from likewise.history.ledger import records
+from likewise.ledger import records
 
 RULE = lw.Rule("linf", 0.08)
 SMALL_FILES = 1 << 13
@@ -66,22 +66,16 @@ def observe_one(monitor, seed):
 
 def erase_one(monitor, drawn):
     row = drawn.randrange(monitor.rows)
-    if monitor.inputs_are_there(row):
+    if monitor.past.alive([row])[0]:
         say("erasing", row)
         monitor.erase(rows=[row])
         say("erased", row, monitor.rows)
 
 
-class Feeding(lw.LedgerMonitor):
-    def inputs_are_there(self, row):
-        history = self.memory._history
-        return history is not None and row >= history.first and bool(history.alive()[row])
-
-
 def feed(folder, seed, durability, window, turn):
     drawn = random.Random(f"{seed} {turn}")
     say("opening")
-    monitor = Feeding(folder, RULE, durability=durability, window=window)
+    monitor = lw.open(folder, RULE, durability=durability, window=window)
     say("opened", monitor.rows)
     waiting = []
     while True:
@@ -94,7 +88,7 @@ def feed(folder, seed, durability, window, turn):
             monitor.close()
             waiting = []
             say("closed")
-            monitor = Feeding(folder, RULE, durability=durability, window=window)
+            monitor = lw.open(folder, RULE, durability=durability, window=window)
             say("opened", monitor.rows)
         else:
             waiting.append(observe_one(monitor, seed))

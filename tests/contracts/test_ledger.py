@@ -65,7 +65,7 @@ class Lives:
 
     @property
     def erased(self) -> int:
-        return self.twin._next_row - len(self.twin)
+        return self.twin.rows - len(self.twin)
 
     def check(self) -> None:
         x, z = decisions(self.rule, 1, int(self.rng.integers(99)))
@@ -77,7 +77,7 @@ class Lives:
         assert self.monitor.load(x, z) == self.twin.load(x, z)
 
     def erase(self) -> None:
-        rows = self.rng.integers(0, self.twin._next_row, 2) if self.twin._next_row else []
+        rows = self.rng.integers(0, self.twin.rows, 2) if self.twin.rows else []
         assert self.monitor.forget(rows) == self.twin.forget(rows)
 
     def refuse(self) -> None:
@@ -101,7 +101,7 @@ class Lives:
             assert ledger.verify().ok
         again = lw.replay(self.path)
         assert again.ok, again
-        assert again.rows + again.skipped == self.twin._next_row
+        assert again.rows + again.skipped == self.twin.rows
 
 
 @pytest.mark.parametrize("durability", ["commit", "batch", "off"])
@@ -180,7 +180,7 @@ def test_window_of_time_goes_by_the_latest_time_seen(tmp_path):
 
 
 def test_window_keeps_memory_and_disk_bounded(tmp_path, monkeypatch):
-    from likewise.history.ledger import layout
+    from likewise.ledger import layout
 
     monkeypatch.setattr(layout, "segment_rows_for", lambda size: 64)
     rule = lw.Rule("linf", 0.05)
@@ -195,7 +195,7 @@ def test_window_keeps_memory_and_disk_bounded(tmp_path, monkeypatch):
                 assert monitor.verify().ok
         verification = monitor.verify()
         assert verification.ok and 5300 < verification.first <= 5800
-        assert len(monitor.memory._history._gone) <= 2
+        assert len(monitor.memory.engine.history._gone) <= 2
         head = monitor.head()
     assert max(sizes[20:]) == max(sizes[-20:]) < 900 * (80 + 32)
     with lw.Ledger(path) as ledger:

@@ -9,7 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder, Feature
-from likewise.embedder import Mark
+from likewise.rules.embedder import Mark
 
 
 def lengths(batch):

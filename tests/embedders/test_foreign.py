@@ -9,7 +9,7 @@ import pytest
 import likewise as lw
 from letters import letters
 from likewise import Embedder, Feature
-from likewise.errors import BadDecision
+from likewise.values.errors import BadDecision
 
 BODY = """
 import pathlib

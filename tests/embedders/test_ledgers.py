@@ -10,7 +10,7 @@ import pytest
 import likewise as lw
 from letters import letter_vector, letters, some_texts
 from likewise import Embedder, Feature
-from likewise.features.encoding import ERASED
+from likewise.reading.encoding import ERASED
 from onnx_models import picture_model
 
 PICTURE = np.arange(12, dtype=np.uint8).reshape(4, 3)
@@ -255,13 +255,13 @@ def test_an_erased_text_is_nowhere_and_its_vector_neither(tmp_path, models):
     assert holding(path, SECRET.encode()) and holding(path, vector), "else the test proves nothing"
     with lw.open(path, models=models) as monitor:
         assert monitor.erase(key="p40").complete
-        assert SECRET not in monitor.memory._encoder.vocabularies["said"].values
+        assert SECRET not in monitor.memory.reader.encoder.vocabularies["said"].values
         assert monitor.values(40)["said"] is None
     assert holding(path, SECRET.encode()) == holding(path, SECRET[:20].encode()) == []
     assert holding(path, vector) == []
     with lw.open(path, models=True) as monitor:
         assert monitor.verify().ok
-        assert SECRET not in monitor.memory._encoder.vocabularies["said"].values
+        assert SECRET not in monitor.memory.reader.encoder.vocabularies["said"].values
         assert monitor.check(people(["abc"], 99)[0] | {"z": "?"}).violation
     assert lw.replay(path).ok
     with lw.Ledger(path) as ledger:
@@ -314,7 +314,7 @@ def test_a_text_in_a_rule_without_columns_is_never_written(tmp_path):
 def test_forgetting_lets_go_of_texts_that_no_other_row_has():
     monitor = lw.Monitor(table_rule(letters))
     monitor.observe_many(people(["abc", SECRET, "abc", "bcd"]))
-    known = monitor._encoder.vocabularies["said"]
+    known = monitor._reader.encoder.vocabularies["said"]
     monitor.forget([0, 1])
     assert [one for one in known.values if one is not ERASED] == ["abc", "bcd"]
     assert known.code_of(SECRET) is None
@@ -337,17 +337,17 @@ def test_texts_that_leave_a_window_leave_memory(tmp_path, kept):
         if kept == "memory"
         else lw.open(tmp_path / "led", rule, window="100 rows", durability="off")
     )
-    memory = monitor if kept == "memory" else monitor.memory
+    memory = monitor.memory
     for first in range(0, 3_000, 50):
         texts = [f"{i:07}" + "abcdefgh" * 250 for i in range(first, first + 50)]
         monitor.observe_many(people(texts, first))
         if kept == "memory" and first >= 100:
             monitor.forget(range(first - 100, first - 50))
-    values = memory._encoder.vocabularies["said"].values
+    values = memory.reader.encoder.vocabularies["said"].values
     there = sum(len(one) for one in values if one is not ERASED)
     assert there < 1_000_000, f"{there:,} characters are kept of 6,000,000"
-    assert len(memory._kept._uses["said"]) < 500
-    assert len(memory._encoder.vocabularies["said"]._codes) < 500
+    assert len(memory.reader.columns._uses["said"]) < 500
+    assert len(memory.reader.encoder.vocabularies["said"]._codes) < 500
     monitor.close()
 
 

@@ -19,7 +19,7 @@ HEADS = {
 
 
 def test_there_is_a_ledger_of_every_version():
-    from likewise.history.ledger.folder import FORMAT
+    from likewise.ledger.folder import FORMAT
 
     assert [path.name for path in VERSIONS] == [f"ledger-{n}" for n in range(1, FORMAT + 1)]
 

@@ -157,8 +157,8 @@ def test_forgotten_decisions_are_zero_in_memory(metric, storage):
     gone = np.zeros(n, dtype=bool)
     gone[:PAGE] = True  # a whole page of rows, and here and there one
     gone[PAGE + 1 :: 7] = True
-    memory = monitor._index.state
-    size = monitor._history.row_bytes
+    memory = monitor._engine.index.state
+    size = monitor._engine.history.row_bytes
     rows = memory.region(t.ROWS).view(np.uint8, n * size).reshape(n, size)
     outputs = memory.region(t.OUTPUTS).view(np.float64, 3 * n).reshape(n, 3)
     kept_rows, kept_outputs = rows[~gone].copy(), outputs[~gone].copy()
@@ -193,9 +193,9 @@ def test_pages_forgotten_bit_by_bit_are_given_back_once(width, index, arrays, mo
     rng = np.random.default_rng(3)
     monitor = lw.Monitor(lw.Rule("cosine", 0.001), index=index)
     monitor.load(rng.random((3 * PAGE, width)), ["past"] * (3 * PAGE))
-    assert not monitor._chooser.busy
+    assert not monitor._engine.chooser.busy
     monkeypatch.setattr(Region, "release", noting)
-    state = monitor._index.state
+    state = monitor._engine.index.state
     for part in np.array_split(rng.permutation(PAGE) + PAGE, 7):
         assert not released
         monitor.forget(part)
@@ -215,7 +215,9 @@ def test_growing_keeps_values_through_growth_and_release():
     from likewise.history import memory
 
     growing = memory.Growing(np.int64)
-    growing._region = memory.Region(1 << 16)  # small, so that it has to grow
+    rows = growing._rows
+    rows._region = memory.Region(1 << 16)  # small, so that it has to grow
+    rows._view = rows._viewed(rows._region)
     expected = np.arange(60_000) ** 2
     for first in range(0, 60_000, 6_000):
         growing.put(first, expected[first : first + 6_000], 6_000)
@@ -223,4 +225,4 @@ def test_growing_keeps_values_through_growth_and_release():
         kept = growing.first(first + 6_000)[max(0, first - 1_000) :]
         np.testing.assert_array_equal(kept, expected[max(0, first - 1_000) : first + 6_000])
     assert growing.first(100)[0] == 0
-    assert growing._region.begins >= (53_000 * 8 - memory.PAGE)
+    assert rows._region.begins >= (53_000 * 8 - memory.PAGE)

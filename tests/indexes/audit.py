@@ -37,14 +37,14 @@ class Below:
 
 def audit(monitor: lw.Monitor) -> None:
     """Every invariant, or an AssertionError that says which one fails and where."""
-    chooser = monitor._chooser
+    chooser = monitor._engine.chooser
     if chooser is None:
-        assert monitor._index is None and len(monitor) == 0
+        assert monitor._engine.index is None and len(monitor) == 0
         return
     history = chooser.history
-    assert monitor._history is history and monitor._index is chooser.index
+    assert monitor._engine.history is history and monitor._engine.index is chooser.index
     assert history.table is chooser.index.state.table, "the index in use counts the rows"
-    assert monitor._next_row == history.total and len(monitor) == history.live
+    assert monitor.rows == history.total and len(monitor) == history.live
     audit_history(history)
     audit_index(chooser.index, history.total)
     if chooser._challenger is not None:

@@ -147,7 +147,7 @@ def test_nothing_piles_up_when_each_arrival_replaces_the_oldest():
     explanation, half_full = monitor.explain(), window / 64
     assert explanation.subtrees_rebuilt > 0, "nothing disturbed the window"
     assert explanation.leaves <= 1.5 * half_full
-    assert int(monitor._index.state.table[t.BLOCKS]) <= 2.5 * half_full
+    assert int(monitor._engine.index.state.table[t.BLOCKS]) <= 2.5 * half_full
     assert explanation.depth <= 5 * math.log2(window)
 
 

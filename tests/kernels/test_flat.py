@@ -163,7 +163,7 @@ def rotation_for(rng, kind, rule, values):
 
 def write(index, values, labels):
     """Rows that become part of the history, but of no index."""
-    assert index.crew.write(values, np.array(labels, dtype=float).reshape(-1, 1)) == (0, 0)
+    assert index.workers.write(values, np.array(labels, dtype=float).reshape(-1, 1)) == (0, 0)
     table = index.state.table
     table[t.TOTAL] += len(values)
     table[t.LIVE] += len(values)

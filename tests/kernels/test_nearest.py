@@ -16,7 +16,7 @@ from hunted import hunt, nearest, slope, steepest
 from kernels.calling import compiled, state_for
 from likewise.kernels import bounds
 from likewise.kernels import table as t
-from likewise.monitors.hunting import HuntingMonitor
+from likewise.monitors.hunting import hunting_monitor
 from oracle import output_distances
 from strategies import METRICS, OUTPUTS
 
@@ -113,7 +113,7 @@ def test_hunts_find_what_a_scan_finds(metric, output, question):
     exponent = 2.0 if "squares" in question else 1.0
     find = nearest if question == "nearest" else steepest(exponent)
     kind = t.NEAREST if question == "nearest" else t.STEEPEST
-    monitor = HuntingMonitor(rule, question=kind, exponent=exponent)
+    monitor = hunting_monitor(rule, question=kind, exponent=exponent)
     monitor.load(X[:130], Z[:130])
     alive = np.ones(len(X), dtype=bool)
     alive[0:130:3] = False
@@ -137,7 +137,7 @@ def found(verdict):
 @pytest.mark.parametrize("metric", METRICS)
 def test_hunts_over_a_sketch_find_what_a_scan_finds(metric):
     rule, X, Z = decisions(metric, "label", width=40)
-    monitor = HuntingMonitor(rule)
+    monitor = hunting_monitor(rule)
     verdicts = monitor.observe_many(X, Z, threads=1)
     assert monitor.explain().shape == "sketch tree"
     assert [found(verdict) for verdict in verdicts] == hunt(nearest, rule, X, Z)
@@ -149,7 +149,7 @@ def test_a_limit_keeps_what_is_on_it_and_nothing_beyond():
     limit = sorted(near for _, near, _ in answers)[len(answers) // 2]
     limited = [one if one[1] <= limit else (-1, math.inf, 0.0) for one in answers]
     assert any(near == limit for _, near, _ in answers) and limited != answers
-    verdicts = HuntingMonitor(rule, limit=limit).observe_many(X, Z, threads=1)
+    verdicts = hunting_monitor(rule, limit=limit).observe_many(X, Z, threads=1)
     assert [found(verdict) for verdict in verdicts] == limited
 
 
@@ -167,7 +167,7 @@ def test_of_many_equally_good_rows_the_earliest_is_named(question, gone):
     )
     for place in (0.0, 0.5, 1.0):
         X[-1, 0] = place
-        monitor = HuntingMonitor(rule, question=kind)
+        monitor = hunting_monitor(rule, question=kind)
         monitor.load(X[:-1], Z[:-1])
         expected = hunt(find, rule, X, Z, [699])[0]
         assert found(monitor.check(X[-1], Z[-1])) == expected
@@ -183,7 +183,7 @@ def test_tree_is_measured_anew_where_the_unit_does_not_fit():
     X, Z = rng.random((300, 2)), rng.integers(0, 2, 300).tolist()
     rule = lw.Rule("l2", 1e9)
     expected = hunt(nearest, rule, X, Z)
-    monitor = HuntingMonitor(rule)
+    monitor = hunting_monitor(rule)
     for x, z, answer in zip(X, Z, expected, strict=True):
         assert found(monitor.observe(x, z)) == answer
-    assert 0.01 < monitor._index._unit < 1
+    assert 0.01 < monitor._engine.index._unit < 1

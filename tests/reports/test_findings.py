@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.monitors.groups import OTHERS, GroupCounter
+from likewise.explaining.groups import OTHERS, GroupCounter
 from likewise.reports.findings import MARGINS, Tally
 from reported import RULE, SCORES, found, people
 
@@ -174,9 +174,9 @@ def test_groups_beyond_the_most_are_counted_together():
     monitor = lw.Monitor(RULE)
     counter = GroupCounter(RULE, ["sex"], 3)
     for start in (0, 100):
-        counter.add_pairs(monitor.observe_many(rows[start : start + 100]), monitor)
-        counter.add_decisions(start, start + 100, monitor)
-    (groups,) = counter.groups(monitor)
+        counter.add_pairs(monitor.observe_many(rows[start : start + 100]), monitor.past)
+        counter.add_decisions(start, start + 100, monitor.past)
+    (groups,) = counter.groups()
     assert groups.decisions == {"group 0": 20, "group 1": 20, "group 2": 20, OTHERS: 140}
     assert any(OTHERS in pair for pair in groups.pairs)
     assert str(OTHERS) == "all others"

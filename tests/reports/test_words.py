@@ -8,7 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.monitors.groups import Groups
+from likewise.explaining.groups import Groups
 from likewise.reports.words import figure, found_in_words, in_words, listed, lopsided, percent
 from reported import RULE, found, people
 

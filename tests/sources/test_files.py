@@ -11,9 +11,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from likewise.errors import BadFile
 from likewise.sources.files import open_source
 from likewise.sources.lines import TOO_LONG, Lines
+from likewise.values.errors import BadFile
 from packing import zstd
 
 TYPES = {"a": "number", "c": "listed"}

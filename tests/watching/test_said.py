@@ -86,7 +86,7 @@ def test_copy_of_a_watched_estimator_says_once_what_is_not_told_any_more(through
             other = joblib.load(tmp_path / "model")
         (hint,) = warned_by(lambda: [other.predict(flowers()) for _ in range(3)])
         text = str(hint.message)
-        assert "DecisionTreeClassifier" in text and "LedgerMonitor" in text and "lw.watch" in text
+        assert "DecisionTreeClassifier" in text and "Monitor" in text and "lw.watch" in text
         assert hint.filename == __file__
         assert ledger.rows == 0 and other.counts.decisions == 450
         assert not warned_by(lambda: model.predict(flowers()))

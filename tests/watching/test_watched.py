@@ -563,6 +563,16 @@ def test_callable_gets_each_alarm_once(batched):
 # What is refused when the watch begins
 
 
+class Keyless:
+    """Somebody's own monitor, which is not given keys."""
+
+    rule = RULE
+
+    def observe(self, x, z): ...
+
+    def observe_many(self, x, z): ...
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "error", "text"),
     [
@@ -572,7 +582,7 @@ def test_callable_gets_each_alarm_once(batched):
         ((threshold, RULE), {"on_failure": None}, ValueError, "on_failure is None"),
         ((threshold, RULE), {"input": "x"}, TypeError, "input is 'x'; expected a callable"),
         ((threshold, RULE), {"keep": 0}, ValueError, "keep is 0"),
-        ((threshold, RULE), {"key": len}, TypeError, "a Monitor keeps no keys"),
+        ((threshold, Keyless()), {"key": len}, TypeError, "a Keyless keeps no keys"),
         ((threshold, lw.Monitor(RULE)), {"index": "live"}, TypeError, "a monitor was given"),
         ((classifier(), RULE), {"batched": False}, ValueError, "an estimator answers batches"),
     ],

@@ -11,7 +11,7 @@ from likewise.cli.bench import bench
 from likewise.cli.calibrate import calibrate
 from likewise.cli.erase import erase
 from likewise.cli.init import init
-from likewise.cli.recompute import replay
+from likewise.cli.replay import replay
 from likewise.cli.report import report
 from likewise.cli.screen import say
 from likewise.cli.show import show

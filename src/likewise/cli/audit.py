@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from likewise.burst import Burst
 from likewise.cli import options as o
-from likewise.errors import BadFile
+from likewise.rules.burst import Burst
+from likewise.values.errors import BadFile
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) 
     check_place(wishes.report, "--report", (".html", ".htm"))
     check_place(wishes.out, "--out", SUFFIXES)
     with reading.open(data) as source:
-        asked = ask(
+        binding = ask(
             rule,
             quick,
             source.columns,
@@ -125,7 +125,7 @@ def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) 
             wishes.time_column,
             trust_code=wishes.trust_code,
         )
-        audited = judge(source, asked, reading.skip, wishes)
+        audited = judge(source, binding, reading.skip, wishes)
     if wishes.report is not None:
         from likewise.reports.page import write_page
 

@@ -15,18 +15,18 @@ import numpy as np
 from likewise.cli.audit import Wishes
 from likewise.cli.bursts import Alarms
 from likewise.cli.endings import Stop
-from likewise.cli.replay import PlaceOf, Refusals, judge_with, known, replay, vectors
-from likewise.cli.rules import Asked
+from likewise.cli.feeding import PlaceOf, Refusals, feed
 from likewise.cli.screen import progress
 from likewise.cli.violations import Violations
-from likewise.errors import BadDecision, BadRule
+from likewise.intake.binding import Binding, judge_with
+from likewise.monitors import opening
 from likewise.monitors.calibration import Calibration, calibrate
-from likewise.monitors.ledgered import LedgerMonitor
-from likewise.monitors.robustness import Monitor
+from likewise.monitors.monitor import Monitor
 from likewise.reports.findings import Findings, Tally
 from likewise.sources.chunk import Table, joined
 from likewise.sources.files import Source
-from likewise.types import Verdicts
+from likewise.values.errors import BadDecision, BadRule
+from likewise.values.verdicts import Verdicts
 
 CURVE_ROWS = 200_000
 
@@ -44,53 +44,51 @@ class Audited:
         return int(self.places(np.array([row]))[0])
 
 
-def judge(source: Source, asked: Asked, skip: bool, wishes: Wishes) -> Audited:
+def judge(source: Source, binding: Binding, skip: bool, wishes: Wishes) -> Audited:
     """Every decision of a file, judged."""
     began = time.perf_counter()
     bad, places, kept = Refusals(source, skip), PlaceOf(), _First(CURVE_ROWS)
     with ExitStack() as stack:
         bar = stack.enter_context(progress(f"judging {source.name}"))
-        judging = _begun(asked, wishes)
-        stack.enter_context(judging)
-        ledger = judging if isinstance(judging, LedgerMonitor) else None
-        monitor = judging.memory if isinstance(judging, LedgerMonitor) else judging
-        tally = Tally(judging, columns=asked.inputs or None)
+        monitor = _begun(binding, wishes)
+        stack.enter_context(monitor)
+        tally = Tally(monitor, columns=binding.inputs or None)
         alarms = None if wishes.burst is None else Alarms(wishes.burst)
         pairs = None
         if wishes.out is not None:
-            pairs = stack.enter_context(Violations(wishes.out, monitor, asked.key is not None))
-        for piece in replay(source, asked, _judge(judging, asked, wishes), bad):
-            verdicts: Verdicts = piece.answer
-            tally.add(verdicts, _times(piece.table, wishes.time_column))
-            places.add(piece.places)
+            pairs = stack.enter_context(Violations(wishes.out, monitor, binding.key is not None))
+        for part in feed(source, binding, _judge(monitor, binding, wishes), bad):
+            verdicts: Verdicts = part.answer
+            tally.add(verdicts, _times(part.rows.table, wishes.time_column))
+            places.add(part.rows.places)
             if alarms is not None:
                 alarms.add(verdicts)
             if pairs is not None:
                 pairs.add(verdicts, places)
             if wishes.report is not None:
-                kept.add(known(piece.table, asked))
+                kept.add(part.rows.table)
             bar.update(*source.progress, f"{len(monitor):,} decisions")
-        curve = None if wishes.report is None else kept.curve(asked)
+        curve = None if wishes.report is None else kept.curve(binding)
         findings = tally.findings(
             source=source.name,
             bad_rows=bad.count,
             calibration=curve,
-            head=None if ledger is None else str(ledger.head()),
+            head=None if wishes.ledger is None else str(monitor.head()),
             seconds=time.perf_counter() - began,
         )
     return Audited(findings, bad, places, alarms)
 
 
-def _begun(asked: Asked, wishes: Wishes) -> Monitor | LedgerMonitor:
+def _begun(binding: Binding, wishes: Wishes) -> Monitor:
     if wishes.ledger is None:
         if wishes.max_ahead is not None:
             raise Stop("--max-ahead is about a ledger: say --ledger.")
-        return Monitor(asked.rule, burst=wishes.burst)
+        return Monitor(binding.rule, burst=wishes.burst)
     settings: dict[str, Any] = {}
     if wishes.max_ahead is not None:
         settings["max_ahead"] = wishes.max_ahead
-    ledger = LedgerMonitor(
-        wishes.ledger, asked.rule, durability="batch", burst=wishes.burst, **settings
+    ledger = opening.open(
+        wishes.ledger, binding.rule, durability="batch", burst=wishes.burst, **settings
     )
     if ledger.rows:
         many = ledger.rows
@@ -102,11 +100,13 @@ def _begun(asked: Asked, wishes: Wishes) -> Monitor | LedgerMonitor:
     return ledger
 
 
-def _judge(judging: Monitor | LedgerMonitor, asked: Asked, wishes: Wishes) -> Any:
+def _judge(monitor: Monitor, binding: Binding, wishes: Wishes) -> Any:
     """A ledger is told the times, too."""
-    if not isinstance(judging, LedgerMonitor) or wishes.time_column is None:
-        return judge_with(judging, asked)
-    return judge_with(judging, asked, lambda table: {"times": _moments(table, wishes.time_column)})
+    if wishes.ledger is None or wishes.time_column is None:
+        return judge_with(monitor, binding)
+    return judge_with(
+        monitor, binding, lambda rows: {"times": _moments(rows.table, wishes.time_column)}
+    )
 
 
 def _moments(table: Table, column: str | None) -> list[Any]:
@@ -140,12 +140,10 @@ class _First:
             self._tables.append(table[:room])
             self._count += len(self._tables[-1])
 
-    def curve(self, asked: Asked) -> Calibration | None:
+    def curve(self, binding: Binding) -> Calibration | None:
         """How the rate depends on epsilon; None where that has no answer."""
         table = joined(self._tables)
         try:
-            if asked.output_column is None:
-                return calibrate(asked.rule, table)
-            return calibrate(asked.rule, *vectors(table, asked))
+            return calibrate(binding.rule, *binding.arguments(table))
         except (BadRule, BadDecision):
             return None  # a rule by which nearness is more than a distance; see calibrate

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise.burst import Burst
 from likewise.cli.endings import Stop
-from likewise.types import Verdicts
+from likewise.rules.burst import Burst
+from likewise.values.verdicts import Verdicts
 
 
 def burst_of(last: int | None, alarm: int | None) -> Burst | None:

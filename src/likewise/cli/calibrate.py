@@ -59,8 +59,8 @@ def calibrate(
         epsilon = 1.0  # plays no part in what is found
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     with reading.open(data) as source:
-        asked = ask(rule, quick, source.columns, source.name, trust_code=trust_code)
-        found, bad = _calibrated(source, asked, reading.skip)
+        binding = ask(rule, quick, source.columns, source.name, trust_code=trust_code)
+        found, bad = _calibrated(source, binding, reading.skip)
     return _tell(_Told(found, bad, rate, source.name), report, json)
 
 
@@ -94,32 +94,30 @@ def _rounded_down(epsilon: float | None) -> float | None:
     )
 
 
-def _calibrated(source: Any, asked: Any, skip: bool) -> tuple[Any, Any]:
-    from likewise.cli.replay import Refusals, known, replay, vectors
+def _calibrated(source: Any, binding: Any, skip: bool) -> tuple[Any, Any]:
+    from likewise.cli.feeding import Refusals, feed
     from likewise.cli.screen import progress
     from likewise.monitors.calibration import calibrate as nearest
-    from likewise.monitors.robustness import Monitor
+    from likewise.monitors.monitor import reader_of
+    from likewise.reading.protocol import FROM_ROW
     from likewise.sources.chunk import joined
 
     bad = Refusals(source, skip)
-    monitor: Any = Monitor(asked.rule)
+    reader = reader_of(binding.rule)
 
-    def readable(table: Any) -> Any:
-        if asked.output_column is None:
-            return monitor.vectors(known(table, asked))
-        return vectors(table, asked)
+    def readable(rows: Any) -> Any:
+        arguments = binding.arguments(rows.table)
+        return arguments if len(arguments) > 1 else reader.many(arguments[0], FROM_ROW)
 
     with progress(f"calibrating {source.name}") as bar:
         tables = []
-        for piece in replay(source, asked, readable, bad):
-            tables.append(piece.table)
+        for part in feed(source, binding, readable, bad):
+            tables.append(part.rows.table)
             done, total = source.progress
             bar.update(done, total, "reading")
         table = joined(tables)
         bar.update(0, None, f"{len(table):,} decisions")
-        if asked.output_column is None:
-            return nearest(asked.rule, table), bad
-        return nearest(asked.rule, *vectors(table, asked)), bad
+        return nearest(binding.rule, *binding.arguments(table)), bad
 
 
 def _tell(told: _Told, report: Path | None, as_json: bool) -> int:

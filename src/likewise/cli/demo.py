@@ -63,13 +63,13 @@ def watch(rows: "list[Row]") -> "Findings":
     """What a monitor finds in the stream, as it comes in batches."""
     from likewise.cli.loans import RULE
     from likewise.monitors.calibration import calibrate
-    from likewise.monitors.tables import TableMonitor
+    from likewise.monitors.monitor import Monitor
     from likewise.reports.findings import Tally
-    from likewise.rule import Rule
+    from likewise.rules.rule import Rule
 
     began = time.perf_counter()
     rule = Rule.from_toml(RULE)
-    monitor = TableMonitor(rule)
+    monitor = Monitor(rule)
     tally = Tally(monitor)
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
@@ -84,9 +84,9 @@ def watch(rows: "list[Row]") -> "Findings":
 
 def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> None:
     from likewise.cli.loans import RULE, write_csv
-    from likewise.errors import BadFile
     from likewise.reports.page import write_page
     from likewise.reports.whole import whole
+    from likewise.values.errors import BadFile
 
     with whole(folder / DATA) as file:
         write_csv(rows, file)

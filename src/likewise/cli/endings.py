@@ -22,7 +22,7 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from likewise.cli.screen import say_aside
-from likewise.errors import BadRule, CannotLook, LikewiseError
+from likewise.values.errors import BadRule, CannotLook, LikewiseError
 
 FINE, OVER, USAGE, DATA = 0, 1, 2, 3
 INTERRUPTED, ENDED, UNREAD, FAULT = 130, 143, 141, 70

@@ -28,7 +28,7 @@ def erase(
     from likewise.cli.endings import FINE, Stop
     from likewise.cli.ledgers import look, row_of
     from likewise.cli.screen import print_json, say, say_aside
-    from likewise.monitors.ledgered import LedgerMonitor
+    from likewise.monitors import opening
 
     if not key and not row:
         raise Stop("which decisions? Give --key, or --row.")
@@ -36,7 +36,7 @@ def erase(
         rows = sorted({*(row_of(opened, None, one) for one in key), *row})
     if not yes:
         _ask(f"{len(rows):,} decision{'s' * (len(rows) != 1)} from {ledger}")
-    with LedgerMonitor(ledger, check=False, models=False) as monitor:
+    with opening.open(ledger, check=False, models=False) as monitor:
         erased: Any = monitor.erase(rows=rows)
     if json:
         print_json({"rows": list(erased.rows), "complete": erased.complete})

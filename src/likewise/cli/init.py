@@ -1,7 +1,7 @@
 """`likewise init`: a first rule for a file, written to be read and changed.
 
-Kinds and tolerances come from the values (proposal.py), the output, protected columns and columns
-that hold the truth from their names. Whatever is a guess says so beside itself.
+Kinds and tolerances come from the values (rules/proposal.py), the output, protected columns and
+columns that hold the truth from their names. Whatever is a guess says so beside itself.
 """
 
 import datetime
@@ -113,10 +113,10 @@ def init(
 def propose(table: Any, outputs: Sequence[str], name: str) -> tuple[Any, str]:
     """A rule for a table, and its text with comments."""
     from likewise.cli.proposing import commented
-    from likewise.feature import Feature
-    from likewise.proposal import comparable, mostly_rounded
-    from likewise.rule import Rule
-    from likewise.tables import table_columns
+    from likewise.rules.feature import Feature
+    from likewise.rules.proposal import comparable, mostly_rounded
+    from likewise.rules.rule import Rule
+    from likewise.values.frames import table_columns
 
     columns = table_columns(table)
     inputs = [one for one in columns if one not in outputs]
@@ -146,7 +146,7 @@ def propose(table: Any, outputs: Sequence[str], name: str) -> tuple[Any, str]:
 
 def _is_time(column: Any) -> bool:
     """Whether all values are times, or text that begins like one."""
-    from likewise.tables import is_missing, values_of
+    from likewise.values.frames import is_missing, values_of
 
     there = [value for value in values_of(column) if not is_missing(value)]
     return bool(there) and all(
@@ -170,8 +170,8 @@ def _guess_output(columns: Sequence[str], name: str) -> str:
 
 def _favourable(column: Any) -> Any:
     """The output that its name says everyone wants, if one of two or three does."""
-    from likewise.feature import plain
-    from likewise.tables import is_missing, values_of
+    from likewise.rules.feature import plain
+    from likewise.values.frames import is_missing, values_of
 
     values = {plain(value) for value in values_of(column) if not is_missing(value)}
     if len(values) > 3:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from likewise.cli.endings import DATA, USAGE, Stop
-from likewise.errors import BadFile, CannotLook
-from likewise.history.ledger.look import Ledger
-from likewise.monitors.again import judge_again, monitor_again
+from likewise.ledger.ledger import Ledger
+from likewise.monitors.rejudge import judge_again, monitor_again
 from likewise.reports.findings import Findings, Tally
-from likewise.types import Rows, Verdicts
+from likewise.values.errors import BadFile, CannotLook
+from likewise.values.verdicts import Rows
 
 
 def look(path: Path) -> Ledger:
@@ -63,24 +63,14 @@ def findings_of(ledger: Ledger) -> Findings:
         place_of = np.concatenate([place_of, columns.first + there])
         firsts = columns.decisions.firsts[there]
         times = columns.decisions.times[there].astype("datetime64[us]")
-        tally.add(_within(verdicts, firsts, place_of), times)
+        within = place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]
+        tally.add(verdicts.some_witnesses(within), times)
     gone = len(ledger.erased())
     found = tally.findings(
         source=f"the ledger {ledger.path}" + (f", {gone:,} erased" if gone else ""),
         head=str(ledger.head),
     )
     return replace(found, worst=tuple(_renumbered(one, place_of) for one in found.worst))
-
-
-def _within(verdicts: Verdicts, firsts: Rows, place_of: Rows) -> Verdicts:
-    """Those witnesses that were in the window of their decision."""
-    owners = np.repeat(np.arange(len(verdicts)), verdicts.counts)
-    chosen = place_of[verdicts.witnesses.rows] >= firsts[owners]
-    if chosen.all():
-        return verdicts
-    counts = np.bincount(owners[chosen], minlength=len(verdicts))
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    return Verdicts(verdicts.first_row, offsets, verdicts.witnesses.some(chosen))
 
 
 def _renumbered(worst: Any, place_of: Rows) -> Any:

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.types import Floats
+from likewise.values.verdicts import Floats
 
 DECISIONS = 8_000
 TRAINING = 12_000

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from likewise.feature import Feature, plain
-from likewise.proposal import comparable
-from likewise.rule import Rule, toml_value
-from likewise.tables import Column, is_missing, values_of
+from likewise.rules.feature import Feature, plain
+from likewise.rules.proposal import comparable
+from likewise.rules.rule import Rule, toml_value
+from likewise.values.frames import Column, is_missing, values_of
 
 _VALUES = 5
 _WIDTH = 40

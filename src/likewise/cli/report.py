@@ -23,9 +23,9 @@ def report(
     from likewise.cli.ledgers import findings_of, look
     from likewise.cli.places import check_place
     from likewise.cli.screen import print_json, progress, say
-    from likewise.errors import BadFile
     from likewise.reports.page import write_page
     from likewise.reports.words import found_in_words
+    from likewise.values.errors import BadFile
 
     check_place(out, "--out", (".html", ".htm"))
     with look(ledger) as opened, progress(f"judging {ledger} again"):

@@ -1,20 +1,26 @@
-"""The rule of a command: from its file, or made up from options; and what it asks of a file.
+"""The rule of a command: from its file, or made up from options; bound to the columns of a file.
 
-Invariant: a file whose columns do not fit the rule is told apart before its first row is read; a
-rule that names code is refused before anything is imported, unless the code is trusted.
+Invariant: a rule that names code is refused before anything is imported, unless it is trusted.
+Not here: what a rule wants of the columns (intake/binding.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from likewise.cli.endings import DATA, Stop
-from likewise.errors import BadRule
-from likewise.feature import Feature
-from likewise.rule import METRICS, OUTPUTS, Rule
-from likewise.sources.chunk import Type
+from likewise.cli.endings import Stop
+from likewise.intake.binding import (
+    Binding,
+    bind_features,
+    bind_vectors,
+    check_columns,
+    inputs_among,
+)
+from likewise.rules.feature import Feature
+from likewise.rules.rule import METRICS, OUTPUTS, Rule
+from likewise.values.errors import BadRule
 
-_MOST = 12  # names of columns in a message
+_OPTIONS = "the options"
 
 
 @dataclass(frozen=True)
@@ -27,27 +33,6 @@ class Quick:
     output: str | None = None
     delta: float | None = None
     ignore: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A rule, and the columns that it wants of a file."""
-
-    rule: Rule
-    wanted: tuple[str, ...]
-    """Those that are read, outputs included."""
-    types: dict[str, Type]
-    inputs: tuple[str, ...] = ()
-    """For a rule without features: the columns that are the input, in their order."""
-    output_column: str | None = None
-    """For a rule without features."""
-    beside: str | None = None
-    """A column that is read although the rule does not know it."""
-
-    @property
-    def key(self) -> str | None:
-        """The column that names decisions."""
-        return self.rule.key_column
 
 
 def read_rule(path: Path, *, trust_code: bool) -> Rule:
@@ -92,8 +77,8 @@ def ask(
     known: Rule | None = None,
     *,
     trust_code: bool,
-) -> Asked:
-    """The rule to use for a file with these columns.
+) -> Binding:
+    """The rule to use for a file with these columns, bound to them.
 
     beside      a column that is read, whether the rule knows it or not
     known       the rule of a ledger, where none is given
@@ -101,27 +86,27 @@ def ask(
     """
     given = None if path is None else read_rule(path, trust_code=trust_code)
     if beside is None:
-        return _ask(given, path, quick, columns, source, known)
-    _there(columns, [beside], source, "the options")
+        return _bound(given, path, quick, columns, source, known)
+    check_columns(columns, [beside], source=source, named_by=_OPTIONS)
     named = given is not None and beside in (given.features or {})
-    asked = _ask(given, path, quick, [one for one in columns if named or one != beside], source)
-    wanted = tuple(dict.fromkeys([*asked.wanted, beside]))
-    return replace(asked, wanted=wanted, beside=None if named else beside)
+    others = [name for name in columns if named or name != beside]
+    return _bound(given, path, quick, others, source).with_beside(beside)
 
 
-def _ask(
+def _bound(
     given: Rule | None,
     path: Path | None,
     quick: Quick,
     columns: Sequence[str],
     source: str,
     known: Rule | None = None,
-) -> Asked:
+) -> Binding:
     rule = known if given is None else given
     if rule is None or (given is None and quick != Quick()):
         return _made_up(quick, columns, source)
     if rule.features is None:
-        return _of_vectors(_changed(rule, quick), quick, columns, source, path)
+        rule_name = "the rule of the ledger" if path is None else f"the rule {path}"
+        return _of_vectors(_changed(rule, quick), quick, columns, source, rule_name)
     for name, option in (
         ("--metric", quick.metric),
         ("--output-column", quick.output_column),
@@ -133,8 +118,8 @@ def _ask(
                 f"{name} is given, and so is a rule, which says that already. Change"
                 f" {path or 'that'}, or leave out one of them."
             )
-    named = "the rule of the ledger" if path is None else str(path)
-    return _of_features(_changed(rule, quick), columns, source, named)
+    rule_name = "the rule of the ledger" if path is None else str(path)
+    return bind_features(_changed(rule, quick), columns, source=source, rule_name=rule_name)
 
 
 def _changed(rule: Rule, quick: Quick) -> Rule:
@@ -142,7 +127,7 @@ def _changed(rule: Rule, quick: Quick) -> Rule:
     return replace(rule, **{name: one for name, one in changes.items() if one is not None})  # type: ignore[arg-type]
 
 
-def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Asked:
+def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
     """All columns but the output are numbers, near within epsilon."""
     if quick.epsilon is None or quick.output_column is None:
         raise Stop(
@@ -151,10 +136,13 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Asked:
             " prediction."
         )
     metric, output = quick.metric or METRICS[0], quick.output or OUTPUTS[0]
+    rule_name = "the rule from the options"
     if metric == "cosine":
         rule = Rule(metric, quick.epsilon, output=output, delta=quick.delta or 0.0)
-        return _of_vectors(rule, quick, columns, source, None)
-    inputs = _inputs(quick, columns, source)
+        return _of_vectors(rule, quick, columns, source, rule_name)
+    inputs = inputs_among(
+        columns, quick.output_column, quick.ignore, source=source, named_by=_OPTIONS
+    )
     rule = Rule(
         metric,
         quick.epsilon,
@@ -166,107 +154,23 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Asked:
         },
         output_column=quick.output_column,
     )
-    return _of_features(rule, columns, source, "the rule from the options")
-
-
-def _inputs(quick: Quick, columns: Sequence[str], source: str) -> list[str]:
-    _there(columns, [quick.output_column or "", *quick.ignore], source, "the options")
-    inputs = [name for name in columns if name not in (quick.output_column, *quick.ignore)]
-    if not inputs:
-        raise Stop(f"{source} has no column but the output; nothing is left to compare.", DATA)
-    return inputs
+    return bind_features(rule, columns, source=source, rule_name=rule_name)
 
 
 def _of_vectors(
-    rule: Rule, quick: Quick, columns: Sequence[str], source: str, path: Path | None
-) -> Asked:
-    if rule.embed is not None:
+    rule: Rule, quick: Quick, columns: Sequence[str], source: str, rule_name: str
+) -> Binding:
+    if quick.output_column is None and rule.embed is None:  # which binding refuses in any case
         raise Stop(
-            f"the rule {path} embeds an input, and a file has columns: say which one it is, with"
-            ' [features.NAME], kind = "text" or "image", embed and tolerance.'
-        )
-    if quick.output_column is None:
-        raise Stop(
-            f"the rule {path} has no features, so it does not say which column is the output: add"
+            f"{rule_name} has no features, so it does not say which column is the output: add"
             " --output-column."
         )
-    if rule.output == "probabilities":
-        raise Stop(
-            "the output is probabilities, which take several columns: use a rule with features, and"
-            " with output_column = [...] in it."
-        )
-    inputs = _inputs(quick, columns, source)
-    if rule.weights is not None and len(rule.weights) != len(inputs):
-        raise Stop(
-            f"{source} has {len(inputs)} columns beside the output, but the rule has"
-            f" {len(rule.weights)} weights: one for each column, in the order of the file.",
-            DATA,
-        )
-    types: dict[str, Type] = dict.fromkeys(inputs, "number")
-    types[quick.output_column] = "number" if rule.output == "number" else "text"
-    wanted = (*inputs, quick.output_column)
-    return Asked(rule, wanted, types, tuple(inputs), quick.output_column)
-
-
-def _of_features(rule: Rule, columns: Sequence[str], source: str, rule_name: str) -> Asked:
-    assert rule.features is not None and rule.output_column is not None
-    given = rule.output_column
-    outputs = [given] if isinstance(given, str) else list(given)
-    used = [name for name, one in rule.features.items() if _kind(one) != "ignore"]
-    _there(columns, [*used, *outputs], source, rule_name)
-    unknown = [name for name in columns if name not in rule.features and name not in outputs]
-    if unknown:
-        raise Stop(
-            f"{source} has columns that {rule_name} does not know: {_listed(unknown)}. Say what"
-            f" each means; for one that says nothing: [features.{_key(unknown[0])}] and"
-            ' kind = "ignore".',
-            DATA,
-        )
-    return Asked(rule, (*used, *outputs), types_of(rule))
-
-
-def types_of(rule: Rule) -> dict[str, Type]:
-    """How text is read: what the rule calls a number, or lists as numbers, is one."""
-    types: dict[str, Type] = {}
-    for name, one in (rule.features or {}).items():
-        assert isinstance(one, Feature)
-        types[name] = "number" if one.kind == "number" else _listed_type(one.order or one.values)
-    given = rule.output_column or ()
-    for name in [given] if isinstance(given, str) else given:
-        types[name] = "number"
-        if rule.output == "label":
-            types[name] = _listed_type(None if rule.favourable is None else [rule.favourable])
-    return types
-
-
-def _listed_type(values: Sequence[object] | None) -> Type:
-    if not values:
-        return "text"
-    if all(isinstance(value, bool) for value in values):
-        return "flag"
-    return "listed" if all(isinstance(value, int | float) for value in values) else "text"
-
-
-def _there(columns: Sequence[str], names: Iterable[str], source: str, rule_name: str) -> None:
-    missing = [name for name in names if name not in columns]
-    if missing:
-        one = "a column that is" if len(missing) == 1 else "columns that are"
-        raise Stop(
-            f"{rule_name} names {one} not in {source}: {_listed(missing)}. The file has"
-            f" {_listed(columns)}.",
-            DATA,
-        )
-
-
-def _listed(names: Sequence[str]) -> str:
-    text = ", ".join(map(repr, names[:_MOST]))
-    return text if len(names) <= _MOST else f"{text} and {len(names) - _MOST:,} more"
-
-
-def _key(name: str) -> str:
-    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if plain else repr(name)
-
-
-def _kind(feature: object) -> str:
-    return str(getattr(feature, "kind", ""))
+    return bind_vectors(
+        rule,
+        columns,
+        quick.output_column or "",
+        ignore=quick.ignore,
+        source=source,
+        rule_name=rule_name,
+        named_by=_OPTIONS,
+    )

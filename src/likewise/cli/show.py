@@ -51,8 +51,8 @@ def show(
 
 def _pairs(ledger: Any, entry: Any) -> list[Any]:
     """The decision beside each witness that is still there."""
-    from likewise.errors import BadRow
-    from likewise.monitors.side_by_side import Pair, measured_gaps
+    from likewise.explaining.side_by_side import Pair, measured_gaps
+    from likewise.values.errors import BadRow
 
     given = ledger.rule.output_column or "output"
     outputs = (given,) if isinstance(given, str) else tuple(given)

@@ -5,7 +5,7 @@ Values from the data may hold anything: screen.py makes of them text that no ter
 
 from likewise.cli.audit import Wishes
 from likewise.cli.auditing import Audited
-from likewise.cli.replay import Refusals
+from likewise.cli.feeding import Refusals
 from likewise.cli.screen import print_json as print_json_object
 from likewise.cli.screen import say, say_lines
 from likewise.reports.findings import Findings

@@ -24,9 +24,9 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
+from likewise.cli.feeding import PlaceOf
 from likewise.cli.places import replacing, told
-from likewise.cli.replay import PlaceOf
-from likewise.types import Verdicts
+from likewise.values.verdicts import Verdicts
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 _TOGETHER = 1 << 18  # pairs in a part of a Parquet file, at least

@@ -7,25 +7,27 @@ its answer is the one that was written.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from likewise.burst import Burst
 from likewise.cli.endings import DATA, Stop
-from likewise.cli.replay import Piece, about_the_row, check_with, judge_with, sifted
-from likewise.cli.rules import Asked, Quick, ask
-from likewise.cli.written import LINE, Written, answer
-from likewise.errors import BadDecision
-from likewise.monitors.robustness import Monitor
-from likewise.rule import Rule
-from likewise.sources.chunk import Places, Refused
+from likewise.cli.feeding import refused
+from likewise.cli.rules import Quick, ask, with_trusted_code
+from likewise.intake.binding import Binding, judge_with
+from likewise.intake.exactly_once import ExactlyOnce, OtherInput, stored_rule
+from likewise.intake.sifting import Unfit, reason, sifted
+from likewise.intake.verdict_json import answer
+from likewise.monitors.monitor import Monitor
+from likewise.rules.burst import Burst
+from likewise.rules.rule import Rule
+from likewise.sources.chunk import Chunk, Refused
 from likewise.sources.json_lines import numbers_in, object_of
 from likewise.sources.lines import Line, TooLong
-from likewise.types import Verdict
+from likewise.values.errors import BadDecision, BadFile
+from likewise.values.verdicts import Verdict
 
 _NAME = "standard input"
 
@@ -42,10 +44,32 @@ class Settings:
     """Witnesses named in an answer."""
     burst: Burst | None = None
     trust_code: bool = False
+    resume: bool = False
+    """Whether the input begins again at its first line."""
 
 
-class _EndsHere(Exception):
-    """A line is refused, and nothing after it is to be judged."""
+def open_ledger(
+    path: Path | None,
+    rule: Rule | None,
+    settings: Settings,
+    *,
+    durability: str,
+    window: str | None,
+) -> ExactlyOnce | None:
+    """The ledger that is asked for, if one is; without a rule it goes on under its own."""
+    if path is None:
+        if settings.resume or window is not None:
+            raise Stop("--resume and --window are about a ledger: say --ledger.")
+        return None
+    try:
+        if rule is None:
+            rule = stored_rule(path)
+            if rule is not None:
+                named = f"the rule of the ledger {path}"
+                rule = with_trusted_code(rule, named, settings.trust_code)
+        return ExactlyOnce(path, rule, durability=durability, window=window, burst=settings.burst)
+    except BadFile as error:
+        raise Stop(f"the ledger {path}: {error}", DATA) from None
 
 
 class Watcher:
@@ -54,10 +78,10 @@ class Watcher:
     Where the rule does not name the columns, the first line that can be judged does.
     """
 
-    def __init__(self, settings: Settings, rule: Rule | None, written: Written | None) -> None:
+    def __init__(self, settings: Settings, rule: Rule | None, ledger: ExactlyOnce | None) -> None:
         self._settings = settings
-        self._written = written
-        self._asked: Asked | None = None
+        self._ledger = ledger
+        self._binding: Binding | None = None
         self._numbers: list[str] = []
         self._monitor: Any = None
         self._judge: Any = None
@@ -65,7 +89,7 @@ class Watcher:
         self._rows = self._flagged = self._alarms = self._known = self._bad = 0
         self._answered = self._good = 0
         try:
-            known = written.rule if rule is None and written is not None else rule
+            known = ledger.rule if rule is None and ledger is not None else rule
             if known is not None and known.features is not None:
                 self._begin(self._ask(_columns_of(known)))
         except BaseException:
@@ -75,7 +99,9 @@ class Watcher:
     @property
     def lines_before(self) -> int:
         """Lines of earlier runs, from which counting goes on."""
-        return 0 if self._written is None else self._written.lines_before
+        if self._ledger is None or self._settings.resume:
+            return 0
+        return self._ledger.last_position
 
     @property
     def all_bad(self) -> bool:
@@ -112,15 +138,12 @@ class Watcher:
         """The object on a line; raise ValueError if there is none."""
         if isinstance(line, TooLong):
             raise ValueError(str(line))
-        row = object_of(line.removeprefix(b"\xef\xbb\xbf"), self._numbers)
-        if LINE in row:
-            raise ValueError(f"a column is called {LINE!r}; expected another name")
-        return row
+        return object_of(line.removeprefix(b"\xef\xbb\xbf"), self._numbers)
 
     # Which columns there are
 
-    def _ask(self, columns: list[str]) -> Asked:
-        known = None if self._written is None else self._written.rule
+    def _ask(self, columns: list[str]) -> Binding:
+        known = None if self._ledger is None else self._ledger.rule
         settings = self._settings
         return ask(
             settings.rule,
@@ -139,7 +162,7 @@ class Watcher:
         Lines before it are refused. Nothing is settled by a line that would be refused later on,
         such as one about something else, since no line after it could be judged.
         """
-        if self._asked is not None:
+        if self._binding is not None:
             return 0
         for i, (number, row) in enumerate(zip(places, rows, strict=True)):
             why = self._settled_by(row)
@@ -153,47 +176,44 @@ class Watcher:
     def _settled_by(self, row: dict[str, Any]) -> str | None:
         """Begin with the columns of a row; or why they cannot be the ones."""
         try:
-            asked = self._ask(list(row))
-        except Stop as stop:
-            if stop.code != DATA:
-                raise  # the options make no rule, whatever the columns
-            return str(stop)
+            binding = self._ask(list(row))
+        except BadDecision as error:  # other columns may do; a rule that makes no sense ends it
+            return str(error)
+        arguments = binding.arguments_of_row
         try:
-            if self._written is not None and self._written.rule is not None:
-                check_with(self._written.begin(asked), asked, row)
+            if self._ledger is not None and self._ledger.rule is not None:
+                self._ledger.begin(binding).check(*arguments(row))
             else:
-                with Monitor(asked.rule) as trial:
-                    check_with(trial, asked, row)
+                with Monitor(binding.rule) as trial:
+                    trial.check(*arguments(row))
         except BadDecision as error:
-            return about_the_row(error)
-        self._begin(asked)
+            return reason(error)
+        self._begin(binding)
         return None
 
-    def _begin(self, asked: Asked) -> None:
-        if self._written is None:
-            self._monitor = Monitor(asked.rule, burst=self._settings.burst)
-            self._judge = judge_with(self._monitor, asked)
+    def _begin(self, binding: Binding) -> None:
+        if self._ledger is None:
+            self._monitor = Monitor(binding.rule, burst=self._settings.burst)
+            self._judge = judge_with(self._monitor, binding)
         else:
-            asked = replace(asked, beside=LINE)
-            self._monitor = self._written.begin(asked)
-            self._judge = judge_with(self._monitor, asked, self._written.settings)
-        self._asked = asked
-        self._numbers = numbers_in(asked.types)
+            self._monitor = self._ledger.begin(binding)
+            self._judge = judge_with(self._monitor, binding, self._ledger.keys)
+        self._binding = binding
+        self._numbers = numbers_in(binding.types)
 
     # Verdicts
 
     def _answers(self, rows: list[dict[str, Any]], places: list[int]) -> dict[int, dict[str, Any]]:
         answers: dict[int, dict[str, Any]] = {}
-        if self._written is not None:
-            for number, row in zip(places, rows, strict=True):
-                row[LINE] = number
-            self._written.prepare(rows)
+        if self._ledger is not None:
+            self._ledger.prepare(rows, places)
             for i, (number, row) in enumerate(zip(places, rows, strict=True)):
                 try:
-                    before = self._written.answer(row, self._settings.most)
-                except Stop as stop:  # this is other input: nothing after it is judged
-                    answers[number] = self._refused(Refused(number, str(stop)))
-                    self._end = number, stop
+                    before = self._ledger.answer(row, number, self._settings.most)
+                except OtherInput as error:  # nothing after it is judged
+                    why = f"{_NAME}, {error} Leave out --resume to go on with it."
+                    answers[number] = self._refused(Refused(number, why))
+                    self._end = number, Stop(why, DATA)
                     return answers
                 if before is not None:
                     self._known += 1
@@ -203,40 +223,25 @@ class Watcher:
                         break
             rows = [row for row, number in zip(rows, places, strict=True) if number not in answers]
             places = [number for number in places if number not in answers]
-
-        def refuse(one: Refused) -> None:
-            answers[one.place] = self._refused(one)
-            if not self._settings.skip:
-                raise _EndsHere
-
-        numbers: Places = np.array(places, dtype=np.int64)
-        with suppress(_EndsHere):
-            for piece in sifted(Piece(None, rows, numbers), self._judge, refuse):
-                for number, verdict in zip(piece.places.tolist(), piece.answer, strict=True):
+        for outcome in sifted(Chunk(rows, np.array(places, dtype=np.int64)), self._judge):
+            if isinstance(outcome, Unfit):
+                bad = refused(outcome)
+                answers[bad.place] = self._refused(bad)
+                if not self._settings.skip:
+                    break
+            else:
+                numbers = outcome.rows.places.tolist()
+                for number, verdict in zip(numbers, outcome.answer, strict=True):
                     answers[number] = {"line": number, **self._told_of(verdict)}
         return answers
 
     def _told_of(self, verdict: Verdict) -> dict[str, Any]:
         """A new verdict as an answer; it is counted."""
+        assert self._binding is not None
         self._rows += 1
         self._flagged += verdict.violation
         self._alarms += verdict.alarm
-        nearest, count = verdict.witnesses.nearest(self._settings.most), len(verdict.witnesses)
-        assert verdict.row is not None
-        told = answer(verdict.row, self._key(verdict.row), count, nearest, self._key)
-        return {**told, **self._burst(verdict)}
-
-    def _burst(self, verdict: Verdict) -> dict[str, Any]:
-        if self._settings.burst is None:
-            return {}
-        return {"neighbours": verdict.neighbours, "alarm": verdict.alarm}
-
-    def _key(self, row: int) -> dict[str, Any]:
-        assert self._asked is not None
-        if self._asked.key is None:
-            return {}
-        memory = self._monitor if self._written is None else self._monitor.memory
-        return {"key": memory.keys([row])[0]}
+        return answer(verdict, self._settings.most, keyed=self._binding.key is not None)
 
     def _refused(self, one: Refused) -> dict[str, Any]:
         self._bad += 1
@@ -252,8 +257,8 @@ class Watcher:
         return f"{self._rows:,} decisions, {flagged}{alarms}{known}{bad}"
 
     def close(self) -> None:
-        if self._written is not None:
-            self._written.close()
+        if self._ledger is not None:
+            self._ledger.close()
         elif self._monitor is not None:
             self._monitor.close()
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.monitors.robustness import Monitor
-from likewise.rule import Rule
+from likewise.monitors.monitor import Monitor
+from likewise.rules.rule import Rule
 
 _PROBES = 100
 

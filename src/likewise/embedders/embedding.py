@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedder import Embedder, Mark
 from likewise.embedders.model import SENTENCE, Model
 from likewise.embedders.pictures import Pictures
-from likewise.errors import BadDecision, BadRule
-from likewise.forking import copied_by_fork
-from likewise.plain import array_of, numbers_of
+from likewise.rules.embedder import Embedder, Mark
+from likewise.runtime.forking import copied_by_fork
+from likewise.values.errors import BadDecision, BadRule
+from likewise.values.plain import array_of, numbers_of
 
 Vectors = npt.NDArray[Any]
 Name = Callable[[int], str]

@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import BadRule
+from likewise.values.errors import BadRule
 
 _LONGEST = 200  # characters of a path in an error
 _OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)  # the machine's trouble, not a name's

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedder import Embedder
 from likewise.embedders.model import SENTENCE, Takes, fixed_picture
-from likewise.errors import BadRule
+from likewise.rules.embedder import Embedder
+from likewise.values.errors import BadRule
 
 
 class Function:

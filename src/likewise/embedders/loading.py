@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from likewise.embedder import Embedder
 from likewise.embedders.embedding import Embedding
+from likewise.rules.embedder import Embedder
 
 _HOMES = {
     "wordllama": "wordllama.WordLlama",

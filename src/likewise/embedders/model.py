@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from likewise.errors import BadRule
+from likewise.values.errors import BadRule
 
 SENTENCE = "Like cases should be treated alike."
 """The fixed text of which a check vector is made."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedder import Embedder
 from likewise.embedders.model import SENTENCE, Takes, digest_of, fixed_picture, insist_on_file, need
 from likewise.embedders.pictures import Preparing
-from likewise.errors import BadRule
+from likewise.rules.embedder import Embedder
+from likewise.values.errors import BadRule
 
 _TYPES = {
     "tensor(float)": np.float32,

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise import plain
-from likewise.embedder import Embedder
 from likewise.embedders.files import Folder, too_large
+from likewise.rules.embedder import Embedder
+from likewise.values import plain
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Of files, by Pillow's names."""

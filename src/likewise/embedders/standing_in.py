@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedder import Embedder, Mark
 from likewise.embedders.embedding import Embedding, Name, Vectors, item_name
 from likewise.embedders.function import Function
-from likewise.errors import BadDecision
-from likewise.rule import Rule
+from likewise.rules.embedder import Embedder, Mark
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision
 
 
 def without_models(

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedder import Embedder
 from likewise.embedders.function import imported, probe_of
 from likewise.embedders.model import Takes, need
 from likewise.embedders.pictures import Pictures, Preparing
-from likewise.errors import BadRule
+from likewise.rules.embedder import Embedder
+from likewise.values.errors import BadRule
 
 
 class Torch:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.embedder import Embedder
 from likewise.embedders.model import SENTENCE, Takes, digest_of, need
+from likewise.rules.embedder import Embedder
 
 _WEIGHTS = "l2_supercat_256.safetensors"
 

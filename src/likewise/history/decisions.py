@@ -20,7 +20,7 @@ from likewise.kernels import table as t
 from likewise.kernels.remove import erase_rows
 from likewise.metrics.geometry import METRICS
 from likewise.metrics.outputs import Outputs
-from likewise.rule import Rule
+from likewise.rules.rule import Rule
 
 _RESERVE = 1 << 38  # bytes of address space one monitor asks for at first
 _LEAST = 1024  # rows

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadFile
-from likewise.history.private import open_private, why
+from likewise.runtime.private_files import open_private, why
+from likewise.values.errors import BadFile
 
 RESIDENT = 16 << 20
 _STEP = 64 << 20  # bytes claimed at a time, or an eighth of the file where that is more

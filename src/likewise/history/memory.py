@@ -105,25 +105,54 @@ def fits(sizes: list[int]) -> bool:
     return True
 
 
-class Growing:
-    """One value for each row of a history, in memory that grows without moving."""
+class GrowingRows:
+    """A few numbers for each row of a history, in memory that grows without moving."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, width: int) -> None:
         self.dtype = np.dtype(dtype)
-        self._region = Region(reservable(_RESERVE))
+        self.width = width
+        self._row_bytes = self.dtype.itemsize * width
+        self._region = Region(reservable(_RESERVE * max(1, width)) if width else PAGE)
+        self._view = self._viewed(self._region)
 
-    def put(self, first: int, values: Any, count: int) -> None:
-        """Write the values of rows from `first` on."""
-        used, size = first * self.dtype.itemsize, (first + count) * self.dtype.itemsize
-        if size > self._region.size:
+    def _viewed(self, region: Region) -> npt.NDArray[Any]:
+        if self.width == 0:
+            return np.empty((0, 0), self.dtype)
+        rows = region.size // self._row_bytes
+        return region.view(self.dtype, rows * self.width).reshape(rows, self.width)
+
+    def room(self, first: int, count: int) -> npt.NDArray[Any]:
+        """Where rows from `first` on are to be written."""
+        if first + count > len(self._view):
+            size, used = (first + count) * self._row_bytes, first * self._row_bytes
             self._region = self._region.grown(max(size, 2 * self._region.size), used)
-        self.first(first + count)[first:] = values
+            self._view = self._viewed(self._region)  # if this is cut off, the next call grows again
+        return self._view[first : first + count]
 
     def first(self, count: int) -> npt.NDArray[Any]:
-        """Of the first `count` rows."""
-        return self._region.view(self.dtype, count)
+        """The first `count` rows."""
+        return self._view[:count]
 
     def release(self, row: int) -> None:
         """Give back the memory of rows before that one."""
-        size = row * self.dtype.itemsize // PAGE * PAGE
+        size = row * self._row_bytes // PAGE * PAGE
         self._region.release(self._region.begins, size)
+
+
+class Growing:
+    """One number for each row of a history, in memory that grows without moving."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._rows = GrowingRows(dtype, 1)
+
+    def put(self, first: int, values: Any, count: int) -> None:
+        """Write the values of rows from `first` on."""
+        self._rows.room(first, count)[:, 0] = values
+
+    def first(self, count: int) -> npt.NDArray[Any]:
+        """Of the first `count` rows."""
+        return self._rows.first(count)[:, 0]
+
+    def release(self, row: int) -> None:
+        """Give back the memory of rows before that one."""
+        self._rows.release(row)

@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.indexes.crew import CHECK, OBSERVE, PLANT, Crew, Found
 from likewise.indexes.live import take_any_output, trees_for
 from likewise.indexes.rotation import Rotation
 from likewise.indexes.state import Desk, Layout, State
+from likewise.indexes.workers import CHECK, OBSERVE, PLANT, Found, Workers
 from likewise.kernels import flat as task
 from likewise.kernels import table as t
 from likewise.kernels.flat import flat, unseat_rows
 from likewise.metrics.geometry import geometry
-from likewise.types import Floats, Rows, Witnesses
+from likewise.values.verdicts import Floats, Rows, Witnesses
 
 _BATCH = 1024  # rows judged together
 _FEW = 24  # fewer are scanned one by one
@@ -85,14 +85,14 @@ class FlatScan:
         self.state = State(history, layout, groups)
         if any_output:
             take_any_output(self.state)
-        self.crew = Crew(self.state, flat)
+        self.workers = Workers(self.state, flat)
         self.rotation = rotation
         self._table = self.state.table
         self.input: Floats = self.state.desk.small[t.INPUT]
         self.given: Floats = self.state.desk.small[t.GIVEN]
         self._batch = _Batch(self.state.layout.axes)
         self._lay_out(self._table)
-        self.crew.do(PLANT)
+        self.workers.do(PLANT)
 
     def _lay_out(self, table: Rows) -> None:
         for slot, array in self._batch.arrays.items():
@@ -111,7 +111,7 @@ class FlatScan:
 
     def check(self) -> int:
         """The same without remembering it."""
-        found = self.crew.do(CHECK)
+        found = self.workers.do(CHECK)
         if found == t.FULL:
             self.state.ensure(1, 2 * task.EXTENT)
             return self.check()
@@ -149,11 +149,11 @@ class FlatScan:
             self._lay_out(table)
             table[t.FIRST] = first
 
-        self.crew.share(size, threads, pool, lay_out, self.crew.call(task.TURN))
+        self.workers.share(size, threads, pool, lay_out, self.workers.call(task.TURN))
         self.state.ensure(0, size // t.BLOCK + 16 * task.EXTENT)
         self.state.prepare(size)
         table[t.START], table[t.STOP] = 0, size
-        self.crew.do(task.SEAT)
+        self.workers.do(task.SEAT)
 
     def judge(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
@@ -167,11 +167,11 @@ class FlatScan:
             self._lay_out(table)
             table[t.FIRST] = first
 
-        work = self.crew.call(task.SEARCH)
+        work = self.workers.call(task.SEARCH)
         if size >= _FEW:
             self.state.recent[(first + np.arange(size)) % t.RECENT_MOST] = 0
             work = self._sifting(first, size)
-        parts = self.crew.share(size, threads, pool, lay_out, work)
+        parts = self.workers.share(size, threads, pool, lay_out, work)
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((rows, owners))
         return counts.copy(), (rows[order], near[order], far[order], owners[order])
@@ -230,7 +230,7 @@ class FlatScan:
                                 out=products[: high - low, : end - at, lanes],
                             )
                         table[t.START], table[t.STOP] = at, end
-                        self.crew.kernel(table)
+                        self.workers.kernel(table)
                         if table[t.FOUND]:
                             found.append(desk.results(int(table[t.FOUND])))
             table[t.TASK] = OBSERVE
@@ -240,7 +240,7 @@ class FlatScan:
 
     def build(self) -> None:
         """Seat the whole history anew."""
-        self.crew.do(PLANT)
+        self.workers.do(PLANT)
         with ThreadPoolExecutor(2) as pool:
             self.insert(0, self.state.history.total, 2, pool)
 

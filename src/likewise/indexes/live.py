@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.indexes.crew import CHECK, PLANT, Crew, Found
 from likewise.indexes.state import Layout, State
+from likewise.indexes.workers import CHECK, PLANT, Found, Workers
 from likewise.kernels import decide as task
 from likewise.kernels import table as t
 from likewise.kernels.decide import decide
@@ -24,7 +24,7 @@ from likewise.kernels.grow import tend
 from likewise.kernels.rebuild import start_bulk
 from likewise.kernels.remove import remove_rows
 from likewise.metrics.geometry import geometry
-from likewise.types import Floats, Rows, Witnesses
+from likewise.values.verdicts import Floats, Rows, Witnesses
 
 _BLOCK_ROWS = 1 << 16  # rows of a batch inserted, then searched, together
 _RESTLESS_ROWS = 1 << 12  # the same while the tree is being reshaped, which undoes the routing
@@ -93,7 +93,7 @@ class LiveTree:
         self.state = State(history, layout, trees)
         if any_output:
             take_any_output(self.state)
-        self.crew = Crew(self.state, decide)
+        self.workers = Workers(self.state, decide)
         self.coordinates = coordinates
         self._table = self.state.table
         self.input: Floats = self.state.desk.small[t.INPUT]
@@ -102,7 +102,7 @@ class LiveTree:
         self._batch = _Batch(0)
         self.sound = True
         """False while what it holds may be wrong if the work on it is cut off."""
-        self.crew.do(PLANT)
+        self.workers.do(PLANT)
         tend(self._table, 0)  # nothing to do yet, but compiled: no later decision waits for that
 
     @property
@@ -127,7 +127,7 @@ class LiveTree:
 
     def check(self) -> int:
         """The same without remembering it."""
-        found = self.crew.do(CHECK)
+        found = self.workers.do(CHECK)
         if found == _FULL:
             self.state.ensure(1, 256)
             return self.check()
@@ -169,13 +169,13 @@ class LiveTree:
 
         lay_out(table)
         self.state.prepare(size)
-        self.crew.share(size, threads, pool, lay_out, self.crew.call(task.ROUTE))
+        self.workers.share(size, threads, pool, lay_out, self.workers.call(task.ROUTE))
         table[t.STOP] = size
-        self.crew.do(task.SORT)
+        self.workers.do(task.SORT)
         done = 0
         while done < size:
             table[t.START], table[t.STOP] = done, size
-            done = self.crew.do(task.INSERT)
+            done = self.workers.do(task.INSERT)
             self.state.ensure(0, 256)
             if table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.JOB_PHASE] != 0:
                 tend(table, _TEND_BUDGET)
@@ -189,7 +189,7 @@ class LiveTree:
         def lay_out(table: Rows) -> None:
             batch.lay_out(table, first)
 
-        parts = self.crew.share(size, threads, pool, lay_out, self.crew.call(task.SEARCH))
+        parts = self.workers.share(size, threads, pool, lay_out, self.workers.call(task.SEARCH))
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         found = batch.counts[:size].copy()
         if len(rows) == 0:

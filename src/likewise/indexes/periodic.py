@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from likewise.errors import BadRule
 from likewise.indexes.protocol import (
     Growing,
     MakeStatic,
@@ -33,6 +32,7 @@ from likewise.indexes.protocol import (
     rounding,
     rows_answered,
 )
+from likewise.values.errors import BadRule
 
 _FIRST = 64  # rows before the first build, and the shortest period that is chosen
 _KEEP = 0.99  # of what a search is known to take when it is measured again
@@ -51,7 +51,7 @@ class Periodic:
         return f"Periodic({getattr(self.inner, '__name__', repr(self.inner))}, tau={self.tau!r})"
 
     def __call__(self, space: Space) -> "PeriodicIndex":
-        from likewise.indexes.names import static_maker  # names refer back to this module
+        from likewise.indexes.registry import static_maker  # names refer back to this module
 
         return PeriodicIndex(space, static_maker(self.inner), self.tau)
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadRule
+from likewise.values.errors import BadRule
 
 Point: TypeAlias = npt.NDArray[np.float64]
 Points: TypeAlias = npt.NDArray[np.float64]

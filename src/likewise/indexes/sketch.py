@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.types import Rows
+from likewise.values.verdicts import Rows
 
 AXES = 24
 WHOLE = 32

@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import BadRule
-from likewise.forking import copied_by_fork
 from likewise.indexes.protocol import (
     Describes,
     Index,
@@ -28,6 +26,8 @@ from likewise.indexes.protocol import (
     add_all,
     rows_answered,
 )
+from likewise.runtime.forking import copied_by_fork
+from likewise.values.errors import BadRule
 
 _PART_WIDTH = 1024  # coordinates below which another part is not worth its thread
 
@@ -48,7 +48,7 @@ class Split:
         return f"Split({self.inner!r}, parts={self.parts!r})"
 
     def __call__(self, space: Space) -> "SplitIndex":
-        from likewise.indexes.names import maker_of  # names refer back to this module
+        from likewise.indexes.registry import maker_of  # names refer back to this module
 
         make = self._make = self._make or maker_of(self.inner)
         parts = self.parts

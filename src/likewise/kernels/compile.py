@@ -24,7 +24,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-from likewise.forking import held_while_loading
+from likewise.runtime.forking import held_while_loading
 
 _inner = {
     "_nrt": False,

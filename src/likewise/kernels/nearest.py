@@ -22,7 +22,7 @@ equals is looked for among the first rows of all, then by a second traversal tha
 Invariant: the answer does not depend on the shape of the tree, nor on where the hunt began. Of rows
 that are equally good, the earliest is named; of equally steep ones, that with the farthest output.
 Cost: the cells within the final radius, and those met on the way to it.
-Not here: which rows are written or inserted when (indexes/hunt.py).
+Not here: which rows are written or inserted when (indexes/nearest.py).
 """
 
 from typing import Any

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.kernels import table as t
-from likewise.rule import Rule
+from likewise.rules.rule import Rule
 
 METRICS = {"linf": t.LINF, "l1": t.L1, "l2": t.L2, "cosine": t.COSINE}
 _GRID = {"linf": 16, "l1": 64, "l2": 32, "cosine": 32}  # code units within the reach

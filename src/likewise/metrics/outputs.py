@@ -11,11 +11,11 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadDecision
 from likewise.kernels import table as t
-from likewise.plain import array_of, label_of, number_of, numbers_of, unmasked
-from likewise.rule import Rule
-from likewise.types import Floats
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision
+from likewise.values.plain import array_of, label_of, number_of, numbers_of, unmasked
+from likewise.values.verdicts import Floats
 
 _SMALL_RANGE = 1 << 16
 Keepable: TypeAlias = Callable[[Any, str], Any]

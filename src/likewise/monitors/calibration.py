@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.errors import BadDecision, BadRule, LikewiseError
-from likewise.monitors.embedded import embedded
-from likewise.monitors.hunting import HuntingMonitor
-from likewise.monitors.tables import GIVEN_APART, TableMonitor
-from likewise.plain import numbers_of, sequence_of
-from likewise.rule import Rule
-from likewise.types import Floats, Rows
+from likewise.monitors.hunting import hunting_monitor
+from likewise.reading.embedded import embedded
+from likewise.reading.protocol import FROM_ROW
+from likewise.reading.tables import TableReader
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision, BadRule, LikewiseError
+from likewise.values.plain import numbers_of, sequence_of
+from likewise.values.verdicts import Floats, Rows
 
 _SAMPLE = 512  # decisions from which the first unit is chosen
 _EPSILONS = (1e-150, 1e150)  # what a rule's epsilon can be
@@ -163,9 +164,7 @@ def _smallest_epsilons(distances: Floats, factor: float) -> Floats:
         guess[enough] = lower[enough]
 
 
-def calibrate(
-    rule: Rule, x: Any, z: Any = GIVEN_APART, *, threads: int | None = None
-) -> Calibration:
+def calibrate(rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = None) -> Calibration:
     """The nearest contradiction in the past of each decision, for decisions in order.
 
     With features, x is a table, and epsilon is what all tolerances are multiplied by. Decisions
@@ -174,7 +173,7 @@ def calibrate(
 
     The rule's epsilon plays no part in what is found. A tree is fast if its unit suits the
     distances that hunts end at, so the first unit comes from hunts within a small sample, later
-    ones from the hunts themselves (indexes/hunt.py).
+    ones from the hunts themselves (indexes/nearest.py).
 
     threads: how many cores may share the work; all of them unless told otherwise.
 
@@ -195,13 +194,13 @@ def calibrate(
 
 def _nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> Calibration:
     """The nearest contradiction of each decision among those nearer than the limit."""
-    past = HuntingMonitor(_with_sensible_epsilon(rule, x, z, limit), limit=limit)
+    past = hunting_monitor(_with_sensible_epsilon(rule, x, z, limit), limit=limit)
     verdicts = past.observe_many(x, z, threads=threads)
     distances = np.full(len(verdicts), np.inf)
     rows = np.full(len(verdicts), -1, dtype=np.int64)
     distances[verdicts.violations] = verdicts.witnesses.input_distances
     rows[verdicts.violations] = verdicts.witnesses.rows
-    return Calibration(rule, distances, rows, past.slack)
+    return Calibration(rule, distances, rows, rule.slack_for(past.explain().storage))
 
 
 def _of_table(rule: Rule, table: Any, z: Any, threads: int | None) -> Calibration:
@@ -211,16 +210,16 @@ def _of_table(rule: Rule, table: Any, z: Any, threads: int | None) -> Calibratio
             "protected_must_differ is set, and a hunt for the nearest knows nothing of that; set it"
             " to false to calibrate"
         )
-    monitor = TableMonitor(rule)
-    plain, read, outputs = monitor.vectors(table, z)
-    if read.loose.any():
-        at = int(np.flatnonzero(read.loose.any(axis=1))[0])
+    reader = TableReader(rule)
+    read, plain = reader.many(table, z), reader.plain
+    if read.left_open is not None and read.left_open.any():
+        at = int(np.flatnonzero(read.left_open.any(axis=1))[0])
         raise BadDecision(
             f"row {at} has a missing place that matches everything, so it is near decisions that"
             " are far from each other; calibrate without such rows, or with another `missing`"
         )
-    vectors, limit = _set_apart(plain, read.vectors, monitor._encoder.apart)
-    return replace(_nearest(plain, vectors, outputs, threads, limit), rule=rule)
+    vectors, limit = _set_apart(plain, read.vectors, reader.encoder.apart)
+    return replace(_nearest(plain, vectors, read.outputs, threads, limit), rule=rule)
 
 
 def _set_apart(plain: Rule, vectors: Floats, apart: list[int]) -> tuple[Floats, float]:
@@ -251,7 +250,7 @@ def _with_sensible_epsilon(rule: Rule, x: Any, z: Any, limit: float) -> Rule:
         picked = np.unique(np.linspace(0, len(z) - 1, _SAMPLE).astype(np.int64)).tolist()
         sample = numbers_of(x, "the input")[picked]
         outputs = [z[i] for i in picked]
-        found = HuntingMonitor(rule, limit=limit).observe_many(sample, outputs, threads=1)
+        found = hunting_monitor(rule, limit=limit).observe_many(sample, outputs, threads=1)
     except (LikewiseError, TypeError, ValueError, IndexError, KeyError):
         return rule  # whatever is wrong, the whole will say it better
     ends = found.witnesses.input_distances

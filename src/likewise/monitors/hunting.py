@@ -1,38 +1,27 @@
-"""A monitor whose decisions have one witness or none: the one that a hunt finds.
+"""A monitor whose decisions have one witness or none: the nearest, or the steepest.
 
-Invariant: what is refused, and what is remembered, is what a `Monitor` refuses and remembers.
+Invariant: what is refused, and what is remembered, is what any `Monitor` refuses and remembers.
 """
 
+from functools import partial
 from typing import Any
 
-from likewise.errors import BadRule
-from likewise.history.decisions import History
-from likewise.indexes.chooser import Chooser
-from likewise.indexes.hunt import Hunt
-from likewise.monitors.robustness import Monitor
-from likewise.rule import Rule
-from likewise.types import Rows
+from likewise.engine.engine import Engine
+from likewise.indexes.nearest import NearestTree
+from likewise.monitors.monitor import Monitor
+from likewise.reading.vectors import VectorReader
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadRule
 
 
-class HuntingMonitor(Monitor):
-    """The monitor behind `calibrate` and `SlopeMonitor`."""
-
-    def __init__(self, rule: Rule, **question: Any) -> None:
-        super().__init__(rule, index="live")
-        if rule.features is not None or rule.embed is not None:
-            raise BadRule(
-                "the rule has features, or embeds; expected one for inputs that are vectors, since"
-                " a hunt cannot read anything else yet. Encode inputs first, or use a Monitor."
-            )
-        self._question = question
-
-    @property
-    def slack(self) -> float:
-        """The slack that a monitor of these decisions has."""
-        return self.rule.slack_for(self._storage)
-
-    def _chooser_over(self, history: History) -> Chooser:
-        def tree(history: History, coordinates: Rows | None) -> Hunt:
-            return Hunt(history, coordinates, **self._question)
-
-        return Chooser(history, "live", tree)
+def hunting_monitor(rule: Rule, **question: Any) -> Monitor:
+    """The monitor behind `calibrate` and `SlopeMonitor`; its trees answer the question."""
+    if not isinstance(rule, Rule):
+        raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+    if rule.features is not None or rule.embed is not None:
+        raise BadRule(
+            "the rule has features, or embeds; expected one for inputs that are vectors, since"
+            " a hunt cannot read anything else yet. Encode inputs first, or use a Monitor."
+        )
+    engine = Engine(rule, index="live", tree=partial(NearestTree, **question))
+    return Monitor.of(VectorReader(rule), engine)

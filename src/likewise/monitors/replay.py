@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise.history.ledger import chain
-from likewise.history.ledger.look import Columns, Ledger
-from likewise.monitors.again import judge_again, monitor_again
-from likewise.monitors.pending import kept_of_many
-from likewise.types import Rows, Verdicts
+from likewise.ledger import chain
+from likewise.ledger.ledger import Columns, Ledger
+from likewise.ledger.write_buffer import kept_of_many
+from likewise.monitors.rejudge import judge_again, monitor_again
+from likewise.values.verdicts import Rows, Verdicts
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,8 @@ class _Replaying:
     def _compare(self, columns: Columns, there: Rows, verdicts: Verdicts) -> tuple[int, str] | None:
         some = columns.decisions
         firsts = some.firsts[there]
-        owners = np.repeat(np.arange(len(there)), verdicts.counts)
-        within = self._place_of[verdicts.witnesses.rows] >= firsts[owners]
-        again = Verdicts(
-            verdicts.first_row,
-            np.concatenate([[0], np.cumsum(np.bincount(owners[within], minlength=len(there)))]),
-            verdicts.witnesses.some(within),
-        )
+        within = self._place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]
+        again = verdicts.some_witnesses(within)
         kept = kept_of_many(again, max(1, len(again.witnesses)))
         counts = again.counts.tolist()
         for k, i in enumerate(there.tolist()):

@@ -23,19 +23,21 @@ Not here: the whole set of pairs above a level.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadRule
+from likewise.engine.explanation import Explanation
 from likewise.kernels import table as t
-from likewise.monitors.explanation import Explanation
-from likewise.monitors.hunting import HuntingMonitor
-from likewise.rule import Rule
-from likewise.types import Floats, Rows, Verdict, Witnesses
+from likewise.monitors.hunting import hunting_monitor
+from likewise.reading.protocol import FROM_ROW
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadRule
+from likewise.values.past import Past
+from likewise.values.verdicts import Floats, Rows, Verdict, Verdicts, Witnesses
 
 _EXPONENTS = (0.01, 100.0)
 
@@ -69,7 +71,8 @@ class SlopeVerdict:
 class SlopeVerdicts:
     """The verdicts of a batch, in its order. Where no past output differs, the witness is -1."""
 
-    first_row: int
+    first_row: int | None
+    """None for decisions that were only checked."""
     slopes: Floats
     witnesses: Rows
     input_distances: Floats
@@ -83,7 +86,9 @@ class SlopeVerdicts:
 
     @property
     def rows(self) -> Rows:
-        """The batch's rows in the history."""
+        """The batch's rows in the history; none of decisions that were only checked."""
+        if self.first_row is None:
+            return np.empty(0, np.int64)
         return np.arange(self.first_row, self.first_row + len(self), dtype=np.int64)
 
     def __len__(self) -> int:
@@ -96,7 +101,7 @@ class SlopeVerdicts:
         i %= n
         witness = int(self.witnesses[i])
         return SlopeVerdict(
-            self.first_row + i,
+            None if self.first_row is None else self.first_row + i,
             float(self.slopes[i]),
             None if witness < 0 else witness,
             float(self.input_distances[i]),
@@ -138,46 +143,82 @@ class SlopeMonitor:
         self.rule = rule
         self.input_exponent = float(input_exponent)
         self.level = math.inf if level is None else float(level)
-        self._past = HuntingMonitor(rule, question=t.STEEPEST, exponent=self.input_exponent)
+        self._monitor = hunting_monitor(rule, question=t.STEEPEST, exponent=self.input_exponent)
 
-    def observe(self, x: Any, z: Any) -> SlopeVerdict:
+    @property
+    def rows(self) -> int:
+        """Decisions ever taken: the row of the next one."""
+        return self._monitor.rows
+
+    @property
+    def past(self) -> Past:
+        """The only way to look back."""
+        return self._monitor.past
+
+    def observe(
+        self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None
+    ) -> SlopeVerdict:
         """Compare (x, z) with the past, then make it part of the past."""
-        return self._verdict(self._past.observe(x, z))
+        return self._verdict(self._monitor.observe(x, z, key=key, time=time))
 
-    def check(self, x: Any, z: Any) -> SlopeVerdict:
+    def check(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> SlopeVerdict:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
-        return self._verdict(self._past.check(x, z))
+        return self._verdict(self._monitor.check(x, z, time=time))
 
-    def observe_many(self, x: Any, z: Any, *, threads: int | None = None) -> SlopeVerdicts:
+    def observe_many(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        threads: int | None = None,
+    ) -> SlopeVerdicts:
         """The same verdicts as `observe` would give one by one; all are remembered, or none."""
-        verdicts = self._past.observe_many(x, z, threads=threads)
+        return self._verdicts(
+            self._monitor.observe_many(x, z, keys=keys, times=times, threads=threads)
+        )
+
+    def check_many(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> SlopeVerdicts:
+        """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
+        return self._verdicts(self._monitor.check_many(x, z, time=time))
+
+    def _verdicts(self, verdicts: Verdicts) -> SlopeVerdicts:
         some, found = verdicts.violations, verdicts.witnesses
         slopes, near, far = np.zeros(len(some)), np.full(len(some), np.inf), np.zeros(len(some))
         witnesses = np.full(len(some), -1, dtype=np.int64)
         slopes[some] = self._slopes(found)
         witnesses[some] = found.rows
         near[some], far[some] = found.input_distances, found.output_distances
-        return SlopeVerdicts(verdicts.first_row, slopes, witnesses, near, far, slopes > self.level)
+        first = None if verdicts.values is not None else verdicts.first_row
+        return SlopeVerdicts(first, slopes, witnesses, near, far, slopes > self.level)
 
-    def load(self, x: Any, z: Any) -> range:
+    def load(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+    ) -> range:
         """Remember decisions without judging them; their rows."""
-        return self._past.load(x, z)
+        return self._monitor.load(x, z, keys=keys, times=times)
 
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
-        return self._past.forget(rows)
+        return self._monitor.forget(rows)
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
         """What is remembered of these rows, in the shape and type in which it is kept."""
-        return self._past.inputs(rows)
+        return self._monitor.inputs(rows)
 
     def explain(self) -> Explanation:
         """What index is in use, and what it costs; its radius is only the unit of its codes."""
-        return self._past.explain()
+        return self._monitor.explain()
 
     def close(self) -> None:
         """Let go of the history."""
-        self._past.close()
+        self._monitor.close()
 
     def __enter__(self) -> Self:
         return self
@@ -187,7 +228,7 @@ class SlopeMonitor:
 
     def __len__(self) -> int:
         """Decisions remembered now."""
-        return len(self._past)
+        return len(self._monitor)
 
     def _verdict(self, verdict: Verdict) -> SlopeVerdict:
         found = verdict.witnesses

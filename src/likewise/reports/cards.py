@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from likewise.feature import Feature
-from likewise.monitors.side_by_side import Pair
+from likewise.explaining.side_by_side import Pair
 from likewise.reports.safe import both_shown, safe, safe_name
 from likewise.reports.words import figure, listed
 from likewise.reports.worst import WorstPair
-from likewise.rule import Rule
+from likewise.rules.feature import Feature
+from likewise.rules.rule import Rule
 
 _OPEN = 6  # pairs that are shown at once; the rest on demand
 _ALIKE = 8  # columns without a difference that are shown; the rest by name

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.monitors.groups import Groups
+from likewise.explaining.groups import Groups
 from likewise.reports.findings import Curve, Margins
 from likewise.reports.plots import (
     WIDE,

@@ -11,9 +11,9 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
-from likewise.errors import BadFile
 from likewise.reports.safe import safe
 from likewise.reports.whole import whole
+from likewise.values.errors import BadFile
 from likewise.version import __version__
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"

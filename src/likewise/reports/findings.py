@@ -20,16 +20,14 @@ from typing import Any
 import numpy as np
 
 from likewise import __version__
-from likewise.errors import BadRule
+from likewise.explaining.groups import GroupCounter, Groups
 from likewise.monitors.calibration import Calibration
-from likewise.monitors.groups import GroupCounter, Groups
-from likewise.monitors.ledgered import LedgerMonitor
-from likewise.monitors.robustness import Monitor
-from likewise.monitors.tables import TableMonitor
+from likewise.monitors.protocol import AnyMonitor
 from likewise.reports.timeline import ByRow, ByTime, Stretch
 from likewise.reports.worst import WorstPair, WorstPairs
-from likewise.rule import Rule
-from likewise.types import Verdicts
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadRule
+from likewise.values.verdicts import Verdicts
 
 MARGINS = 20  # bars in the histogram of margins
 _GROUPS = 50  # groups of a column that are counted apart
@@ -166,7 +164,7 @@ class Tally:
 
     def __init__(
         self,
-        monitor: Monitor | LedgerMonitor,
+        monitor: AnyMonitor,
         *,
         worst: int = 20,
         columns: Sequence[str] | None = None,
@@ -186,7 +184,7 @@ class Tally:
         """Count a batch, straight after the monitor has judged it; `times` one for each."""
         if len(verdicts) == 0:
             return
-        memory = self._memory()
+        past = self._monitor.past
         violations = verdicts.violations
         if times is not None:
             self._by_time.add(times, violations)
@@ -196,12 +194,11 @@ class Tally:
         self._flagged += int(violations.sum())
         self._pairs += verdicts.pairs
         self._add_margins(verdicts)
-        self._worst.add(verdicts, memory)
+        self._worst.add(verdicts, past)
         if self._groups is not None:
-            assert isinstance(memory, TableMonitor)
-            self._groups.add_pairs(verdicts, memory)
+            self._groups.add_pairs(verdicts, past)
             first = verdicts.first_row
-            self._groups.add_decisions(first, first + len(verdicts), memory)
+            self._groups.add_decisions(first, first + len(verdicts), past)
 
     def _add_margins(self, verdicts: Verdicts) -> None:
         if verdicts.pairs == 0:
@@ -251,16 +248,8 @@ class Tally:
             computed=self._computed(source, head, seconds, made),
         )
 
-    def _memory(self) -> Monitor:
-        """What holds the history; a ledger may have made it anew since last time."""
-        monitor = self._monitor
-        return monitor.memory if isinstance(monitor, LedgerMonitor) else monitor
-
     def _counted(self) -> tuple[Groups, ...]:
-        memory = self._memory()
-        if self._groups is None or not isinstance(memory, TableMonitor):
-            return ()
-        return tuple(self._groups.groups(memory))
+        return () if self._groups is None else tuple(self._groups.groups())
 
     def _computed(
         self,

@@ -8,7 +8,7 @@ Not here: what is said about a rule (words.py), the pictures (charts.py), pairs 
 import os
 from collections.abc import Sequence
 
-from likewise.monitors.groups import Groups
+from likewise.explaining.groups import Groups
 from likewise.reports.cards import pair_cards
 from likewise.reports.charts import COMPARED, curve_plot, group_plot, margin_plot, rate_plot
 from likewise.reports.document import document, section, write_document

@@ -13,7 +13,7 @@ import numpy as np
 from likewise.reports.plots import Frame, dot, path, picture, share_axis, text, ticks, twice
 from likewise.reports.safe import safe, shortened, shown
 from likewise.reports.words import figure, percent
-from likewise.types import Floats
+from likewise.values.verdicts import Floats
 
 _MOST_LINES = 4  # that can still be told apart
 _WHITE_BY_DAY, _BLACK_BY_NIGHT = 86, 61  # percent of shade beyond which text changes sides

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.feature import Feature
-from likewise.monitors.groups import Groups
+from likewise.explaining.groups import Groups
 from likewise.reports.findings import Findings
 from likewise.reports.safe import shortened, shown
-from likewise.rule import Rule
+from likewise.rules.feature import Feature
+from likewise.rules.rule import Rule
 
 _FEW = 8  # names in a list before it says how many more; pairs too few to speak of
 _LINES = 16  # conditions, each on a line of its own

@@ -9,19 +9,16 @@ forgotten in between: only rows that are remembered when their batch is added ca
 Cost: `most` pairs are kept, with the values of both rows as they were when the pair was found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from likewise.monitors.robustness import Monitor
-from likewise.monitors.side_by_side import Pair, measured_gaps
-from likewise.monitors.tables import TableMonitor
-from likewise.types import Verdicts, Witness
-
-COORDINATES = 12  # of a vector that are shown, those that differ most
+from likewise.explaining.side_by_side import Pair, pair_of
+from likewise.values.past import Past
+from likewise.values.verdicts import Verdicts, Witness
 
 
 @dataclass(frozen=True)
@@ -56,20 +53,18 @@ class WorstPairs:
         self._columns = columns
         self._kept: dict[_Found, WorstPair] = {}
 
-    def add(self, verdicts: Verdicts, monitor: Monitor) -> None:
+    def add(self, verdicts: Verdicts, past: Past) -> None:
         """The batch that the monitor has just judged."""
         if verdicts.pairs == 0 or self._most == 0:
             return
         best = {one.earlier: one for one in self._kept}
-        for one in self._candidates(verdicts, monitor):
+        for one in self._candidates(verdicts, past):
             if one.earlier not in best or one < best[one.earlier]:
                 best[one.earlier] = one
         chosen = sorted(best.values())[: self._most]
-        self._kept = {
-            one: self._kept.get(one) or self._side_by_side(one, monitor) for one in chosen
-        }
+        self._kept = {one: self._kept.get(one) or self._side_by_side(one, past) for one in chosen}
 
-    def _candidates(self, verdicts: Verdicts, monitor: Monitor) -> list[_Found]:
+    def _candidates(self, verdicts: Verdicts, past: Past) -> list[_Found]:
         """Those of a batch that may enter the list: the clearest of each decision, and witness."""
         found = verdicts.witnesses
         some = verdicts.offsets[:-1][verdicts.violations]
@@ -77,14 +72,12 @@ class WorstPairs:
         counts = verdicts.counts[verdicts.violations]
         near = found.input_distances == np.repeat(nearest, counts)
         later = np.repeat(verdicts.rows, verdicts.counts)
-        assert monitor._history is not None
-        alive = monitor._history.alive()  # a window may have left rows behind by now
-        near &= (alive[later] != 0) & (alive[found.rows] != 0)
+        near &= past.alive(later) & past.alive(found.rows)  # a window may have left some behind
         later, earlier = later[near], found.rows[near]
         keys = (
             found.input_distances[near],
             -found.output_distances[near],
-            ~_differ(later, earlier, monitor),
+            ~_differ(later, earlier, past),
             later,
             earlier,
         )
@@ -102,11 +95,10 @@ class WorstPairs:
         order = np.lexsort(keys[::-1])[: self._most]
         return [_Found(*one) for one in zip(*(key[order].tolist() for key in keys), strict=True)]
 
-    def _side_by_side(self, one: _Found, monitor: Monitor) -> WorstPair:
+    def _side_by_side(self, one: _Found, past: Past) -> WorstPair:
         witness = Witness(one.earlier, one.distance, -one.minus_output_distance)
-        if isinstance(monitor, TableMonitor):
-            return _of_tables(one.later, witness, monitor)
-        return _of_vectors(one.later, witness, monitor, self._columns)
+        pair = pair_of(past, one.later, witness, names=self._columns)
+        return WorstPair(pair, pair.hidden)
 
     def pairs(self) -> tuple[WorstPair, ...]:
         """The clearest first."""
@@ -114,55 +106,12 @@ class WorstPairs:
 
 
 def _differ(
-    rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64], monitor: Monitor
+    rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64], past: Past
 ) -> npt.NDArray[np.bool_]:
     """Whether pairs differ in a protected column that is known of both."""
     differ = np.zeros(len(rows), dtype=np.bool_)
-    if isinstance(monitor, TableMonitor):
-        for name in monitor._protected():
-            codes = monitor._kept.column(name)
-            mine, theirs = codes[rows], codes[others]
+    for name, feature in (past.rule.features or {}).items():
+        if feature.kind == "protected":  # type: ignore[union-attr]
+            (mine, _), (theirs, _) = past.codes(name, rows), past.codes(name, others)
             differ |= (mine != theirs) & (mine >= 0) & (theirs >= 0)
     return differ
-
-
-def _of_tables(row: int, witness: Witness, monitor: TableMonitor) -> WorstPair:
-    mine, other = monitor.values(row), monitor.values(witness.row)
-    features: Mapping[str, Any] = monitor.rule.features or {}
-    gaps = measured_gaps(features, mine, other)
-    return WorstPair(Pair(row, witness, mine, other, gaps, monitor._output_columns))
-
-
-def _of_vectors(
-    row: int, witness: Witness, monitor: Monitor, columns: Sequence[str] | None
-) -> WorstPair:
-    """The coordinates that differ most, as the metric weighs them."""
-    rule, output = monitor.rule, "output"
-    while columns is not None and output in columns:
-        output += " "
-    inputs = monitor.inputs([row, witness.row])
-    outputs = [monitor._output_at(one) for one in (row, witness.row)]
-    shape = inputs.shape[1:]
-    x, y = (one.reshape(-1) for one in inputs)
-    apart = np.abs(x.astype(np.float64) - y.astype(np.float64))
-    weights = np.ones(len(x)) if rule.weights is None else np.array(rule.weights)
-    gaps = apart * (np.sqrt(weights) if rule.metric in ("l2", "cosine") else weights)
-    shown = np.argsort(-gaps, kind="stable")[:COORDINATES].tolist()
-    names = [_name(j, shape, columns) for j in shown]
-    return WorstPair(
-        Pair(
-            row,
-            witness,
-            {output: outputs[0], **dict(zip(names, x[shown].tolist(), strict=True))},
-            {output: outputs[1], **dict(zip(names, y[shown].tolist(), strict=True))},
-            dict(zip(names, gaps[shown].tolist(), strict=True)),
-            (output,),
-        ),
-        len(x) - len(shown),
-    )
-
-
-def _name(j: int, shape: tuple[int, ...], columns: Sequence[str] | None) -> str:
-    if columns is not None and j < len(columns):
-        return str(columns[j])
-    return f"x[{', '.join(str(int(at)) for at in np.unravel_index(j, shape))}]"

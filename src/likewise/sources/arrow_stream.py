@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from likewise.errors import BadFile
 from likewise.sources.chunk import Chunk, Types
 from likewise.sources.columnar import told
 from likewise.sources.streams import Stream
+from likewise.values.errors import BadFile
 
 CONTINUES = b"\xff\xff\xff\xff"
 _END = CONTINUES + bytes(4)

@@ -42,6 +42,10 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.places)
 
+    def __getitem__(self, part: slice) -> "Chunk":
+        """Some of its rows, without those that could not be read."""
+        return Chunk(self.table[part], self.places[part])
+
 
 def joined(tables: list[Table]) -> Table:
     """Tables of one file, one after the other."""

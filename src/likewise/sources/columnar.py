@@ -15,9 +15,9 @@ from typing import IO, Any, cast
 import numpy as np
 import polars as pl
 
-from likewise.errors import BadFile
 from likewise.sources.chunk import Chunk, Types
 from likewise.sources.streams import Stream
+from likewise.values.errors import BadFile
 
 
 class Columnar:

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.errors import BadFile
-from likewise.plain import EXACT
 from likewise.sources.chunk import Chunk, Refused, Type, Types
 from likewise.sources.records import Block, blocks
 from likewise.sources.streams import Stream
+from likewise.values.errors import BadFile
+from likewise.values.plain import EXACT
 
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")

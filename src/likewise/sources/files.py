@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Protocol
 
-from likewise.errors import BadFile
 from likewise.sources.chunk import Chunk, Types
 from likewise.sources.streams import Stream
+from likewise.values.errors import BadFile
 
 ROWS = 65_536
 """Rows in a chunk, at most: as many as a monitor works on together."""

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import BadFile
 from likewise.sources.chunk import Chunk, Refused, Types
 from likewise.sources.records import Block, blocks
 from likewise.sources.streams import Stream
-from likewise.tables import FOR_YES_AND_NO
+from likewise.values.errors import BadFile
+from likewise.values.frames import FOR_YES_AND_NO
 
 _SHOWN = 60
 _LOOK = 1_000  # lines from which columns are known

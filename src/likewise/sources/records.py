@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from likewise.errors import BadFile
 from likewise.sources.streams import Stream
+from likewise.values.errors import BadFile
 
 BLOCK = 1 << 23
 LONGEST = 1 << 25

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from likewise.errors import BadFile
+from likewise.values.errors import BadFile
 
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from threading import Condition, RLock, Thread, current_thread
 
-from likewise.forking import copied_by_fork
-from likewise.log import logger
+from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.log import logger
 
 _IDLE_SECONDS = 1.0  # without work, after which the thread ends; the next piece starts another
 _EXIT_SECONDS = 10.0  # that the end of the program waits at most

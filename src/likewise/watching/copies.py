@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.feature import plain
-from likewise.plain import array_of, array_of_tensor, is_tensor
+from likewise.rules.feature import plain
+from likewise.values.plain import array_of, array_of_tensor, is_tensor
 
 _UNCHANGING = {bool, bytes, complex, float, int, str, type(None)}
 

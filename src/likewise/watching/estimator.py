@@ -9,10 +9,10 @@ Not here: `score` and the rest are passed on and not watched: measuring a model 
 from collections.abc import Callable
 from typing import Any, Self
 
-from likewise.errors import BadRule
-from likewise.rule import Rule
-from likewise.watching.choices import KEEP, QUEUE_CALLS, Choices
-from likewise.watching.looks import Looks
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadRule
+from likewise.watching.settings import KEEP, QUEUE_CALLS, Choices
+from likewise.watching.watched_mixin import Looks
 from likewise.watching.watcher import Watcher
 
 try:

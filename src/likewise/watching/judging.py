@@ -1,12 +1,10 @@
 """Has a monitor judge what a call was given and answered.
 
 A monitor takes a batch whole or refuses it whole. Where rows have keys that it knows already, the
-others are judged. Where bad rows are to be skipped, a refused batch is halved until what is refused
-is single rows: good rows are judged in their order, in large parts.
+others are judged. Where bad rows are to be skipped, they are set apart (intake/sifting.py).
 
 Invariant: each row of a batch is judged, or repeated, or failed; or the call fails as a whole.
-Cost: `observe`, or `observe_many`, and one microsecond. A bad row among n has about 2 log2(n) parts
-of its batch judged; a batch of bad rows only, 2n.
+Cost: `observe`, or `observe_many`, and one microsecond; for a refused batch, see sifting.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.errors import BadDecision, RepeatedKey
-from likewise.feature import plain
-from likewise.tables import columns_of, values_of
-from likewise.types import Verdict, Verdicts
+from likewise.intake.sifting import Unfit, sifted, without_place
+from likewise.rules.feature import plain
+from likewise.values.errors import BadDecision, RepeatedKey
+from likewise.values.frames import columns_of, values_of
+from likewise.values.verdicts import Verdict, Verdicts
 from likewise.watching.copies import as_given, one_output, one_row, some_rows
 from likewise.watching.records import Flagged
 
@@ -130,28 +129,23 @@ class Judge:
     def _sifted(self, x: Any, z: Any, keys: Any) -> Judged:
         """A refused batch in parts: repeated rows are counted, bad ones fail, others are judged."""
         known = self._known(x, keys)
-        parts = [[i for i in range(len(z)) if i not in known]]
+        places = [i for i in range(len(z)) if i not in known]
         judged = Judged(repeated=len(known))
-        while parts:
-            at = parts.pop()
-            if not at:
-                continue
-            try:
-                judged = judged.and_then(self._rows(x, z, keys, at))
-            except Exception as error:
-                repeats = isinstance(error, RepeatedKey)
-                bad = isinstance(error, BadDecision) and self._skip
-                if (repeats or bad) and len(at) > 1:
-                    half = len(at) // 2
-                    parts += [at[half:], at[:half]]  # the first half is taken first
-                elif repeats:
+        refusal = BadDecision if self._skip else RepeatedKey
+        try:
+            for outcome in sifted(places, lambda at: self._rows(x, z, keys, at), refusal):
+                if not isinstance(outcome, Unfit):
+                    judged = judged.and_then(outcome.answer)
+                elif isinstance(outcome.error, RepeatedKey):
                     judged = judged.and_then(_REPEATED)
-                elif bad:
-                    judged = judged.and_then(Judged(failed=[(at[0], _about_the_row(error))]))
-                elif judged.decisions == 0:
-                    raise
-                else:  # what was judged is remembered, and counts
-                    return judged.and_then(Judged(failed=[(None, error)]))
+                else:
+                    failed = (outcome.rows[0], _about_the_row(outcome.error))
+                    judged = judged.and_then(Judged(failed=[failed]))
+        except Exception as error:
+            if judged.decisions == 0:
+                raise
+            # What was judged is remembered, and counts.
+            return judged.and_then(Judged(failed=[(None, error)]))
         return judged
 
     def _rows(self, x: Any, z: Any, keys: Any, at: list[int]) -> Judged:
@@ -203,25 +197,23 @@ def keys_in(table: Any, column: str, rule: Any) -> Sequence[Any]:
     outputs = rule.output_column or ()
     known = [*rule.features, *([outputs] if isinstance(outputs, str) else outputs)]
     try:
-        return values_of(columns_of(table, names, known)[column])
+        columns = columns_of(table, names, known if rule.extra == "reject" else None)
+        return values_of(columns[column])
     except BadDecision:
         return ()
 
 
 def _about_the_row(error: Exception) -> Exception:
     """The error without the number that its row had in the part that was judged."""
-    text = str(error)
-    if not text.startswith("row 0: "):
+    text = without_place(str(error))
+    if text == str(error):
         return error
-    return BadDecision(text.removeprefix("row 0: ")).with_traceback(error.__traceback__)
+    return BadDecision(text).with_traceback(error.__traceback__)
 
 
 def _alone(verdict: Any) -> Any:
     """A verdict of a batch, without the arrays of the batch behind its witnesses."""
-    if isinstance(verdict, Verdict):
-        found = verdict.witnesses
-        object.__setattr__(verdict, "witnesses", found.some(np.ones(len(found), np.bool_)))
-    return verdict
+    return verdict.whole() if isinstance(verdict, Verdict) else verdict
 
 
 def _own(output: Any) -> Any:

@@ -11,9 +11,9 @@ Not here: torch itself, which is not imported; who has a module has imported it.
 import threading
 from typing import Any
 
-from likewise.errors import HintWarning
-from likewise.log import logger
-from likewise.watching.warned import warn
+from likewise.runtime.log import logger
+from likewise.values.errors import HintWarning
+from likewise.watching.warn import warn
 from likewise.watching.watcher import Watcher
 
 

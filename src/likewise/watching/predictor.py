@@ -9,7 +9,7 @@ Cost: watcher.py's.
 
 from typing import Any
 
-from likewise.watching.looks import Looks
+from likewise.watching.watched_mixin import Looks
 from likewise.watching.watcher import Watcher
 
 

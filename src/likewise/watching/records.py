@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from likewise.types import Verdict
+from likewise.values.verdicts import Verdict
 
 Handled: TypeAlias = tuple[BaseException | None, ...]
 """What the caller was handling, if it called inside an `except`."""

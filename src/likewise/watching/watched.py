@@ -17,7 +17,9 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from likewise.watching.choices import (
+from likewise.watching.modules import Hooks
+from likewise.watching.predictor import WatchedPredictor
+from likewise.watching.settings import (
     KEEP,
     QUEUE_CALLS,
     Choices,
@@ -26,9 +28,7 @@ from likewise.watching.choices import (
     OnViolation,
     Settings,
 )
-from likewise.watching.looks import Looks
-from likewise.watching.modules import Hooks
-from likewise.watching.predictor import WatchedPredictor
+from likewise.watching.watched_mixin import Looks
 from likewise.watching.watcher import Given, Watcher
 
 if TYPE_CHECKING:

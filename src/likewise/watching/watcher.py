@@ -18,18 +18,17 @@ from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
-from likewise.errors import (
+from likewise.rules.rule import Rule
+from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.log import logger
+from likewise.values.errors import (
     FailureWarning,
     HintWarning,
     LikewiseError,
     Violation,
     ViolationWarning,
 )
-from likewise.forking import copied_by_fork
-from likewise.log import logger
-from likewise.rule import Rule
 from likewise.watching.background import Backlog
-from likewise.watching.choices import Choices, check_keys, monitor_of, shown
 from likewise.watching.copies import as_answered, as_given
 from likewise.watching.judging import NOTHING_FOUND, Judge, Judged
 from likewise.watching.labels import Labels
@@ -43,7 +42,8 @@ from likewise.watching.records import (
     let_go,
     rows_told,
 )
-from likewise.watching.warned import Line, calling_line, warn
+from likewise.watching.settings import Choices, check_keys, monitor_of, shown
+from likewise.watching.warn import Line, calling_line, warn
 
 _CLOSE_SECONDS = 60.0  # that the end of a watch waits for its background
 

@@ -1,0 +1,1 @@
+"""History and index: vectors in, witnesses out."""

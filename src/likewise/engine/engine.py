@@ -1,0 +1,277 @@
+"""The engine: which past inputs were near this one, and did they get a different answer?
+
+It answers the paper's Problem 1 (Gupta et al. 2025, "Monitoring Robustness and Individual
+Fairness") for a growing history: compare, then remember. It knows vectors, outputs and row numbers;
+names, times, tables and disks are others' business. What it is given is checked before anything
+changes; what it answers is frozen.
+
+Invariant: a rejected decision, or batch, leaves no trace.
+Cost: memory grows with the history and with the number of distinct labels; `forget` gives back.
+Not here: how decisions get in (admission.py), how neighbours are found (indexes), what is near
+(kernels/distance.py), and locks: one caller at a time (monitors/monitor.py).
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from likewise.engine.admission import Admission
+from likewise.engine.chooser import BUILD, EVERY
+from likewise.engine.explanation import Explanation, explanation_of
+from likewise.engine.wildcards import Open, Opens
+from likewise.indexes.python_index import PythonIndex
+from likewise.kernels import table as t
+from likewise.values.errors import LikewiseError
+from likewise.values.verdicts import NO_WITNESSES, Rows, Verdict, Verdicts, Witnesses
+
+_LOAD = 1 << 16  # rows of a smaller batch inserted together
+_NONE: Rows = np.empty(0, np.int64)
+
+
+class Engine(Admission):
+    """Judges vectors.
+
+    In every call, `first` is the row at which the past of a decision begins (`firsts`: of each of a
+    batch), and `left_open` says which coordinates match everything (wildcards.py).
+    """
+
+    # One decision
+
+    def observe(self, x: Any, z: Any, first: int = 0, left_open: Open | None = None) -> Verdict:
+        """Compare (x, z) with the past, then make it part of the past."""
+        index = self._admit(x, z, remember=True)
+        near = 0
+        if self._neighbours is not None:  # first: if it fails, nothing is remembered yet
+            near = self._neighbours.observe(index, first)
+        found = index.observe()
+        if found < 0:
+            raise self._refusal(found, x, z)
+        if self.outputs.pending:  # type: ignore[union-attr]
+            self.outputs.commit()  # type: ignore[union-attr]
+        row = self.rows
+        self.rows = row + 1  # from here on the decision is remembered
+        witnesses = index.witnesses(found) if found else NO_WITNESSES
+        if self._filed:
+            self._note_touched(1)
+        if self._busy or row % EVERY == 0:
+            self._mind(1)
+        if first or left_open is not None or self._neighbours is not None:
+            if self._neighbours is not None:
+                self._neighbours.joined(1)
+            return self._verdict(row, witnesses, near, first, left_open, remember=True)
+        return Verdict(row, witnesses, self.beside)
+
+    def check(self, x: Any, z: Any, first: int = 0, left_open: Open | None = None) -> Verdict:
+        """The verdict on (x, z) as if it came now; nothing is remembered."""
+        fresh = self.index is None
+        index = self._admit(x, z, remember=False)
+        found = index.check()
+        if found < 0:
+            raise self._refusal(found, x, z)
+        witnesses = index.witnesses(found) if found else NO_WITNESSES
+        near = 0
+        if self._neighbours is not None and not fresh:
+            near = self._neighbours.check(index, first)
+        if self._filed and not fresh:
+            self._note_touched(1)
+        if fresh:
+            left_open = None  # there is nothing to compare with
+        verdict = self._verdict(None, witnesses, near, first, left_open, remember=False)
+        self.outputs.discard()  # type: ignore[union-attr]
+        if fresh:
+            self.reset()  # a check settles nothing
+        return verdict
+
+    def _verdict(
+        self,
+        row: int | None,
+        witnesses: Witnesses,
+        near: int,
+        first: int,
+        left_open: Open | None,
+        *,
+        remember: bool,
+    ) -> Verdict:
+        """A verdict with more beside it than its witnesses."""
+        beside = self.beside
+        if left_open is not None:
+            witnesses, near = self._with_wildcards(witnesses, near, first, left_open, row)
+            if remember:
+                self.wildcards.add(self.rows - 1, left_open)
+        if first > 0 and len(witnesses) and witnesses.rows[0] < first:
+            witnesses = witnesses.some(witnesses.rows >= first)
+        if self._neighbours is not None:
+            raised = self._alarm is not None and near >= self._alarm
+            beside = beside._replace(neighbours=near, alarm=raised)
+        return Verdict(row, witnesses, beside)
+
+    def _with_wildcards(
+        self, witnesses: Witnesses, near: int, first: int, left_open: Open, row: int | None
+    ) -> tuple[Witnesses, int]:
+        """Witnesses and neighbours of one decision, rows that leave something open among them."""
+        assert self.history is not None and self.index is not None
+        place = self.rows if row is None else row
+        if self._neighbours is not None and (left_open.any() or len(self.wildcards)):
+            index = self._neighbours.ready(self.history.total)
+            begin = int(self._neighbours.bounds(place, 1, first)[0])
+            near = self.wildcards.count(self.history, index, place, left_open, begin)
+        found = self.wildcards.judge(self.history, self.index, place, left_open, witnesses)
+        return found, near
+
+    # Many decisions
+
+    def observe_many(
+        self,
+        x: Any,
+        z: Any,
+        firsts: Rows | None = None,
+        left_open: Opens | None = None,
+        threads: int | None = None,
+    ) -> Verdicts:
+        """The same verdicts as `observe` would give one by one; all are remembered, or none.
+
+        threads: how many cores may share the work; all of them unless told otherwise.
+        """
+        count_threads = threads_of(threads)
+        index, count = self._write(x, z)
+        first = self.rows
+        if index is None or count == 0:
+            nobody = None if self._neighbours is None else np.empty(0, np.int64)
+            none = Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
+            return self._verdicts(none, nobody, None)
+        assert self.history is not None
+        begins: Rows | int = 0 if firsts is None else firsts
+        counts, found = [], []
+        near: Rows | None = None
+        self.in_doubt = True
+        with ThreadPoolExecutor(count_threads) as pool:
+            if self._neighbours is not None:  # first, as for one decision
+                near = self._neighbours.judge(first, count, begins, count_threads, pool)
+            done = 0
+            while done < count:
+                index = self.index
+                assert index is not None
+                size = index.block(count - done)
+                if self._filed and not isinstance(index, PythonIndex):
+                    size = min(size, t.RECENT_MOST)  # what is read is let go of in time
+                judged, columns = index.judge(first + done, size, count_threads, pool)
+                counts.append(judged)
+                found.append(columns)
+                self.history.join(size)
+                if self._filed:
+                    self._note_touched(size)
+                self._mind(size)
+                done += size
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(np.concatenate(counts), out=offsets[1:])
+        witnesses = Witnesses(
+            *(np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
+        )
+        if self._neighbours is not None:
+            self._neighbours.joined(count)
+        self._joined(count)
+        verdicts = Verdicts(first, offsets, witnesses)
+        if left_open is not None:
+            verdicts, near = self._many_with_wildcards(verdicts, near, begins, left_open)
+        return self._verdicts(verdicts, near, firsts)
+
+    def _many_with_wildcards(
+        self, verdicts: Verdicts, near: Rows | None, begins: Rows | int, left_open: Opens
+    ) -> tuple[Verdicts, Rows | None]:
+        """The same for a batch, which the history has by now."""
+        assert self.history is not None and self.index is not None
+        first, history, index = verdicts.first_row, self.history, self.index
+        self.add_wildcards(first, left_open)
+        if not len(self.wildcards):
+            return verdicts, near
+        if self._neighbours is not None:
+            counted = self._neighbours.ready(history.total)
+            bounds = self._neighbours.bounds(first, len(verdicts), begins).tolist()
+            near = np.array(
+                [
+                    self.wildcards.count(history, counted, first + i, left_open[i], bound)
+                    for i, bound in enumerate(bounds)
+                ],
+                dtype=np.int64,
+            )
+        each = [
+            self.wildcards.judge(history, index, first + i, left_open[i], verdict.witnesses)
+            for i, verdict in enumerate(verdicts)
+        ]
+        return Verdicts.of(first, each), near
+
+    def _verdicts(self, verdicts: Verdicts, near: Rows | None, firsts: Rows | None) -> Verdicts:
+        """With what stands beside the witnesses; those from before the window are dropped."""
+        if firsts is not None and len(firsts) and firsts[-1] > 0:
+            verdicts = verdicts.some_witnesses(verdicts.witnesses.rows >= firsts[verdicts.owners])
+        return replace(verdicts, neighbours=near, alarm_from=self._alarm, past=self.beside.past)
+
+    def load(self, x: Any, z: Any, left_open: Opens | None = None) -> range:
+        """Remember decisions without judging them; their rows."""
+        index, count = self._write(x, z)
+        first = self.rows
+        if index is None or count == 0:
+            return range(first, first)
+        assert self.chooser is not None and self.history is not None
+        large = first + count >= BUILD and count >= first // 2
+        large &= not isinstance(index, PythonIndex)  # it may raise: insert before rows are counted
+        self.in_doubt = True
+        if not large:
+            with ThreadPoolExecutor(1) as pool:
+                for start in range(0, count, _LOAD):
+                    index.insert(first + start, min(_LOAD, count - start), 1, pool)
+        self.history.join(count)
+        if large:
+            self.chooser.build()
+        self._mind(1)
+        self._joined(count)
+        if left_open is not None:
+            self.add_wildcards(first, left_open)
+        return range(first, first + count)
+
+    def add_wildcards(self, first: int, left_open: Opens) -> None:
+        """Rows from `first` on, which the history has, leave these coordinates open."""
+        for i in np.flatnonzero(left_open.any(axis=1)).tolist():
+            self.wildcards.add(first + i, left_open[i])
+
+    # Forgetting
+
+    def forget(self, rows: Rows) -> Rows:
+        """Erase rows: never a witness again. Those of them that were still remembered."""
+        if len(rows) == 0:
+            return _NONE
+        assert self.chooser is not None and self.history is not None
+        fresh = np.unique(rows[self.history.alive()[rows] != 0])
+        self.forgetting = fresh  # if this is cut off, `settle` finishes it
+        self.in_doubt = True
+        try:
+            with nullcontext() if self._neighbours is None else self._neighbours.without(fresh):
+                self.chooser.forget(fresh)
+        except LikewiseError:  # by an index that cannot forget, before anything changed
+            self.forgetting = _NONE
+            self.in_doubt = False
+            raise
+        self.wildcards.erase(fresh)
+        self.forgetting = _NONE
+        self.in_doubt = False
+        return fresh
+
+    def explain(self) -> Explanation:
+        """What index is in use, why, and what it costs."""
+        told = explanation_of(self.rule, self.storage, self.chooser)
+        if self._neighbours is None:
+            return told
+        return replace(told, burst=f"{self.burst}; {self._neighbours}")
+
+
+def threads_of(threads: int | None) -> int:
+    if threads is None:
+        available = getattr(os, "sched_getaffinity", None)
+        return len(available(0)) if available else os.cpu_count() or 1
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        raise ValueError(f"threads is {threads!r}; expected a whole number from 1, or None for all")
+    return threads

@@ -1,0 +1,80 @@
+"""What cannot be taken, in words: what came, what was expected, and what to do now.
+
+Invariant: nothing here changes anything; whoever raises these errors has changed nothing either.
+"""
+
+import reprlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.kernels import table as t
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision, BadRow
+
+
+def rows_of(rows: Any, total: int, otherwise: str) -> npt.NDArray[np.int64]:
+    """Row numbers that a history of `total` rows has."""
+    wanted = np.atleast_1d(np.asarray(rows))
+    if wanted.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+        raise BadRow(
+            f"rows are {reprlib.repr(rows)}; expected a row number or a list of them. {otherwise}"
+        )
+    outside = wanted[(wanted < 0) | (wanted >= total)]
+    if len(outside):
+        raise BadRow(
+            f"there is no row {outside[0]}: this history has rows 0 to {total - 1}. {otherwise}"
+            if total
+            else f"there is no row {outside[0]}: this history is empty."
+        )
+    return wanted.astype(np.int64)
+
+
+def wrong_shape(came: tuple[int, ...], held: tuple[int, ...] | None) -> BadDecision:
+    """For an input that is not like the first."""
+    sent, kept = (
+        f"{shape[0]} features" if len(shape) == 1 else f"the shape {shape}"
+        for shape in (came, held or ())
+    )
+    return BadDecision(
+        f"the input has {sent}, but this history holds {kept}, set by"
+        " decision 0. Nothing was stored: send the same columns, or start a new monitor."
+    )
+
+
+def refusal(
+    code: int, at: int, storage: str, rule: Rule, x: Any, z: Any, which: str
+) -> BadDecision:
+    """A kernel's error code, which found something wrong at position `at`."""
+    if code == t.BAD_SUM:
+        return BadDecision(
+            f"the output{which} is {reprlib.repr(z)}, which adds up to {float(np.sum(z)):g};"
+            " expected probabilities that add up to 1. Nothing was stored."
+        )
+    if code == t.BAD_OUTPUT:
+        part = np.asarray(z, dtype=np.float64).reshape(-1)[at]
+        expected = "a finite number"
+        if rule.output == "probabilities":
+            expected = "probabilities, finite and none below 0"
+        return BadDecision(
+            f"the output{which} is {reprlib.repr(z)}, with {part:g} at position {at};"
+            f" expected {expected}."
+            " Nothing was stored."
+        )
+    if code == t.BAD_NORM:
+        return BadDecision(
+            f"the input{which} is {reprlib.repr(x)}, whose squared norm is 0 or beyond 1e150;"
+            " expected a vector with a direction for the cosine metric. Nothing was stored."
+        )
+    value = np.asarray(x).reshape(-1)[at]
+    expected = {
+        t.NOT_FINITE: "a finite number; say what a missing value means before sending it",
+        t.NOT_INTEGER: f"a whole number, since this history keeps inputs as {storage}",
+        t.OUT_OF_RANGE: f"a value that {storage} can hold",
+    }.get(code, "")
+    return BadDecision(
+        f"feature {at} of the input{which} is {value!r}; expected {expected}. Nothing was stored."
+    )

@@ -1,0 +1,1 @@
+"""Verdicts for people: pairs side by side, groups."""

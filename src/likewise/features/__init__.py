@@ -1,1 +1,0 @@
-"""Columns become vectors: how a rule's features are read, measured and remembered."""

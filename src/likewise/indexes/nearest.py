@@ -1,0 +1,148 @@
+"""A live tree that answers with one past decision: the nearest that differs, or the steepest.
+
+To the monitor it is a live tree like any other, whose decisions have one witness or none. The tree
+is told that no outputs are different, so its own search ends at the roots; the hunt follows
+(kernels/nearest.py), among the rows before each.
+
+A hunt has no radius of its own, so no rule can say how long a unit of the codes should be. What
+makes a good tree is that the distance at which a hunt ends is some ten units long: much more, and
+codes of far points coincide; much less, and they say little. So the unit is chosen by what the last
+hunts found: their median becomes half of the reach. Until the first are done it is the rule's own
+epsilon. The unit changes speed, never an answer.
+
+Invariant: at most one witness for each decision, and it comes before it.
+Cost: as LiveTree; choosing another unit builds the trees anew (0.2 s for a million rows), once at
+some hundred rows, then at most each time the history has grown sixteenfold, if the unit is off.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from likewise.history.decisions import History
+from likewise.indexes.live import LiveTree
+from likewise.indexes.workers import OBSERVE, Found, Workers
+from likewise.kernels import table as t
+from likewise.kernels.nearest import HUNT_ONE, HUNT_ROWS, hunt
+from likewise.metrics.geometry import geometry, grid_of
+from likewise.values.verdicts import Floats, Rows, Witnesses
+
+_FIRST_LOOK = 256  # rows from which hunts say how long a unit should be
+_GROWTH = 16  # times as many, before the next look
+_OFF = 3.0  # times too long or too short: worth building anew
+_SHARE = 0.5  # of the reach: where the median hunt should end
+_LEAST, _MOST = 1e-150, 1e150  # what a rule's epsilon can be
+
+
+class NearestTree(LiveTree):
+    """One past decision for each: the nearest that differs, or the steepest."""
+
+    def __init__(
+        self,
+        history: History,
+        coordinates: Rows | None = None,
+        *,
+        question: int = t.NEAREST,
+        exponent: float = 1.0,
+        limit: float = np.inf,
+    ) -> None:
+        super().__init__(history, coordinates)
+        self._numbers: Floats = self.state.layout.settings[t.NUMBERS]
+        self._numbers[t.DELTA] = np.inf  # for the tree's own search: nothing is different
+        self._numbers[t.HUNT_DELTA] = history.rule.delta
+        self._numbers[t.HUNT_LIMIT] = limit
+        self._numbers[t.EXPONENT] = exponent
+        self._table[t.QUESTION] = question
+        self._look_at = _FIRST_LOOK
+        self._found = np.full(t.RECENT_MOST, np.nan)
+        self._noted = 0
+        self._unit = history.rule.epsilon
+        self._measure(self._unit)
+        self._hunters = Workers(self.state, hunt)
+        self._batch.lay_out(self._table, 0)
+        self._hunters.do(HUNT_ROWS)  # nothing to do yet, but compiled
+
+    # One decision
+
+    def observe(self) -> int:
+        found = super().observe()
+        if found < 0:
+            return found
+        total = int(self._table[t.TOTAL])
+        if total > self._look_at:
+            self._reconsider()
+        return self._hunt(total - 1)
+
+    def check(self) -> int:
+        found = super().check()
+        return found if found < 0 else self._hunt(int(self._table[t.TOTAL]))
+
+    def _hunt(self, row: int) -> int:
+        """NearestTree for a row whose output is in `given`."""
+        table = self._table
+        table[t.START], table[t.TASK] = row, HUNT_ONE
+        found: int = hunt(table)
+        table[t.TASK] = OBSERVE
+        return found
+
+    def witnesses(self, found: int) -> Witnesses:
+        answer = super().witnesses(found)
+        self._found[self._noted % t.RECENT_MOST] = answer.input_distances[0]
+        self._noted += 1
+        return answer
+
+    # Many decisions
+
+    def judge(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        if first >= self._look_at:  # before rows come in that are no part of the history yet
+            self._reconsider()
+        return super().judge(first, size, threads, pool)
+
+    def _search(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        batch = self._batch
+
+        def lay_out(table: Rows) -> None:
+            batch.lay_out(table, first)
+
+        work = self._hunters.call(HUNT_ROWS)
+        parts = self._hunters.share(size, threads, pool, lay_out, work)
+        place = np.empty(size, dtype=np.int64)
+        place[batch.order[:size]] = np.arange(size)
+        rows, near, far, owners = (
+            np.concatenate(column)[place] for column in zip(*parts, strict=True)
+        )
+        some = rows >= 0
+        rows, near, far, owners = rows[some], near[some], far[some], owners[some]
+        last = near[-t.RECENT_MOST :]
+        self._found[: len(last)] = last
+        return some.astype(np.int64), (rows, near, far, owners)
+
+    # The unit of the codes
+
+    def _measure(self, epsilon: float) -> None:
+        """Make the codes fit radii of about epsilon."""
+        history, coordinates = self.state.history, self.coordinates
+        rule = replace(history.rule, epsilon=min(max(epsilon, _LEAST), _MOST))
+        shape = geometry(rule, history.width, 0.0, coordinates)
+        self._unit = epsilon
+        self._numbers[t.TREE_REACH] = shape.tree_reach
+        self._numbers[t.GRAIN] = grid_of(rule.metric) / shape.tree_reach
+        self.state.layout.settings[t.CODE_SCALE][:] = shape.code_scale
+
+    def _reconsider(self) -> None:
+        """Choose another unit if the last hunts ended far from where they should."""
+        self._look_at = _GROWTH * self.state.history.total
+        ends = self._found[np.isfinite(self._found) & (self._found > 0)]
+        if len(ends) == 0:
+            return
+        wanted = float(np.median(ends)) / _SHARE
+        if not self._unit / _OFF <= wanted <= self._unit * _OFF:
+            self.sound = False  # until all codes have the new unit
+            self._measure(wanted)
+            self.build()
+            self.sound = True

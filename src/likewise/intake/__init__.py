@@ -1,0 +1,1 @@
+"""What stands between whoever sends decisions and a monitor: for commands, services and streams."""

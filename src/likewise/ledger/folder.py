@@ -1,0 +1,408 @@
+"""The folder of a ledger: its files, its database's schema and version, and its lock.
+
+    ledger.sqlite         rule, events, decisions, verdicts, words (SQLite, in WAL mode)
+    000000000000.rows …   salts, commitments, links and inputs
+    lock                  held, by the system's own means, by the one process that writes; says
+                          which that is, and how far the chain was when something was last written
+
+Invariant: the lock is gone when its process is, however that ended. The chain was never shorter
+than the lock says, so if it is now, what was acknowledged is lost. Only their owner may read the
+files, whatever the umask, and nothing is written through a link.
+"""
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from likewise.ledger.records import SUFFIX, sync_folder
+from likewise.runtime import private_files as private
+from likewise.values.errors import BadFile, CannotLook
+
+FORMAT = 1
+"""Version of the format; docs/ledger-format.md describes it."""
+_APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
+DATABASE, LOCK = "ledger.sqlite", "lock"
+_OWN = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
+_PAGE_CACHE_KIB = 16 << 10
+BUSY_SECONDS = 5.0
+"""How long the database waits for another connection."""
+FAILURES = (sqlite3.Error, UnicodeError, OverflowError)
+"""What Python's sqlite3 raises where a file is damaged: its message, too, may be no text."""
+_DAMAGED = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_SCHEMA,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_RANGE,
+}
+"""What SQLite says where the database is not as it should be; else it could not look at it."""
+
+_SCHEMA = """
+CREATE TABLE event (
+    number INTEGER PRIMARY KEY, at_row INTEGER NOT NULL, time INTEGER NOT NULL,
+    kind TEXT NOT NULL, body TEXT NOT NULL, link BLOB NOT NULL
+);
+CREATE TABLE decision (
+    row INTEGER PRIMARY KEY, time INTEGER NOT NULL, key, output,
+    first INTEGER NOT NULL, count INTEGER
+);
+CREATE UNIQUE INDEX decision_key ON decision (key) WHERE key IS NOT NULL;
+CREATE TABLE witness (
+    row INTEGER NOT NULL, place INTEGER NOT NULL, witness INTEGER NOT NULL,
+    input_distance REAL NOT NULL, output_distance REAL NOT NULL, PRIMARY KEY (row, place)
+) WITHOUT ROWID;
+CREATE TABLE word (
+    number INTEGER PRIMARY KEY, "column" TEXT NOT NULL, code INTEGER NOT NULL, value TEXT,
+    salt BLOB, commitment BLOB NOT NULL, link BLOB NOT NULL
+);
+CREATE VIEW decisions AS
+SELECT decision.row, strftime('%Y-%m-%dT%H:%M:%fZ', decision.time / 1e6, 'unixepoch') AS time,
+    decision.key, coalesce(word.value, decision.output) AS output, decision.first,
+    decision.count, decision.output IS NULL AS erased
+FROM decision LEFT JOIN word ON word."column" = '' AND word.code = decision.output;
+CREATE INDEX word_code ON word ("column", code);
+"""
+
+
+def exists(folder: Path) -> bool:
+    """Whether a ledger was made here; one whose making was cut short was not."""
+    try:
+        made = private.is_there(folder / DATABASE) and (folder / DATABASE).is_file()
+        if not made or private.is_there(folder / f"{DATABASE}-journal"):
+            return False  # the journal is there before there is a log, so only while it is made
+    except OSError as error:
+        raise CannotLook(
+            f"{str(folder)!r} cannot be looked at: {error.strerror}. Nothing was changed: see that"
+            " you may read it."
+        ) from None
+    try:
+        with contextlib.closing(_connect(folder, "ro")) as database:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except FAILURES:
+        return True  # and `connect` will say what is wrong with it
+    return bool(version or tables)
+
+
+def prepare(folder: Path) -> None:
+    """Have a folder that a new ledger may go into; one that was there stays as it is."""
+    try:
+        private.make_folder(folder)
+        others = [path.name for path in folder.iterdir() if path.name not in _OWN]
+        if others:
+            raise BadFile(
+                f"{str(folder)!r} has files in it ({', '.join(sorted(others)[:3])}) but no ledger;"
+                " expected a new or empty folder, or one with a ledger. Nothing was changed."
+            )
+        _make_files_private(folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise BadFile(
+            f"{str(folder)!r} cannot become a ledger: {error.strerror}. Nothing was changed."
+        ) from None
+
+
+def _make_files_private(folder: Path) -> None:
+    """Before something is written: have our files readable for their owner alone, and no links."""
+    for path in folder.iterdir():
+        if path.name in _OWN or path.suffix == SUFFIX:
+            try:
+                private.make_private(path)
+            except FileNotFoundError:
+                continue  # a reader's log, which went with the reader
+            except OSError as error:
+                raise BadFile(
+                    f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. Nothing"
+                    " was changed."
+                ) from None
+
+
+def create(folder: Path) -> sqlite3.Connection:
+    """A new database, as one transaction that the caller ends."""
+    os.close(private.open_private(folder / DATABASE))  # what SQLite makes beside it is as private
+    database = _connect(folder, "rwc")
+    with _closed_on_error(database):
+        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables:
+            raise _foreign(folder)
+        database.executescript(
+            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
+            f" PRAGMA user_version = {FORMAT}; {_SCHEMA}"
+        )
+    return database
+
+
+def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
+    """The database of a folder, its format checked."""
+    if not exists(folder):
+        raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.")
+    if write:
+        _make_files_private(folder)
+    try:
+        try:
+            return _checked(folder, "rw" if write else "ro")
+        except FAILURES:
+            if write or (folder / f"{DATABASE}-wal").exists():
+                raise
+            return _checked(folder, "ro&immutable=1")  # where not even a reader may write
+    except FAILURES as error:
+        raise unreadable(folder, error) from None
+
+
+def unreadable(folder: Path, error: Exception) -> BadFile:
+    """What to say of a failure of SQLite: is the database damaged, or could it not be read?"""
+    code = getattr(error, "sqlite_errorcode", None)
+    short = code == sqlite3.SQLITE_IOERR_SHORT_READ  # it ends too early
+    if isinstance(error, sqlite3.ProgrammingError) or not (
+        code is None or short or code & 0xFF in _DAMAGED
+    ):
+        return CannotLook(
+            f"{str(folder / DATABASE)!r} cannot be used: {error}. That says nothing about what is"
+            " in it, and nothing was changed: see that it can be read and written, and try again."
+        )
+    return BadFile(
+        f"{str(folder / DATABASE)!r} cannot be used: {error}. Nothing was changed: see that it can"
+        " be read and written, or bring it back from a copy."
+    )
+
+
+def _foreign(folder: Path) -> BadFile:
+    return BadFile(
+        f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed."
+    )
+
+
+def _checked(folder: Path, mode: str) -> sqlite3.Connection:
+    database = _connect(folder, mode)
+    with _closed_on_error(database):
+        _check(folder, database)
+    return database
+
+
+def _check(folder: Path, database: sqlite3.Connection) -> None:
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if application != _APPLICATION:
+        raise _foreign(folder)
+    if version > FORMAT:
+        raise BadFile(
+            f"the ledger {str(folder)!r} has format {version}, and this version of likewise knows"
+            f" formats up to {FORMAT}. Nothing was changed: install a newer likewise."
+        )
+    if version < 1:
+        raise BadFile(
+            f"the ledger {str(folder)!r} has format {version}, which there never was: it was"
+            " altered. Nothing was changed: bring it back from a copy."
+        )
+    check_schema(folder, database)
+
+
+_PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_INTERNAL = {
+    "sqlite_sequence": "name,seq",
+    "sqlite_stat1": "tbl,idx,stat",
+    "sqlite_stat2": "tbl,idx,sampleno,sample",
+    "sqlite_stat3": "tbl,idx,neq,nlt,ndlt,sample",
+    "sqlite_stat4": "tbl,idx,neq,nlt,ndlt,sample",
+}
+"""Tables that SQLite makes for itself, and their columns."""
+
+
+def check_schema(folder: Path, database: sqlite3.Connection) -> None:
+    """Raise BadFile unless the database has the tables, indexes and views of its format, no others.
+
+    A trigger could keep what is erased; a view or an index could stand in for a table.
+    """
+    there = set(database.execute(_PARTS)) - _internal_parts()
+    if there == _parts_of_schema():
+        return
+    more = [f"the {part[0]} {part[1]}" for part in there - _parts_of_schema()]
+    lacks = [f"no {part[0]} {part[1]} as it should be" for part in _parts_of_schema() - there]
+    raise BadFile(
+        f"the tables of the ledger {str(folder)!r} are not those of its format (it has"
+        f" {', '.join(sorted(more + lacks)[:3])}): they were altered. Nothing was changed: bring it"
+        " back from a copy."
+    )
+
+
+def empty_internal_tables(database: sqlite3.Connection) -> None:
+    """SQLite's statistics may hold samples of keys."""
+    for _, name, *_ in _internal_parts().intersection(database.execute(_PARTS)):
+        database.execute(f"DELETE FROM {name}")
+
+
+@cache
+def _internal_parts() -> frozenset[tuple[str, str, str, str | None]]:
+    return frozenset(
+        ("table", name, name, f"CREATE TABLE {name}({columns})")
+        for name, columns in _INTERNAL.items()
+    )
+
+
+@cache
+def _parts_of_schema() -> frozenset[tuple[str, str, str, str | None]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(_SCHEMA)
+        return frozenset(database.execute(_PARTS))
+
+
+def _connect(folder: Path, mode: str) -> sqlite3.Connection:
+    database = sqlite3.connect(
+        f"{(folder / DATABASE).absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=BUSY_SECONDS,
+    )
+    with _closed_on_error(database):
+        database.execute(f"PRAGMA cache_size = -{_PAGE_CACHE_KIB}")
+        if mode.startswith("rw"):
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA secure_delete = ON")  # freed pages keep nothing
+            database.execute("PRAGMA temp_store = MEMORY")
+    return database
+
+
+@contextlib.contextmanager
+def _closed_on_error(database: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        database.close()
+        raise
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far the chain was when something was last written."""
+
+    rows: int
+    events: int
+    link: bytes
+
+    def check(self, folder: Path, now: "Mark") -> None:
+        """Raise BadFile if the chain is shorter now, or another one."""
+        shorter = now.rows < self.rows or now.events < self.events
+        if shorter or (self.rows == now.rows and self.events == now.events and self != now):
+            raise BadFile(
+                f"the ledger {str(folder)!r} had {self.rows:,} decisions and {self.events:,} events"
+                f" when it was last written, and has {now.rows:,} and {now.events:,} now"
+                f"{'' if shorter else ', which are others'}: its database, or the log beside it,"
+                " was damaged or cut. Nothing was changed: bring the folder back from a copy. If"
+                f" this is a copy made during writing, delete its file {LOCK!r} and open it again."
+            )
+
+
+def mark_of(folder: Path) -> Mark | None:
+    """What the lock says of the chain; None where it says nothing that can be relied on."""
+    try:
+        file = private.open_to_read(folder / LOCK)
+        try:
+            content = os.read(file, 1 << 12)
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno in private.NO_FILE or os.name == "nt":  # where a lock keeps readers out
+            return None
+        raise CannotLook(
+            f"{str(folder / LOCK)!r} cannot be read: {error.strerror}. That says nothing about the"
+            " ledger: see that it can be read, and try again."
+        ) from None
+    with contextlib.suppress(ValueError):
+        _, line, digest = content.splitlines()
+        rows, events, link = line.split()
+        if _digest(line) == digest:
+            return Mark(int(rows), int(events), bytes.fromhex(link.decode()))
+    return None
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.sha256(line).hexdigest()[:16].encode()
+
+
+class WriterLock:
+    """Held by one process at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._pid = os.getpid()
+        path = folder / LOCK
+        try:
+            self._file = private.open_private(path)
+        except OSError as error:
+            raise BadFile(
+                f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. To look at it"
+                " without writing, use likewise.Ledger(path)."
+            ) from None
+        try:
+            _lock(self._file)
+        except OSError:
+            holder = os.read(self._file, 32).decode(errors="replace").split("\n")[0].strip() or "?"
+            os.close(self._file)
+            raise BadFile(
+                f"the ledger {str(folder)!r} is being written by process {holder}; one writes at a"
+                " time. Wait until it is done; to look at it meanwhile, use likewise.Ledger(path)."
+            ) from None
+        self._named = f"{self._pid:<20}\n".encode()
+        with contextlib.suppress(OSError):  # on a full disk the lock holds without a name on it
+            os.pwrite(self._file, self._named, 0)
+        _held.add(self)
+
+    def mark(self, mark: Mark) -> None:
+        """Say how far the chain is, after it is on disk: so never more than there is.
+
+        Not forced to disk: it outlives the process, and is behind, not ahead, after a power cut.
+        """
+        line = f"{mark.rows:020} {mark.events:020} {mark.link.hex()}".encode()
+        with contextlib.suppress(OSError):
+            os.pwrite(self._file, b"%b%b\n%b\n" % (self._named, line, _digest(line)), 0)
+
+    @property
+    def mine(self) -> bool:
+        """A process that was forked off has no part in the lock."""
+        return os.getpid() == self._pid
+
+    def check_process(self, folder: Path) -> None:
+        if not self.mine:
+            raise BadFile(
+                f"the ledger {str(folder)!r} was opened by process {self._pid}, which this process"
+                " was forked from; one writes at a time. Write there, or close it there and open it"
+                " here."
+            )
+
+    def release(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+_held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for lock in list(_held):
+        lock.release()  # of the child's copy; the parent's holds
+
+
+if hasattr(os, "register_at_fork"):  # else a child would keep the lock of a parent that was killed
+    os.register_at_fork(after_in_child=_let_go)
+
+
+def _lock(file: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,354 @@
+"""A store on disk that follows what a monitor remembers: the same decisions, in the same order.
+
+Memory judges, the disk follows: what memory has taken is copied out by row number and appended.
+A decision is taken once it is in the queue of what waits, which changes in one step.
+
+A call may be cut off anywhere. `unsure` says what it was doing; `settle` then makes memory, queue
+and disk agree again: memory goes back to the rows of the queue, or the disk is read again, or
+memory is made again from the disk. The last is also the way back when the disk has refused
+something.
+
+Invariant: after `settle`, memory has what is on disk and then what waits, no more and no less.
+Cost: making memory again takes as long as opening the ledger.
+Not here: judging, and the lock under which all of this is called (monitors/monitor.py).
+"""
+
+import contextlib
+import time as clock
+from collections import Counter
+from collections.abc import Iterable
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from likewise.engine.memory import Memory
+from likewise.ledger import words
+from likewise.ledger.erasure import Erasure, unused_words
+from likewise.ledger.layout import Layout
+from likewise.ledger.reader import Decisions
+from likewise.ledger.retention import Retention
+from likewise.ledger.store import Entries, Store
+from likewise.ledger.times import Ahead
+from likewise.ledger.verify import Head, Verification, Walk, verify
+from likewise.ledger.window import Window
+from likewise.ledger.write_buffer import Pending, Queue
+from likewise.reading.encoding import ERASED
+from likewise.values.errors import BadFile, LikewiseError
+from likewise.values.keys import Keys
+from likewise.values.verdicts import Rows
+
+SURE, WRITING, KEEPING = 0, 1, 2
+"""What a call may have left half done: nothing but memory that is ahead of the queue; something was
+being written; anything else, after which memory is made again from the disk."""
+
+_CHUNK = 1 << 15  # decisions written as one transaction
+_LAG = 256  # rows that may stay in memory after they left the window
+
+
+class Journal:
+    """A store, and what waits to be written to it.
+
+    memory, keys    what the monitor remembers: made from the disk here, and copied to it
+    most, wait      decisions, and seconds, after which what was answered is on disk at the latest
+    witnesses       how many of the nearest are written for each decision
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        memory: Memory,
+        keys: Keys,
+        *,
+        window: Window,
+        ahead: Ahead,
+        most: int,
+        wait: float,
+        witnesses: int,
+        check: bool,
+    ) -> None:
+        self.store = store
+        self.window = window
+        self.witnesses = witnesses
+        self._memory = memory
+        self._keys = keys
+        self._ahead = ahead
+        self._most = most
+        self._wait = wait
+        self.waits: SimpleQueue[bool] = SimpleQueue()
+        """Something is put here when decisions begin to wait, and when the ledger is closed.
+
+        Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
+        """
+        self.restore(check=check)
+
+    @property
+    def rows(self) -> int:
+        """Decisions ever taken."""
+        return self.queue.stop
+
+    @property
+    def sure(self) -> bool:
+        """Whether nothing is left half done here."""
+        return self.unsure == SURE and self.store.known
+
+    def restore(self, *, check: bool) -> None:
+        """Make memory from what is on disk."""
+        store = self.store
+        store.reconnect()
+        reader = store.reader
+        self.unsure = KEEPING
+        self.refused = False  # whether the disk has refused something since
+        self.queue = Queue(store.rows, store.rows, {})
+        self._memory.reset()
+        self._keys.reset()
+        erased = reader.erased()
+        self.retention = Retention(self.window, store.first, store.last_time, erased, self._ahead)
+        self._words: dict[str, int] = {}
+        self._words_read = store.connections
+        self._log_holds_copies = False  # of rows that have left the window and the disk
+        with reader.structure_checked() if check else contextlib.nullcontext():
+            walked = Walk(reader).chunks()
+            if store.rows > store.first:
+                self._load(walked if check else reader.all_decisions(store.first, store.rows))
+            elif check:
+                list(walked)
+        self._memory.guard(words.written)
+        self.queue = Queue(store.rows, store.rows, dict(self._words))
+        self.forget_before(self.retention.compared(store.rows).first, lag=0)
+        self.unsure = SURE
+
+    def _load(self, chunks: Iterable[Decisions]) -> None:
+        store, reader = self.store, self.store.reader
+        layout = reader.layout
+        assert layout is not None
+        known: dict[str, list[Any]] = {}
+        for _, column, code, value, *_ in reader.words():
+            values = known.setdefault(column, [])
+            if code != len(values) or column not in self._memory.words():
+                raise BadFile(f"the words of {column!r} make no sense: the ledger was altered.")
+            values.append(ERASED if value is None else words.read(value))
+        self._words = {column: len(values) for column, values in known.items()}
+        self._memory.begin(
+            store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, known
+        )
+        for chunk in chunks:
+            self._memory.append(layout.dtype, chunk.records["input"], chunk.outputs)
+            self._keys.add(chunk.first, chunk.keys)
+            self.retention.took(chunk.times)
+        self._memory.finish(self.retention.erased)
+        self._keys.forget(self.retention.erased)
+        self._memory.drop_words(unused_words(store, self._memory).by_column)
+
+    # After a call that was cut off
+
+    def settle(self, *, note: bool) -> None:
+        """Finish or undo what an earlier call left half done.
+
+        note: whether the chain is to say so if the disk had refused something.
+        """
+        unsure = self.unsure
+        if unsure >= WRITING:
+            self.store.doubt()
+            self._words_read = -1
+        self.store.reconnect()
+        if unsure < KEEPING or self.queue:
+            self._memory.settle(self.queue.stop)
+            self._memory.cut_words(self.queue.words)
+            self._keys.settle(self.queue.stop, self._memory.engine.alive)
+        if unsure == KEEPING:
+            self.flush()
+            if self.refused and note:
+                self.store.event("fault", {"rows": self.store.rows})
+            self.restore(check=False)
+        self.unsure = SURE
+
+    def after_fork(self) -> None:
+        """In a forked process: what waits is the parent's to write."""
+        self.queue = self.queue.written()
+
+    # Decisions
+
+    def flush_in_time(self) -> None:
+        """Write what has waited long enough, or is enough."""
+        queue = self.queue
+        if not queue:
+            return
+        late = clock.monotonic() - queue.since >= self._wait
+        if late or queue.stop - self.store.rows >= self._most:
+            self.flush()
+
+    def now(self, time: Any = None) -> int:
+        """A time that was given, or the clock's; the chain says if that has gone back."""
+        behind = self.retention.clock_is_behind() if time is None else 0
+        if behind:
+            self.flush()
+            self.store.event("clock", {"behind_microseconds": behind})
+        return self.retention.now(time)
+
+    def took(self, some: Pending, *, single: bool) -> None:
+        """Memory has taken decisions: so does the disk, now or, if it is a single one, soon.
+
+        If they cannot be written now, they are refused: memory, too long by then, is made again.
+        """
+        if len(some) == 0:
+            return
+        self.unsure = KEEPING
+        before = self.queue
+        self.retention.took(some.times)
+        self.queue = before.and_then(some, self._memory.word_counts())
+        if not single or self._most == 1:
+            self.unsure = WRITING
+            try:
+                self.flush()
+            except LikewiseError:
+                self.unsure = KEEPING
+                self.queue = before
+                self.refused = True
+                raise
+        elif self.waits.empty():
+            self.waits.put(True)
+        self.unsure = KEEPING
+        self.forget_before(int(some.firsts[-1]))
+        self.unsure = SURE
+
+    def flush(self) -> None:
+        """Have everything that was answered on disk."""
+        if not self.queue:
+            return
+        unsure = self.unsure
+        self.unsure = max(unsure, WRITING)
+        try:
+            self._write()
+        except LikewiseError:  # what could not be written goes on waiting
+            self.unsure = unsure
+            raise
+        self.queue = self.queue.written()
+        self.unsure = unsure
+
+    def _write(self) -> None:
+        store, queue = self.store, self.queue
+        waiting = queue.joined()
+        store.reconnect()
+        if store.connections != self._words_read:  # what was being written may be there
+            self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
+            self._words_read = store.connections
+        if store.rows == 0 and store.reader.layout != (layout := self._layout()):
+            store.set_layout(layout)
+        try:
+            while (done := store.rows - queue.first) < len(waiting):
+                stop = min(done + _CHUNK, len(waiting))
+                store.append(self._entries(waiting.part(done, stop)))
+                self._words = self._memory.word_counts()
+        except BadFile as error:
+            if store.rows <= queue.first:
+                raise
+            raise BadFile(
+                f"{error} Decisions {queue.first} to {store.rows - 1} are stored; send the rest"
+                " again."
+            ) from None
+
+    def _layout(self) -> Layout:
+        """Settled by the first decision."""
+        history, columns = self._memory.engine.history, self._memory.reader.record_columns()
+        assert history is not None
+        if columns is None:
+            return Layout.of_vectors(history.shape, history.storage, history.out_width)
+        return Layout.of_columns(columns, history.out_width)
+
+    def _entries(self, some: Pending) -> Entries:
+        """With what memory holds of those rows, the next ones on disk."""
+        layout, first = self.store.reader.layout, self.store.rows
+        history = self._memory.engine.history
+        assert layout is not None and history is not None
+        stop = first + len(some)
+        fresh = [
+            (column, code, values[code])
+            for column, values in self._memory.words().items()
+            for code in range(self._words.get(column, 0), len(values))
+        ]
+        return Entries(
+            times=some.times,
+            inputs=self._memory.reader.pack(layout.dtype, history.rows, first, stop),
+            outputs=history.outputs()[first:stop],
+            keys=some.keys,
+            firsts=some.firsts,
+            counts=some.counts,
+            witnesses=some.kept,
+            words=fresh,
+        )
+
+    # Rows that leave
+
+    def forget_before(self, first: int, lag: int = _LAG) -> None:
+        """Let go of what left the window: from memory with some delay, from disk in whole files."""
+        history = self._memory.engine.history
+        if history is None or first < history.first + max(1, lag):
+            return
+        try:
+            self.flush()
+            before = self.store.first
+            self.store.drop(first)
+        except BadFile:  # the disk will be asked again; what was just answered stands
+            return
+        gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
+        self._memory.forget(gone)
+        self._memory.reader.release(first)
+        self._keys.leave(gone, self.store.first)
+        self.retention.forget_before(first, self.store.first)
+        if self.store.first > before:
+            self._leave_no_copies()
+        elif self._log_holds_copies:
+            self._log_holds_copies = not self.store.empty_log()
+
+    def _leave_no_copies(self) -> None:
+        """A file of records has left the disk: so do words that no row has, and copies of keys.
+
+        From memory first: a word that comes again is a new one, whether the old one is gone or not.
+        """
+        with contextlib.suppress(BadFile):  # else with the next file
+            unused = unused_words(self.store, self._memory)
+            self._memory.drop_words(unused.by_column)
+            if unused.numbers:
+                self.store.erase_words(unused.numbers)
+            self.store.rewrite()
+            self._log_holds_copies = not self.store.empty_log()
+
+    def erase(self, wanted: Rows) -> Erasure:
+        """Erase rows, in memory and on disk: all that are still on disk, in the window or not."""
+        self.flush()
+        store, memory = self.store, self._memory
+        self.unsure = KEEPING
+        wanted = np.setdiff1d(wanted[wanted >= store.first], store.reader.erased())
+        if memory.engine.history is None or len(wanted) == 0:
+            erasure = Erasure((), store.finish_erasures())
+        else:
+            unused = unused_words(store, memory, wanted)
+            complete = store.erase(wanted.tolist(), unused.numbers)
+            memory.forget(wanted[memory.engine.alive(wanted)])
+            memory.drop_words(unused.by_column)
+            self._keys.forget(wanted)
+            self.retention.erase(wanted)
+            erasure = Erasure(tuple(wanted.tolist()), complete)
+        self.unsure = SURE
+        return erasure
+
+    # Evidence
+
+    def verify(self, head: Head | None) -> Verification:
+        self.flush()
+        self.store.reconnect()
+        return verify(self.store.reader, head)
+
+    def head(self) -> Head:
+        self.flush()
+        self.store.reconnect()
+        return Head(self.store.rows, self.store.events, self.store.link)
+
+    def close(self) -> None:
+        """Write what is left, and let go of the folder."""
+        try:
+            self.flush()
+        finally:
+            self.waits.put(True)
+            self.store.close()

@@ -1,0 +1,131 @@
+"""What a record's input holds: a vector, or the kept columns of a table."""
+
+import json
+import reprlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from likewise.ledger.records import SEGMENT_BYTES, segment_rows_for
+from likewise.reading.packing import CODE, VECTOR, with_vector
+from likewise.rules.rule import STORAGES, Rule
+from likewise.values.errors import BadFile
+
+_BESIDE_INPUT = 80
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many numbers an output has, and how an input is laid out."""
+
+    outputs: int
+    segment_rows: int
+    shape: tuple[int, ...] | None = None
+    """Of a vector, or None for columns."""
+    storage: str | None = None
+    """The type in which a monitor compares vectors."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """Name and type of each kept column; codes stand for words."""
+
+    @classmethod
+    def of_vectors(cls, shape: tuple[int, ...], storage: str, outputs: int) -> "Layout":
+        rows = segment_rows_for(_BESIDE_INPUT + _kept_type(storage).itemsize * int(np.prod(shape)))
+        return cls(outputs, rows, shape=shape, storage=storage)
+
+    @classmethod
+    def of_columns(cls, columns: tuple[tuple[str, str], ...], outputs: int) -> "Layout":
+        width = sum(np.dtype(kind).itemsize for _, kind in columns)
+        return cls(outputs, segment_rows_for(_BESIDE_INPUT + width), columns=columns)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of one input."""
+        if self.shape is not None:
+            assert self.storage is not None
+            return np.dtype((_kept_type(self.storage), self.shape))
+        return np.dtype([(name, kind) for name, kind in self.columns])
+
+    @property
+    def vector_types(self) -> dict[str, np.dtype[Any]]:
+        """Of the vectors of texts and pictures, with their lengths, by column."""
+        types = {name: np.dtype(kind) for name, kind in self.columns}
+        return {name: kind[VECTOR] for name, kind in types.items() if kind.names is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        about: dict[str, Any] = {"outputs": self.outputs, "segment_rows": self.segment_rows}
+        if self.shape is None:
+            return about | {"columns": [list(column) for column in self.columns]}
+        kind = _kept_type(self.storage or "").str
+        return about | {"shape": list(self.shape), "type": kind, "storage": self.storage}
+
+    @classmethod
+    def of(cls, about: dict[str, Any], rule: Rule) -> "Layout":
+        """From the body of an event; BadFile unless decisions under the rule can be laid out so."""
+        try:
+            layout = cls(
+                int(about["outputs"]),
+                int(about["segment_rows"]),
+                shape=tuple(map(int, about["shape"])) if "shape" in about else None,
+                storage=about.get("storage"),
+                columns=tuple((name, kind) for name, kind in about.get("columns", ())),
+            )
+            as_written = json.dumps(layout.to_dict()) == json.dumps(about)
+            sound = as_written and layout._is_small and layout._fits(rule)
+        except (TypeError, ValueError, KeyError, OverflowError, AssertionError, SyntaxError):
+            sound = False
+        if not sound:
+            told = reprlib.repr(about)
+            raise BadFile(f"the ledger's layout makes no sense: {told}. It was altered.")
+        return layout
+
+    @property
+    def _is_small(self) -> bool:
+        return (
+            0 < self.dtype.itemsize <= 1 << 40
+            and 0 < self.outputs <= 1 << 32
+            and 0 < self.segment_rows <= SEGMENT_BYTES
+        )
+
+    def _fits(self, rule: Rule) -> bool:
+        """Whether decisions under a rule have such inputs and outputs."""
+        given = rule.output_column
+        several = 1 if rule.output != "probabilities" else None if given is None else len(given)
+        if self.outputs != (several or self.outputs):
+            return False
+        if rule.features is not None:
+            kept = {name: one for name, one in rule.features.items() if _is_kept(one)}
+            return list(kept) == [name for name, _ in self.columns] and all(
+                _kind_fits(kind, kept[name]) for name, kind in self.columns
+            )
+        width = int(np.prod(self.shape or ()))
+        return (
+            self.shape is not None
+            and min(self.shape, default=0) > 0
+            and self.storage in STORAGES
+            and self.storage != "auto"
+            and rule.storage in ("auto", self.storage)
+            and (rule.weights is None or len(rule.weights) == width)
+        )
+
+
+def _is_kept(feature: Any) -> bool:
+    return feature.kind not in ("key", "ignore")
+
+
+def _kind_fits(kind: str, feature: Any) -> bool:
+    """Whether a column of that type can hold a feature's values."""
+    if feature.embed is None:
+        return kind == ("<f8" if feature.kind == "number" else "<i4")
+    parts = np.dtype(kind)
+    return (
+        parts.names == (CODE, VECTOR)
+        and parts[VECTOR].base.kind in "fiu"
+        and kind == with_vector(parts[VECTOR])
+    )
+
+
+def _kept_type(storage: str) -> np.dtype[Any]:
+    """The type of the numbers in a file: large integers are compared as float64."""
+    kind = np.dtype("float64" if storage in ("int64", "uint64") else storage)
+    return kind.newbyteorder("<")

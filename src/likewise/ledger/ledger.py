@@ -1,0 +1,239 @@
+"""A ledger as those see it who only look: while it is being written, or from a read-only disk."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.ledger import chain, folder, words
+from likewise.ledger.reader import Decisions, Event, Reader
+from likewise.ledger.times import shown
+from likewise.ledger.verify import Head, Verification, verify
+from likewise.reading.packing import CODE, VECTOR
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadFile, BadRow
+from likewise.values.keys import Key
+from likewise.values.verdicts import Compared, Witness
+
+MISSING = -1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A decision and its verdict, as they are kept."""
+
+    row: int
+    time: str
+    key: Key
+    output: Any
+    """None if it was erased."""
+    count: int | None
+    """Witnesses that it had; None if it was not judged."""
+    nearest: tuple[Witness, ...]
+    over: Compared
+    erased: bool
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A run of rows by column, as they came."""
+
+    first: int
+    inputs: dict[str, npt.NDArray[Any]]
+    """Of a table by name; of vectors one, "input"."""
+    outputs: list[Any]
+    erased: npt.NDArray[np.bool_]
+    decisions: Decisions
+    vectors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    """Those of texts and pictures, by column."""
+
+
+class Ledger:
+    """Reads a ledger; any number of these may, while one process writes.
+
+    >>> import likewise as lw, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with lw.open(folder, lw.Rule("linf", 0.1)) as monitor:
+    ...     for x, z in (([0.5], "yes"), ([0.45], "no")):
+    ...         _ = monitor.observe(x, z, key=f"case {x[0]}")
+    >>> with Ledger(folder) as ledger:
+    ...     ledger.entry(1).output, ledger.entry(1).nearest[0].row
+    ('no', 0)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._reader = Reader(self.path, folder.connect(self.path, write=False))
+        try:
+            with self._reader.snapshot():
+                self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        self.rule: Rule = self._reader.rule
+        state = self._reader.state()
+        self.first = state.first
+        """The first row that is still there."""
+        self.rows = state.rows
+        """Rows that there were when it was opened, those dropped since included."""
+        self.head = Head(state.rows, state.events, state.link)
+        self.window = self._reader.window
+        self._erased = self._reader.erased()
+        self._words: dict[str, list[Any]] = {}
+        for _, column, _, value, *_ in self._reader.words():
+            known = self._words.setdefault(column, [])
+            known.append(None if value is None else words.read(value))
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self.rows - self.first - int((self._erased >= self.first).sum())
+
+    def verify(self, head: Head | str | None = None) -> Verification:
+        """Walk the chain; name the first row that is not as it was written."""
+        return verify(self._reader, Head.of(head) if isinstance(head, str) else head)
+
+    def events(self) -> list[Event]:
+        return self._reader.events()
+
+    def erased(self) -> npt.NDArray[np.int64]:
+        """Rows that were erased, in order."""
+        return self._erased
+
+    # Rows
+
+    def row_of(self, key: Key) -> int | None:
+        """The row of a key; no hash covers the database's index of keys, so the table decides."""
+        for source in ("decision", "decision NOT INDEXED"):
+            for (row,) in self._reader.all(f"SELECT row FROM {source} WHERE key = ?", key):
+                same = "SELECT 1 FROM decision NOT INDEXED WHERE row = ? AND key = ?"
+                if self._reader.all(same, row, key):
+                    return int(row)
+        return None
+
+    def entry(self, row: int) -> Entry:
+        """One decision and its verdict."""
+        if not self.first <= row < self.rows:
+            raise BadRow(
+                f"row {row} is not in this ledger, which has rows {self.first} to {self.rows - 1}."
+            )
+        return next(self.entries(row, row + 1))
+
+    def entries(self, first: int | None = None, stop: int | None = None) -> Iterator[Entry]:
+        """Decisions and verdicts, in order."""
+        for columns in self.columns(first, stop):
+            some = columns.decisions
+            for i in range(len(some)):
+                row, count = some.first + i, int(some.counts[i])
+                nearest = some.witnesses.of(i).tolist()
+                since = int(some.firsts[i])
+                yield Entry(
+                    row,
+                    shown(int(some.times[i])),
+                    None if some.keys is None else some.keys[i],
+                    columns.outputs[i],
+                    None if count == chain.NOT_JUDGED else count,
+                    tuple(Witness(*one) for one in nearest),
+                    Compared(since, row, self._absent(since, row)),
+                    bool(columns.erased[i]),
+                )
+
+    def violations(self) -> Iterator[Entry]:
+        """Entries with witnesses."""
+        rows = self._reader.all("SELECT row FROM decision WHERE count > 0 ORDER BY row")
+        for (row,) in rows:
+            yield from self.entries(row, row + 1)
+
+    def _absent(self, first: int, row: int) -> int:
+        """Rows in between that had been erased by then."""
+        return sum(
+            first <= one < row
+            for event in self._reader.events("erased")
+            if event.at_row <= row
+            for one in event.listed("rows")
+        )
+
+    def values(self, row: int) -> dict[str, Any]:
+        """What a row's input was, by column; a vector under "input"."""
+        columns = next(self.columns(row, row + 1))
+        if columns.erased[0]:
+            raise BadRow(f"row {row} was erased.")
+        return {name: _plain(column[0]) for name, column in columns.inputs.items()}
+
+    def columns(self, first: int | None = None, stop: int | None = None) -> Iterator[Columns]:
+        """Rows in chunks, by column."""
+        start = self.first if first is None else first
+        end = self.rows if stop is None else stop
+        keys = self._reader.has_keys()
+        layout = self._reader.layout
+        while start < end:
+            assert layout is not None
+            upto = min(end, start + (1 << 14))
+            some = self._reader.decisions(start, upto, keys=keys)
+            packed = np.ascontiguousarray(some.records["input"]).view(layout.dtype.base)
+            inputs: dict[str, npt.NDArray[Any]]
+            vectors: dict[str, npt.NDArray[Any]] = {}
+            if layout.shape is not None:
+                inputs = {"input": packed.reshape(len(some), *layout.shape)}
+            else:
+                rows = packed.reshape(-1)
+                embedded = [name for name, kind in layout.columns if rows[name].dtype.names]
+                vectors = {name: rows[name][VECTOR] for name in embedded}
+                inputs = {
+                    name: self._column(name, rows[name][CODE] if name in vectors else rows[name])
+                    for name, _ in layout.columns
+                }
+            erased = np.isnan(some.outputs[:, 0])
+            yield Columns(start, inputs, self._outputs(some), erased, some, vectors)
+            start = upto
+
+    def vector_types(self) -> dict[str, np.dtype[Any]]:
+        """The type, with its length, of the vectors of texts and pictures, by column."""
+        layout = self._reader.layout
+        return {} if layout is None else layout.vector_types
+
+    def _column(self, name: str, kept: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Numbers as they are, codes as what they stand for."""
+        feature: Any = (self.rule.features or {})[name]
+        if feature.kind == "number":
+            return kept
+        listed = feature.order or feature.values
+        known = [*(self._words.get(name, []) if listed is None else listed), None]  # -1: missing
+        if len(kept) and (kept.min() < MISSING or kept.max() >= len(known) - 1):
+            raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
+        column = np.empty(len(kept), object)
+        column[:] = [known[code] for code in kept.tolist()]
+        return column
+
+    def _outputs(self, some: Decisions) -> list[Any]:
+        erased = np.isnan(some.outputs[:, 0])
+        gone = erased.tolist()
+        if self.rule.output == "label":
+            labels = self._words.get("", [])
+            codes = np.nan_to_num(some.outputs[:, 0]).astype(np.int64)
+            known = (codes >= 0) & (codes < len(labels)) & (codes == some.outputs[:, 0])
+            if not (known | erased).all():
+                raise BadFile("the ledger has no word for a label: it was altered.")
+            return [
+                None if empty else labels[code]
+                for code, empty in zip(codes.tolist(), gone, strict=True)
+            ]
+        rows = some.outputs[:, 0] if self.rule.output == "number" else some.outputs
+        return [None if empty else row for row, empty in zip(rows.tolist(), gone, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

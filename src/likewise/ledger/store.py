@@ -1,0 +1,489 @@
+"""The writer of a ledger: decisions, words and events become one transaction at a time.
+
+Records are written and forced to disk first, then the database commits and thereby says how many of
+them count. Everything else (rows, head of the chain, words) follows from what was committed.
+
+An exception may arrive in the middle of a transaction, or right after its COMMIT came through. So
+from the beginning of one until all that it changes here has been noted, `_sure` is false; whoever
+finds it so drops the connection and reads the disk again. Where the disk itself failed, it must not
+be believed either: what SQLite reads back may be in the system's memory only. Then nothing is
+acknowledged until the log has been written into the database and that was forced to disk.
+
+Invariant: after any failure, memory says what the disk says; nothing is half there.
+Cost: for each transaction one wait for the disk for the records, one for the database.
+Not here: what inputs mean, verdicts (ledger/journal.py); reading back (reader.py).
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.ledger import chain, folder
+from likewise.ledger.chain import Bytes
+from likewise.ledger.layout import Layout
+from likewise.ledger.reader import KEPT, Reader
+from likewise.ledger.records import Records
+from likewise.ledger.stored_witnesses import Kept
+from likewise.ledger.words import written
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadFile
+from likewise.values.keys import Key
+from likewise.values.verdicts import Floats, Rows
+from likewise.version import __version__
+
+_CHECKPOINT_PAGES = 4096
+NOT_JUDGED = -1
+"""Stands for the number of witnesses of a decision that was remembered without being judged."""
+Word = tuple[str, int, Any]
+"""Column ("" for outputs), code, value."""
+
+
+@dataclass
+class Entries:
+    """Decisions to be written, all arrays of one length."""
+
+    times: Rows
+    inputs: Bytes
+    outputs: Floats
+    keys: list[Key] | None
+    firsts: Rows
+    counts: Rows
+    """Witnesses of each, or NOT_JUDGED."""
+    witnesses: Kept = field(default_factory=Kept.none)
+    """The nearest."""
+    words: list[Word] = field(default_factory=list)
+    """That occur here for the first time."""
+
+
+class Store:
+    """Appends to a ledger; holds its lock."""
+
+    def __init__(self, path: Path, rule: Rule | None, *, sync: bool) -> None:
+        self.path = path
+        self.sync = sync
+        if not folder.exists(path):
+            if rule is None:
+                raise BadFile(f"{str(path)!r} holds no ledger yet: give the rule of a new one.")
+            folder.prepare(path)
+        self._lock = folder.WriterLock(path)
+        self._database: sqlite3.Connection | None = None
+        self._records: Records | None = None
+        self._sure = False
+        self._suspect = False  # whether something failed to reach the disk since it last did
+        self.connections = 0
+        """How often the disk was read since this store was opened."""
+        try:
+            if folder.exists(path):  # perhaps made just now, by another process
+                self._look()
+            else:
+                self._create(rule)
+            self._connect()
+            self.finish_erasures()
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self, rule: Rule | None) -> None:
+        assert rule is not None
+        try:
+            database = folder.create(self.path)
+            with contextlib.closing(database):
+                body = _json(
+                    {
+                        "format": folder.FORMAT,
+                        "rule": rule.to_toml(),
+                        "fingerprint": rule.fingerprint,
+                        "likewise": __version__,
+                        **_embedders(rule),
+                    }
+                )
+                now = _now()
+                link = chain.event_link(chain.GENESIS, 0, 0, now, "rule", body)
+                database.execute(
+                    "INSERT INTO event VALUES (0, 0, ?, 'rule', ?, ?)", (now, body, link)
+                )
+                database.execute("COMMIT")
+        except (*folder.FAILURES, OSError) as error:
+            raise BadFile(f"{str(self.path)!r} cannot become a ledger: {error}.") from None
+
+    def _look(self) -> None:
+        """Before anything is written, even by SQLite: is it ours, is all there that was said?"""
+        known = folder.mark_of(self.path)
+        with contextlib.closing(folder.connect(self.path, write=False)) as database:
+            if known is not None:
+                known.check(self.path, Reader(self.path, database).state().mark)
+
+    def _drop(self) -> None:
+        """Let go of the connection, and with it of a transaction that was not committed."""
+        self._sure = False
+        if self._records is not None:
+            self._records.close()
+        if self._database is not None:
+            with contextlib.suppress(*folder.FAILURES):
+                self.reader.close()
+        self._database = self._records = None
+
+    def _connect(self) -> None:
+        """Take over what is committed."""
+        self._drop()
+        try:
+            database = folder.connect(self.path, write=True)
+            level = "FULL" if self.sync else "OFF"
+            database.execute(f"PRAGMA synchronous = {level}")
+            database.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        except folder.FAILURES as error:
+            raise folder.unreadable(self.path, error) from None
+        try:
+            self.reader = Reader(self.path, database)
+            state = self.reader.state()
+            self._unfinished = self._begun_erasures(state.first)
+        except BaseException:
+            database.close()
+            raise
+        self.first, self.rows, self.events = state.first, state.rows, state.events
+        self.words, self.words_link, self.link = state.words, state.words_link, state.link
+        self.last_time = state.last_time
+        self._database = database
+        self.connections += 1
+        self._sure = True
+
+    def reconnect(self) -> None:
+        """Read the disk again, unless what is known of it is sure."""
+        self._lock.check_process(self.path)
+        if not self._sure:
+            self._connect()
+
+    def doubt(self) -> None:
+        """Something was cut off: read the disk again before anything else."""
+        self._sure = False
+
+    @property
+    def records(self) -> Records | None:
+        """None before the first decision."""
+        if self._records is None:
+            self._records = self.reader.records
+        return self._records
+
+    @property
+    def database(self) -> sqlite3.Connection:
+        self.reconnect()
+        assert self._database is not None
+        return self._database
+
+    @property
+    def mine(self) -> bool:
+        """Not so in a process that was forked off."""
+        return self._lock.mine
+
+    @property
+    def known(self) -> bool:
+        """Whether memory says what the disk says; not if the disk could not be read since."""
+        return self._sure
+
+    def check_process(self) -> None:
+        """Raise BadFile in a process that was forked off."""
+        self._lock.check_process(self.path)
+
+    def close(self) -> None:
+        self._drop()
+        self._lock.release()
+
+    # Transactions
+
+    @contextlib.contextmanager
+    def _transaction(self, what: str) -> Iterator[sqlite3.Connection]:
+        """All of it, or, with BadFile, nothing of it; memory follows the disk either way."""
+        database = self.database
+        try:
+            if self._suspect:
+                self._make_sure(database)
+            self._sure = False  # until `_advance` has noted what was committed
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+            database.execute("COMMIT")
+        except (*folder.FAILURES, OSError) as error:
+            raise self._failed(what, error) from None
+        except BaseException:
+            self._drop()
+            raise
+
+    def _make_sure(self, database: sqlite3.Connection) -> None:
+        """Have all that the log holds in the database, and that on disk.
+
+        After a failed fsync the system takes what it could not write for written, and says so when
+        asked again. So everything is written once more, to another place. (On a full disk this also
+        empties the log, which may hold most of what room there is.)
+        """
+        _, waiting, done = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if waiting != done:
+            raise sqlite3.OperationalError("a reader holds back what has to be written again")
+        self._suspect = False
+
+    def _failed(self, what: str, error: Exception) -> BadFile:
+        """After a failure to write: a commit may have come through all the same, so look."""
+        self._suspect = True
+        reason = getattr(error, "strerror", None) or str(error)
+        try:
+            self._connect()
+        except BadFile as again:
+            reason = f"{reason}; then {again}"
+        advice = "then send it again" if self.known else "then see by `rows` whether it was taken"
+        return BadFile(
+            f"the ledger {str(self.path)!r} could not take {what}: {reason}. Make room or mend the"
+            f" disk, {advice}."
+        )
+
+    def append(self, entries: Entries) -> None:
+        """Decisions behind those that are there; BadFile, and none of them, if that fails."""
+        self.reconnect()
+        count, first = len(entries.times), self.rows
+        if count == 0:
+            return
+        assert self.records is not None
+        what = f"decision {first}" if count == 1 else f"decisions {first} to {first + count - 1}"
+        salts = np.frombuffer(os.urandom(chain.SALT * count), np.uint8).reshape(count, -1)
+        outputs = entries.outputs + 0.0  # SQLite knows no negative zero
+        committed = chain.commitments(salts, outputs, entries.inputs, entries.keys)
+        try:
+            link = self._append(what, entries, salts, outputs, committed)
+        except BadFile:
+            if not self._sure or self.rows != first + count:
+                raise
+            try:  # the disk complained, but all of it is there, if it can be made sure of
+                self._make_sure(self.database)
+            except (*folder.FAILURES, OSError) as error:
+                raise self._failed(what, error) from None
+            return
+        self.rows = first + count
+        self.last_time = max(self.last_time, int(entries.times.max()))
+        self._advance(link, events=bool(entries.words))
+
+    def _append(
+        self,
+        what: str,
+        entries: Entries,
+        salts: Bytes,
+        outputs: Floats,
+        committed: bytes,
+    ) -> bytes:
+        """One transaction; the head of the chain after it."""
+        counts = entries.counts.astype(np.uint64)  # so NOT_JUDGED becomes the chain's
+        count, first, link = len(entries.times), self.rows, self.link
+        words, words_link = self.words, self.words_link
+        assert self.records is not None
+        with self._transaction(what) as database:
+            if entries.words:
+                link, words, words_link = self._add_words(database, entries.words, link)
+            links = chain.links(
+                link, first, entries.times, committed, entries.firsts, counts, entries.witnesses
+            )
+            records = self.records.fill(salts, entries.inputs)
+            records["commitment"] = chain.digests(committed)
+            records["link"] = chain.digests(links)
+            self.records.write(first, records, sync=self.sync)
+            database.executemany(
+                "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?)",
+                zip(
+                    range(first, first + count),
+                    entries.times.tolist(),
+                    repeat(None) if entries.keys is None else entries.keys,
+                    _output_cells(outputs),
+                    entries.firsts.tolist(),
+                    (None if one == NOT_JUDGED else one for one in entries.counts.tolist()),
+                    strict=False,
+                ),
+            )
+            # Somebody may have put witnesses there of decisions that had yet to come.
+            database.execute(
+                "DELETE FROM witness WHERE row >= ? AND row < ?", (first, first + count)
+            )
+            database.executemany(
+                "INSERT INTO witness VALUES (?, ?, ?, ?, ?)", entries.witnesses.cells(first)
+            )
+        self.words, self.words_link = words, words_link
+        return links[-chain.DIGEST :]
+
+    def event(self, kind: str, body: dict[str, Any]) -> None:
+        """Something else that happened, chained as decisions are."""
+        with self._transaction(f"the event {kind!r}") as database:
+            link = self._add_event(database, kind, body, self.link)
+        self._advance(link)
+
+    def set_layout(self, layout: Layout) -> None:
+        """What a record's input holds; settled by the first decision."""
+        self.event("layout", layout.to_dict())
+        self.reader.forget_layout()
+
+    def _add_event(
+        self, database: sqlite3.Connection, kind: str, body: dict[str, Any], link: bytes
+    ) -> bytes:
+        text, now = _json(body), max(_now(), self.last_time)
+        link = chain.event_link(link, self.events, self.rows, now, kind, text)
+        database.execute(
+            "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)",
+            (self.events, self.rows, now, kind, text, link),
+        )
+        return link
+
+    def _advance(self, link: bytes, *, events: int = 1) -> None:
+        """A transaction came through: so far is the chain now. Nothing is read for it."""
+        self.link = link
+        self.events += events
+        self._sure = True
+        self._lock.mark(folder.Mark(self.rows, self.events, link))
+
+    def _add_words(
+        self, database: sqlite3.Connection, words: list[Word], link: bytes
+    ) -> tuple[bytes, int, bytes]:
+        """The chain after it, and how many words there are then, and their chain."""
+        number, words_link = self.words, self.words_link
+        for column, code, value in words:
+            text = written(value, f"a value of {column!r}" if column else "the output")
+            salt = os.urandom(chain.SALT)
+            committed = chain.word_commitment(salt, text)
+            words_link = chain.word_link(words_link, number, column, code, committed)
+            database.execute(
+                "INSERT INTO word VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (number, column, code, text, salt, committed, words_link),
+            )
+            number += 1
+        body = {"words": number, "link": words_link.hex()}
+        return self._add_event(database, "words", body, link), number, words_link
+
+    # Taking away
+
+    def erase(self, rows: list[int], words: list[int]) -> bool:
+        """Destroy values and salts of rows, and words that no other row has.
+
+        Whether all of it is gone; what a reader still looks at stays in the log until it is done.
+        What fails or is cut short half way is finished by `finish_erasures`.
+        """
+        self._erase("an erasure", rows, words)
+        self._unfinished += [row for row in rows if row >= self.first]
+        return self.finish_erasures()
+
+    def _erase(self, what: str, rows: list[int], words: list[int]) -> None:
+        with self._transaction(what) as database:
+            folder.check_schema(self.path, database)
+            folder.empty_internal_tables(database)
+            link = self._add_event(database, "erased", {"rows": rows, "words": words}, self.link)
+            database.executemany(
+                "UPDATE decision SET key = NULL, output = NULL WHERE row = ?",
+                ((row,) for row in rows),
+            )
+            database.executemany(
+                "UPDATE word SET value = NULL, salt = NULL WHERE number = ?",
+                ((word,) for word in words),
+            )
+        self._advance(link)
+
+    def finish_erasures(self) -> bool:
+        """Leave nothing of erased rows in any file; whether that is so.
+
+        The database is written anew: SQLite's `secure_delete` leaves copies, whole or in part, of
+        keys that once moved to another page. Salts come last: an erasure whose salts are there is
+        known not to be finished, by a crash or by a reader that looks at an old state.
+        """
+        if not self._unfinished:
+            return True
+        assert self.records is not None
+        try:
+            self.database.execute("VACUUM")
+            busy = not self._empty_log()
+            self.records.erase(self._unfinished, "input")
+            if not busy:
+                self.records.erase(self._unfinished, "salt")
+                self._unfinished = []
+        except (*folder.FAILURES, OSError) as error:
+            raise self._failed("the end of an erasure, which goes on by itself", error) from None
+        return not busy
+
+    def rewrite(self) -> None:
+        """After rows have left: have the database hold no copy of them in its unused space."""
+        try:
+            self.database.execute("VACUUM")
+        except (*folder.FAILURES, OSError) as error:
+            raise self._failed("the end of a window", error) from None
+
+    def empty_log(self) -> bool:
+        """Have the log hold nothing, unless a reader still needs it; whether that is so."""
+        database = self.database
+        try:
+            database.execute("PRAGMA busy_timeout = 0")  # a decision is waiting
+            return self._empty_log()
+        except folder.FAILURES:
+            return False
+        finally:
+            with contextlib.suppress(*folder.FAILURES):
+                database.execute(f"PRAGMA busy_timeout = {round(1000 * folder.BUSY_SECONDS)}")
+
+    def _empty_log(self) -> bool:
+        ((busy, *_),) = self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return not busy
+
+    def _begun_erasures(self, first: int) -> list[int]:
+        """Erased rows whose salts are still there."""
+        if self.records is None:
+            return []
+        erased = [row for row in self.reader.erased().tolist() if row >= first]
+        return [row for row in erased if self.records.read(row, row + 1)["salt"].any()]
+
+    def erase_words(self, numbers: list[int]) -> None:
+        """Overwrite words that no row has; the database's unused space may hold copies."""
+        self._erase("the end of a window", [], numbers)
+
+    def drop(self, first: int) -> None:
+        """Rows before `first` leave, in whole files of records."""
+        self.reconnect()
+        assert self.records is not None
+        first -= first % self.records.segment_rows
+        if first <= self.first:
+            return
+        anchor = self.reader.anchor(first)
+        with self._transaction("the end of a window") as database:
+            link = self._add_event(database, "dropped", anchor, self.link)
+            database.execute("DELETE FROM decision WHERE row < ?", (first,))
+            database.execute("DELETE FROM witness WHERE row < ?", (first,))
+            database.execute(
+                f"DELETE FROM event WHERE number < ? AND kind NOT IN {KEPT}", (anchor["event"],)
+            )
+        self.first = first
+        self._advance(link)
+        try:
+            self.records.drop(first)
+        except OSError as error:
+            raise self._failed("the end of a window", error) from None
+
+
+def _embedders(rule: Rule) -> dict[str, Any]:
+    """Which models the rule means, where it has any."""
+    marks = {column: mark.to_dict() for column, mark in rule.marks().items()}
+    return {"embedders": marks} if marks else {}
+
+
+def _output_cells(outputs: Floats) -> list[Any]:
+    """One cell each: a number, whole where it is whole, or several as bytes."""
+    if outputs.shape[1] > 1:
+        return [row.tobytes() for row in outputs.astype("<f8")]
+    column = outputs[:, 0]
+    whole = column.astype(np.int64) if np.abs(column).max() < 2**53 else column
+    cells: list[Any] = (whole if np.array_equal(whole, column) else column).tolist()
+    return cells
+
+
+def _json(body: dict[str, Any]) -> str:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def _now() -> int:
+    import time
+
+    return time.time_ns() // 1000

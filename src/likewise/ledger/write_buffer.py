@@ -1,0 +1,117 @@
+"""Verdicts on their way to a ledger: what is written of them beside the rows themselves."""
+
+import time as clock
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from likewise.ledger.stored_witnesses import WITNESS, Kept
+from likewise.values.keys import Key
+from likewise.values.verdicts import Rows, Verdict, Verdicts
+
+
+@dataclass
+class Pending:
+    """Decisions that memory has taken, in order."""
+
+    times: Rows
+    keys: list[Key] | None
+    firsts: Rows
+    counts: Rows
+    """Witnesses of each, or NOT_JUDGED."""
+    kept: Kept
+    since: float = field(default_factory=clock.monotonic)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def part(self, start: int, stop: int) -> "Pending":
+        if start == 0 and stop == len(self):
+            return self
+        return Pending(
+            self.times[start:stop],
+            None if self.keys is None else self.keys[start:stop],
+            self.firsts[start:stop],
+            self.counts[start:stop],
+            self.kept.part(start, stop),
+            self.since,
+        )
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Decisions that memory has taken and the disk may not have yet. Replaced, never changed."""
+
+    first: int
+    """The row of the first."""
+    stop: int
+    """The row after the last."""
+    words: dict[str, int]
+    """By column: how many words there were when the last was taken."""
+    _waiting: list[Pending] = field(default_factory=list)
+    """Longer queues share it, so only the first `_many` belong to this one."""
+    _many: int = 0
+
+    def and_then(self, some: Pending, words: dict[str, int]) -> "Queue":
+        del self._waiting[self._many :]  # of a call that was cut off right here
+        self._waiting.append(some)
+        return Queue(self.first, self.stop + len(some), words, self._waiting, self._many + 1)
+
+    def written(self) -> "Queue":
+        """The queue once all of it is on disk."""
+        return Queue(self.stop, self.stop, self.words)
+
+    def __bool__(self) -> bool:
+        return self.stop > self.first
+
+    @property
+    def since(self) -> float:
+        """When the first of them began to wait."""
+        return self._waiting[0].since
+
+    def joined(self) -> Pending:
+        """All of them, one after the other."""
+        several = self._waiting[: self._many]
+        if len(several) == 1:
+            return several[0]
+        offsets = np.cumsum([0, *map(len, several)])
+        keys: list[Key] | None = None
+        if any(one.keys is not None for one in several):
+            keys = [key for one in several for key in one.keys or [None] * len(one)]
+        return Pending(
+            np.concatenate([one.times for one in several]),
+            keys,
+            np.concatenate([one.firsts for one in several]),
+            np.concatenate([one.counts for one in several]),
+            Kept(
+                np.concatenate(
+                    [one.kept.owners + at for at, one in zip(offsets, several, strict=False)]
+                ),
+                np.concatenate([one.kept.found for one in several]),
+            ),
+            several[0].since,
+        )
+
+
+def kept_of_one(verdict: Verdict, most: int) -> Kept:
+    """The nearest witnesses of a verdict."""
+    if not verdict.violation or most == 0:
+        return Kept.none()
+    nearest = [
+        (one.row, one.input_distance, one.output_distance)
+        for one in verdict.witnesses.nearest(most)
+    ]
+    return Kept(np.zeros(len(nearest), np.int64), np.array(nearest, WITNESS))
+
+
+def kept_of_many(verdicts: Verdicts, most: int) -> Kept:
+    """The nearest witnesses of each; the earlier row first where equally near."""
+    found = verdicts.witnesses
+    if len(found) == 0 or most == 0:
+        return Kept.none()
+    owners, places = verdicts.nearest_witnesses(most)
+    kept = np.zeros(len(places), WITNESS)
+    kept["row"] = found.rows[places]
+    kept["input_distance"] = found.input_distances[places]
+    kept["output_distance"] = found.output_distances[places]
+    return Kept(owners, kept)

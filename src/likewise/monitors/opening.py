@@ -1,0 +1,144 @@
+"""A monitor whose history is a folder: what it answers is on disk, and survives.
+
+A decision is judged in memory, then written with its verdict (ledger/journal.py), then answered.
+Memory is a copy of the disk: if writing fails, the decision is refused and memory is made again
+from what was written.
+
+Invariant: with durability "commit", whatever was answered is on disk; with "batch", all but the
+last few; what is on disk is a prefix of what was answered, each decision once and in order.
+Cost: two waits for the disk for each transaction; memory as any monitor's.
+"""
+
+import math
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from likewise.embedders.standing_in import without_models
+from likewise.engine.engine import Engine
+from likewise.ledger import folder
+from likewise.ledger.journal import Journal
+from likewise.ledger.store import Store
+from likewise.ledger.times import Ahead
+from likewise.ledger.verify import blame_alteration
+from likewise.ledger.window import Window
+from likewise.monitors.monitor import Monitor, reader_of
+from likewise.rules.burst import Burst
+from likewise.rules.difference import insist_on_checks, the_same_rule
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadRule
+from likewise.values.keys import Keys, plain_key
+
+Durability: TypeAlias = Literal["commit", "batch", "off"]
+DURABILITIES: dict[str, tuple[int, float]] = {
+    "commit": (1, 0.0),
+    "batch": (1024, 0.1),
+    "off": (8192, 1.0),
+}
+"""Decisions, and seconds, after which what was answered is on disk at the latest."""
+
+
+def open(
+    path: str | os.PathLike[str],
+    rule: Rule | None = None,
+    *,
+    durability: Durability = "commit",
+    batch_rows: int | None = None,
+    batch_seconds: float | None = None,
+    window: str | None = None,
+    witnesses: int = 3,
+    max_ahead: str | float = "5 minutes",
+    index: Any = "auto",
+    burst: Burst | None = None,
+    check: bool = True,
+    models: bool | None = None,
+) -> Monitor:
+    """A monitor whose history is a ledger: a folder, begun or gone on with.
+
+    >>> import likewise as lw, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with lw.open(folder, lw.Rule("linf", 0.1)) as monitor:
+    ...     monitor.observe([0.50, 0.20], "yes", key="case 17").violation
+    False
+    >>> with lw.open(folder) as monitor:  # in another process, another year
+    ...     verdict = monitor.observe([0.45, 0.25], "no", key="case 18")
+    ...     verdict.witnesses.rows, monitor.verify().ok
+    (array([0]), True)
+
+    path        the folder, new or empty or with a ledger
+    rule        of a new ledger; for one that is there it may be left out, and must be the same
+    durability  "commit": a verdict is answered when its decision is on disk; "batch": decisions are
+                on disk after `batch_rows` of them or `batch_seconds`, whichever comes first; "off":
+                the same, but the system is not asked to have them on disk, so a crash of the
+                machine, not of the process, may lose some or damage the ledger
+    window      "all", or how much to keep: "100000 rows", "24 hours"; as it was unless given
+    witnesses   how many of the nearest are written for each decision; all are counted
+    max_ahead   how far a time that is given may be ahead of the clock: "5 minutes", seconds, "any"
+    index       as for Monitor
+    burst       as for Monitor; counts are answered, not written, and need not be the same next time
+    check       whether the whole chain is verified first
+    models      whether embedders are loaded, and compared with those of the ledger. If not given,
+                those of a rule that is passed here are, and those that the ledger's own rule names
+                are not: that rule may be somebody else's, and may name code. Without models texts
+                and pictures cannot be observed, but all else can be done
+
+    All else is as with a `Monitor`. Methods may be called from several threads.
+    """
+    if durability not in DURABILITIES:
+        raise BadRule(f"durability is {durability!r}; expected one of {', '.join(DURABILITIES)}")
+    most, wait = DURABILITIES[durability]
+    most = most if batch_rows is None or durability == "commit" else batch_rows
+    wait = wait if batch_seconds is None or durability == "commit" else batch_seconds
+    if most < 1 or not 0 <= wait < math.inf or witnesses < 0:
+        raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
+    if rule is not None and not isinstance(rule, Rule):
+        raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+    path = Path(path)
+    models = rule is not None if models is None else models
+    if rule is not None and (models or not folder.exists(path)):
+        insist_on_checks(rule)
+    wanted = None if window is None else Window.of(window)
+    ahead = Ahead.of(max_ahead)
+    store = Store(path, rule, sync=durability != "off")
+    try:
+        rule = the_same_rule(store.reader.rule, rule, path, models=models)
+        kept = _window(store, wanted)
+        reader = reader_of(_without_models(store, rule) if not models else rule)
+        reader.rule = rule
+        engine = Engine(reader.plain, index=index, burst=burst)
+        monitor = Monitor.of(reader, engine, Keys(plain_key))
+        journal = Journal(
+            store,
+            monitor.memory,
+            monitor.known_keys,
+            window=kept,
+            ahead=ahead,
+            most=most,
+            wait=wait,
+            witnesses=witnesses,
+            check=check,
+        )
+    except BaseException as error:
+        with closing(store):
+            blame_alteration(store.reader, error)
+        raise
+    monitor.keep_in(journal, path, durability, None if durability == "commit" else wait)
+    return monitor
+
+
+def _without_models(store: Store, rule: Rule) -> Rule:
+    """The rule to work with where no model may be loaded."""
+    if not rule.embedders():
+        return rule
+    layout = store.reader.layout
+    types = {} if layout is None else layout.vector_types
+    return without_models(rule, types, of_vectors=False)
+
+
+def _window(store: Store, wanted: Window | None) -> Window:
+    """The window that is asked for, from now on the ledger's; else the one it has."""
+    stored = store.reader.window
+    if wanted is not None and wanted.text != stored:
+        store.event("window", {"keep": wanted.text})
+    return Window.of(stored) if wanted is None else wanted

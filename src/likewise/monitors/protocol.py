@@ -1,0 +1,86 @@
+"""The contract of a monitor: all that watching, intake, reports and commands may use.
+
+`likewise.Monitor` keeps it in this process, with or without a ledger; so does `SlopeMonitor`, whose
+verdicts say something else. Whatever keeps it (`tests/contracts/test_monitors.py` runs over all of
+them) can take another's place.
+
+Invariants:
+- Rows are numbered from 0 in the order in which decisions were taken; a number is never used again.
+- `observe` one by one and `observe_many` give the same verdicts.
+- `check` and `check_many` leave no trace; nor does what is refused, and it cannot be seen.
+- A call that is cut off by an exception has been made wholly or not at all.
+- Every call is one step of the history, whichever thread it comes from.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+from likewise.engine.explanation import Explanation
+from likewise.reading.protocol import FROM_ROW
+from likewise.rules.rule import Rule
+from likewise.values.past import Past
+
+
+class AnyMonitor(Protocol):
+    """Told of decisions, names for each the past ones that it contradicts."""
+
+    @property
+    def rule(self) -> Rule: ...
+
+    @property
+    def rows(self) -> int:
+        """Decisions ever taken: the row of the next one."""
+
+    @property
+    def past(self) -> Past:
+        """The only way to look back."""
+
+    def observe(self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None) -> Any:
+        """Compare a decision with the past, then make it part of the past.
+
+        x       the input: a vector, a row of a table, or what the rule's embedder takes
+        z       the output; may be left out where it is one of the row's columns
+        key     the caller's own name for the decision, unique
+        time    when it was made, if that is not now
+        """
+
+    def observe_many(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+    ) -> Any:
+        """The same verdicts as one by one; all are taken, or none."""
+
+    def check(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> Any:
+        """The verdict on a decision as if it came now; nothing is remembered."""
+
+    def check_many(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> Any:
+        """The verdicts of decisions, each as if it came now, alone."""
+
+    def load(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+    ) -> range:
+        """Remember decisions without judging them; their rows."""
+
+    def forget(self, rows: Any) -> int:
+        """Erase rows: never a witness again. How many of them were still remembered."""
+
+    def explain(self) -> Explanation:
+        """What index is in use, why, and what it costs."""
+
+    def close(self) -> None: ...
+
+    def __len__(self) -> int:
+        """Decisions remembered now."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...

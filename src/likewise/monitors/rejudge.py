@@ -1,0 +1,39 @@
+"""Judge again what a ledger holds, from what it holds: no model is loaded for it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from likewise.embedders.standing_in import without_models
+from likewise.engine.engine import Engine
+from likewise.ledger.ledger import Columns, Ledger
+from likewise.monitors.monitor import Monitor, reader_of
+from likewise.reading.embedded_columns import Embedded
+from likewise.values.verdicts import Rows, Verdicts
+
+
+def monitor_again(ledger: Ledger, index: Any = "auto") -> Monitor:
+    """An empty monitor for what a ledger holds."""
+    reader = reader_of(without_models(ledger.rule, ledger.vector_types()))
+    reader.rule = ledger.rule
+    return Monitor.of(reader, Engine(reader.plain, index=index))
+
+
+def judge_again(
+    monitor: Monitor, columns: Columns, there: Rows, keys: Sequence[Any] | None = None
+) -> Verdicts:
+    """The verdicts on rows of a ledger; keys for a rule that takes them from a column."""
+    places = there.tolist()
+    outputs = [columns.outputs[i] for i in places]
+    if monitor.rule.features is None:
+        return monitor.observe_many(columns.inputs["input"][there], outputs)
+    named = {name: column[there].tolist() for name, column in columns.inputs.items()}
+    for name, vectors in columns.vectors.items():
+        named[name] = [
+            None if value is None else Embedded(value, vector)
+            for value, vector in zip(named[name], vectors[there], strict=True)
+        ]
+    key = monitor.rule.key_column
+    if key is not None and keys is not None:
+        named[key] = list(keys)
+    rows = [dict(zip(named, one, strict=True)) for one in zip(*named.values(), strict=True)]
+    return monitor.observe_many(rows, outputs)

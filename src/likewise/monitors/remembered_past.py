@@ -1,0 +1,100 @@
+"""The past of a monitor in this process: what its memory holds, by row."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.engine.memory import Memory
+from likewise.engine.refusal import rows_of
+from likewise.explaining.groups import Groups, count_groups
+from likewise.explaining.side_by_side import SideBySide, explain_pairs
+from likewise.rules.rule import Rule
+from likewise.values.keys import Keys
+from likewise.values.past import Codes
+from likewise.values.verdicts import Rows, Verdict, Verdicts
+
+_LOOK = "Ask for rows that it has."
+
+
+class RememberedPast:
+    """Looks into a memory, through the door by which every call of its monitor goes.
+
+    looking: that door; within it nothing changes, and only finished calls can be seen
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        keys: Keys,
+        looking: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self._memory = memory
+        self._keys = keys
+        self._looking = looking
+
+    @property
+    def rule(self) -> Rule:
+        return self._memory.reader.rule
+
+    def _wanted(self, rows: Any) -> Rows:
+        return rows_of(rows, self._memory.engine.rows, _LOOK)
+
+    def values(self, row: int) -> dict[str, Any]:
+        with self._looking():
+            row = int(self._wanted(row)[0])
+            reader = self._memory.reader
+            values = reader.values(row)
+            if reader.key_column is not None:
+                values = {reader.key_column: self._keys.key_of(row), **values}
+            return values | self.output_values(self._memory.engine.output_at(row))
+
+    def output_values(self, output: Any) -> dict[str, Any]:
+        """An output under the names of its columns."""
+        names = self._memory.reader.output_columns
+        if len(names) == 1:
+            return {names[0]: output}
+        values = [None] * len(names) if output is None else list(output)
+        return dict(zip(names, values, strict=False))
+
+    def inputs(self, rows: Any) -> npt.NDArray[Any]:
+        with self._looking():
+            return self._memory.engine.inputs(self._wanted(rows))
+
+    def outputs(self, rows: Any) -> list[Any]:
+        with self._looking():
+            return [self._memory.engine.output_at(row) for row in self._wanted(rows).tolist()]
+
+    def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
+        with self._looking():
+            return self._memory.engine.numbers(self._wanted(rows))[:, 0]
+
+    def keys(self, rows: Any) -> list[Any]:
+        with self._looking():
+            return [self._keys.key_of(row) for row in self._wanted(rows).tolist()]
+
+    def row_of(self, key: Any) -> int | None:
+        with self._looking():
+            return self._keys.row_of(key)
+
+    def alive(self, rows: Any) -> npt.NDArray[np.bool_]:
+        with self._looking():
+            return self._memory.engine.alive(self._wanted(rows))
+
+    def codes(self, column: str, rows: Any) -> Codes:
+        with self._looking():
+            wanted = self._wanted(rows)
+            if column:
+                return self._memory.reader.codes(column, wanted)
+            codes = np.nan_to_num(self._memory.engine.numbers(wanted)[:, 0], nan=-1)
+            return Codes(codes.astype(np.int64), self._memory.engine.labels)
+
+    def explain(self, verdict: Verdict, count: int) -> SideBySide:
+        with self._looking():
+            return explain_pairs(self, verdict, count)
+
+    def by_group(self, verdicts: Verdicts, column: str) -> Groups:
+        with self._looking():
+            return count_groups(self, self._memory.engine.rows, verdicts, column)

@@ -1,0 +1,1 @@
+"""From what came to vectors, outputs and columns."""

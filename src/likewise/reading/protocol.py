@@ -1,0 +1,135 @@
+"""The contract of a reader: from what came to vectors, outputs and what is kept beside them.
+
+There is one reader for each kind of input: vectors, what an embedder makes vectors of, rows of a
+table. A reader knows nothing of disks and of other decisions' verdicts. It remembers what its rows
+were made of (columns, words), in step with an engine that remembers their vectors.
+
+Invariant: reading changes nothing; `accept` makes what was read last part of what is remembered.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.rules.rule import Rule
+from likewise.values.past import Codes
+from likewise.values.verdicts import Rows
+
+FROM_ROW: Any = type("FromRow", (), {"__repr__": lambda _: "FROM_ROW"})()
+"""The default output: it stands in the row itself, in the rule's output columns."""
+
+Bytes = npt.NDArray[np.uint8]
+Keepable = Callable[[Any, str], Any]
+"""Raises BadDecision if a value cannot be kept; told how to call it."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Decisions as an engine takes them."""
+
+    vectors: Any
+    """One for each decision; of a single decision, the vector itself."""
+    outputs: Any
+    keys: list[Any] | None = None
+    """Of a column of keys."""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """What is kept of each column of a table: numbers, NaN where missing, or codes."""
+    left_open: npt.NDArray[np.bool_] | None = None
+    """Coordinates that match everything, where the rule allows that."""
+    news: bool = True
+    """Whether values may be among them that `accept` has to learn."""
+
+
+class Reader(Protocol):
+    """Reads one kind of input."""
+
+    rule: Rule
+    """The user's."""
+    plain: Rule
+    """The rule for the vectors."""
+    key_column: str | None
+    output_columns: tuple[str, ...]
+
+    def vectors_of(self, x: Any, *, many: bool) -> Any:
+        """What an embedder makes of inputs; others as they came. Slow, and changes nothing."""
+
+    def one(self, x: Any, z: Any) -> Batch:
+        """A single decision; raise BadDecision if it cannot be read."""
+
+    def many(self, x: Any, z: Any) -> Batch: ...
+
+    def split(self, batch: Batch) -> Iterator[Batch]:
+        """The decisions of a batch, one by one."""
+
+    def accept(self, first: int, batch: Batch, count: int) -> None:
+        """The engine has these decisions, as rows from `first` on: so has the reader."""
+
+    # After a call that was cut off
+
+    def reset(self) -> None:
+        """Have no rows."""
+
+    def settle(self, rows: int) -> None:
+        """Have the first `rows` rows and no others."""
+
+    # Rows that leave
+
+    def forget(self, rows: Rows) -> None: ...
+
+    def release(self, row: int) -> None:
+        """Rows before that one are forgotten: give their memory back."""
+
+    # What is there
+
+    def values(self, row: int) -> dict[str, Any]:
+        """A row as it came, without key and output; None where there was nothing."""
+
+    def values_read(self, batch: Batch) -> dict[str, Any] | None:
+        """The same of a single decision that was read last."""
+
+    def codes(self, column: str, rows: Any) -> Codes: ...
+
+    def differing(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+        """Whether rows differ from others in a protected column.
+
+        batch: a single decision, that was only checked, instead of `rows`
+        """
+
+    # Words: values that are kept by code
+
+    def words(self) -> dict[str, list[Any]]:
+        """By column and code; columns whose values the rule lists are left out."""
+
+    def know_words(self, column: str, values: Sequence[Any]) -> None:
+        """Take over the words of an earlier history."""
+
+    def cut_words(self, counts: Mapping[str, int]) -> None:
+        """Of each column's words keep the first so many; no row has any of the others."""
+
+    def words_left(self, columns: set[str], vectors: npt.NDArray[Any]) -> None:
+        """Words of these columns are gone; the vectors are those of all rows that are there."""
+
+    def guard(self, keepable: Keepable | None) -> None:
+        """Have new words checked before a decision is taken."""
+
+    # Packing: rows as bytes, for a journal
+
+    def record_columns(self) -> tuple[tuple[str, str], ...] | None:
+        """Name and type of each column of a record; None where a record is a vector."""
+
+    def pack(self, dtype: np.dtype[Any], vectors: npt.NDArray[Any], first: int, stop: int) -> Bytes:
+        """Rows that are remembered, as records."""
+
+    def unpack(self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]) -> Batch:
+        """Records as they are to be appended; raise BadFile if they make no sense."""
+
+    def codes_in(
+        self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """The codes of words in records; MISSING for erased ones."""
+
+    def begin_at(self, row: int, dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+        """Of no rows yet: those before `row` are forgotten. The shape of vectors, if known."""

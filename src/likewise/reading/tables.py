@@ -1,0 +1,314 @@
+"""The reader of a rule with features: rows of a table become vectors, and are kept as they came.
+
+Columns become vectors (encoding.py), which the engine compares. A single row whose values are plain
+goes a short way (row_reader.py).
+
+Invariant: the columns kept and the engine's history have the same rows.
+Cost: reading a row takes longer than judging it; a table at once takes less for each row.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.reading.columns import Columns
+from likewise.reading.encoding import MISSING, Encoder
+from likewise.reading.packing import CODE, VECTOR, with_vector
+from likewise.reading.protocol import FROM_ROW, Batch, Bytes, Keepable
+from likewise.reading.row_reader import PlainRow, RowReader, plain_number
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision, BadFile, BadRule
+from likewise.values.frames import Column, columns_of, is_missing, numbers_of, row_of, values_of
+from likewise.values.past import Codes
+from likewise.values.plain import label_of
+from likewise.values.verdicts import Rows
+
+
+class TableReader:
+    """Reads rows of a table, and remembers their columns."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.encoder = Encoder(rule)
+        self.plain = self.encoder.plain(rule)
+        features = self.encoder.features
+        given = rule.output_column or ()
+        self.output_columns: tuple[str, ...] = (given,) if isinstance(given, str) else tuple(given)
+        self.key_column = rule.key_column
+        self._protected = [name for name, one in features.items() if one.kind == "protected"]
+        self._names = [name for name, one in features.items() if one.kind != "ignore"]
+        known = (*features, *self.output_columns)
+        self._known = None if rule.extra == "ignore" else known
+        self._known_names = set(known)
+        self._feature_names = set(self._names)
+        self._all_names = self._feature_names | set(self.output_columns)
+        self._keepable: Keepable | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.columns = Columns(self.encoder)
+        self._row_reader = RowReader(self.encoder)
+
+    def vectors_of(self, x: Any, *, many: bool) -> Any:
+        return x
+
+    # Reading
+
+    def one(self, x: Any, z: Any) -> Batch:
+        """A single row (values/frames.py), or a frame of one; its output in it, or given as z."""
+        given = x if type(x) is dict else row_of(x)
+        if given is None:
+            return self._frame_of_one(x, z)
+        if self._known is None:
+            given = {name: value for name, value in given.items() if name in self._known_names}
+        if z is FROM_ROW and given.keys() >= self._all_names:
+            z = self._output_in(given)
+        if z is not FROM_ROW and self._known_names >= given.keys() >= self._feature_names:
+            row = self._row_reader.read(given)
+            if row is not None:
+                return self._plain(row, z, given)
+        if z is FROM_ROW:
+            return _single(self.many(x, z))
+        rest = {name: one for name, one in given.items() if name not in self.output_columns}
+        return _single(self.many(rest, [z]))
+
+    def _frame_of_one(self, x: Any, z: Any) -> Batch:
+        if not hasattr(x, "columns") and not hasattr(x, "__arrow_c_stream__"):
+            raise BadDecision(
+                f"the decision is {x!r}; expected a dictionary, a named tuple, a dataclass, a"
+                " pydantic model or a frame of one row, with the rule's columns. Nothing was"
+                " stored: give tables to observe_many."
+            )
+        batch = self.many(x, z if z is FROM_ROW else [z])
+        if len(batch.vectors) != 1:
+            raise BadDecision(
+                f"the frame has {len(batch.vectors)} rows; expected one. Nothing was stored: give"
+                " tables to observe_many."
+            )
+        return _single(batch)
+
+    def _plain(self, row: PlainRow, z: Any, given: Mapping[str, Any]) -> Batch:
+        keys = None if self.key_column is None else self._keys([given[self.key_column]])
+        left_open = None
+        if self.encoder.can_be_loose:
+            left_open = np.zeros(len(row.vector), dtype=np.bool_)
+        return Batch(row.vector, z, keys, row, left_open, row.news)
+
+    def _output_in(self, row: Mapping[str, Any]) -> Any:
+        """The output in a row, if it is a plain one."""
+        outputs = [row[name] for name in self.output_columns]
+        if self.rule.output == "label":
+            return FROM_ROW if is_missing(outputs[0]) else outputs[0]
+        if any(plain_number(one) is None for one in outputs):
+            return FROM_ROW
+        return outputs if self.rule.output == "probabilities" else outputs[0]
+
+    def many(self, x: Any, z: Any) -> Batch:
+        """Any table (frames.py)."""
+        apart = z is not FROM_ROW
+        wanted = self._names if apart else [*self._names, *self.output_columns]
+        columns = columns_of(x, wanted, self._known)
+        counts = {len(column) for column in columns.values()}
+        count = counts.pop() if counts else 0
+        if not apart:
+            z = self._outputs_in(columns)
+        elif hasattr(z, "to_list"):  # a series, whose z[0] may be anything
+            z = z.to_list()
+        read = self.encoder.read(columns, count)
+        keys = None if self.key_column is None else self._keys(values_of(columns[self.key_column]))
+        left_open = read.loose if self.encoder.can_be_loose else None
+        return Batch(read.vectors, z, keys, read.kept, left_open)
+
+    def _outputs_in(self, columns: dict[str, Column]) -> Any:
+        """Take the outputs out of the columns; each decision has one."""
+        outputs = []
+        for name in self.output_columns:
+            column = columns.pop(name)
+            outputs.append(column if self.rule.output == "label" else numbers_of(name, column))
+            at = next((i for i, one in enumerate(values_of(outputs[-1])) if is_missing(one)), None)
+            if at is not None:
+                raise BadDecision(
+                    f"row {at}: the output {name!r} is missing. Nothing was stored: every decision"
+                    " has one."
+                )
+        return np.stack(outputs, axis=1) if self.rule.output == "probabilities" else outputs[0]
+
+    def _keys(self, column: Sequence[Any]) -> list[Any]:
+        keys = []
+        for i, key in enumerate(column):
+            if is_missing(key):
+                raise BadDecision(
+                    f"row {i}: the key {self.key_column!r} is missing. Nothing was stored: every"
+                    " decision needs one, or leave the key out of the rule."
+                )
+            keys.append(label_of(key, f"row {i}: the key {self.key_column!r}"))
+        return keys
+
+    # Remembering
+
+    def split(self, batch: Batch) -> Iterator[Batch]:
+        for i in range(len(batch.vectors)):
+            yield Batch(
+                batch.vectors[i],
+                batch.outputs[i],
+                None if batch.keys is None else batch.keys[i : i + 1],
+                {name: column[i : i + 1] for name, column in batch.columns.items()},
+                None if batch.left_open is None else batch.left_open[i],
+            )
+
+    def accept(self, first: int, batch: Batch, count: int) -> None:
+        if batch.news:
+            self.encoder.commit()
+        if isinstance(batch.columns, PlainRow):
+            self.columns.add_one(batch.columns.numbers, batch.columns.codes)
+        else:
+            self.columns.add(batch.columns, count)
+
+    def reset(self) -> None:
+        self.encoder.reset()
+        self._begin()
+        self.guard(self._keepable)
+
+    def settle(self, rows: int) -> None:
+        self.encoder.settle()
+        self.columns.settle(rows)
+
+    def forget(self, rows: Rows) -> None:
+        self.columns.erase(rows)
+
+    def release(self, row: int) -> None:
+        self.columns.release(row)
+
+    # What is there
+
+    def values(self, row: int) -> dict[str, Any]:
+        return self.columns.values(row)
+
+    def values_read(self, batch: Batch) -> dict[str, Any] | None:
+        values = {}
+        for name, column in batch.columns.items():
+            kept = np.atleast_1d(column)[0]
+            vocabulary = self.encoder.vocabularies.get(name)
+            if vocabulary is not None and kept >= len(vocabulary.values):
+                values[name] = vocabulary.fresh_value(kept)
+            else:
+                values[name] = self.columns.shown(name, kept)
+        return values
+
+    def codes(self, column: str, rows: Any) -> Codes:
+        if column not in self.encoder.vocabularies:
+            raise BadRule(f"{column!r} is no column of this rule whose values are counted")
+        codes = self.columns.column(column)[rows].astype(np.int64)
+        return Codes(codes, self.encoder.vocabularies[column].values)
+
+    def differing(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+        differ = np.zeros(len(others), dtype=np.bool_)
+        for name in self._protected:
+            codes = self.columns.column(name)
+            mine = codes[rows] if batch is None else np.atleast_1d(batch.columns[name])[0]
+            differ |= codes[others] != mine
+        return differ
+
+    # Words
+
+    def words(self) -> dict[str, list[Any]]:
+        known = self.encoder.vocabularies
+        return {name: one.values for name, one in known.items() if not one.closed}
+
+    def know_words(self, column: str, values: Sequence[Any]) -> None:
+        self.encoder.vocabularies[column].know(values)
+
+    def cut_words(self, counts: Mapping[str, int]) -> None:
+        for name, vocabulary in self.encoder.vocabularies.items():
+            if not vocabulary.closed:
+                vocabulary.cut(counts.get(name, 0))
+
+    def words_left(self, columns: set[str], vectors: npt.NDArray[Any]) -> None:
+        if self.encoder.combines(columns):
+            self.encoder.keep_combinations(vectors[:, 0])
+
+    def guard(self, keepable: Keepable | None) -> None:
+        self._keepable = keepable
+        for vocabulary in self.encoder.vocabularies.values():
+            vocabulary.keepable = keepable
+
+    # Packing
+
+    def record_columns(self) -> tuple[tuple[str, str], ...] | None:
+        features, embedded = self.encoder.features, self.encoder.embedded
+        return tuple(
+            (
+                name,
+                with_vector(embedded[name].dtype)
+                if name in embedded
+                else "<f8"
+                if features[name].kind == "number"
+                else "<i4",
+            )
+            for name in self.columns.names
+        )
+
+    def pack(self, dtype: np.dtype[Any], vectors: npt.NDArray[Any], first: int, stop: int) -> Bytes:
+        packed = np.zeros(stop - first, dtype)
+        for name in dtype.names or ():
+            kept = self.columns.column(name)[first:stop]
+            if name in self.encoder.embedded:
+                packed[name][CODE] = kept
+                packed[name][VECTOR] = vectors[first:stop, self.encoder.places[name]]
+            else:
+                packed[name] = kept
+        return packed.view(np.uint8).reshape(stop - first, -1)
+
+    def unpack(self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]) -> Batch:
+        packed = np.ascontiguousarray(records).view(dtype).reshape(-1)
+        kept: dict[str, npt.NDArray[Any]] = {}
+        vectors: dict[str, npt.NDArray[np.float64]] = {}
+        for name in dtype.names or ():
+            column = packed[name]
+            if column.dtype.names is not None:
+                vectors[name] = column[VECTOR].astype(np.float64)
+                column = column[CODE]
+            kept[name] = column.astype(np.float64 if column.dtype.kind == "f" else np.int32)
+            vocabulary = self.encoder.vocabularies.get(name)
+            if vocabulary is not None:
+                kept[name][erased] = MISSING  # their records are zeros, and 0 is a code
+                if kept[name].max(initial=-1) >= len(vocabulary.values):
+                    raise BadFile(f"the ledger has no word for a code of {name!r}: it was altered.")
+        read = self.encoder.encode(kept, len(packed), vectors)
+        left_open = read.loose if self.encoder.can_be_loose else None
+        return Batch(read.vectors, None, None, kept, left_open)
+
+    def codes_in(
+        self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]
+    ) -> dict[str, npt.NDArray[Any]]:
+        packed = np.ascontiguousarray(records).view(dtype).reshape(-1)
+        codes = {}
+        for name in self.words():
+            column = packed[name]
+            column = column if column.dtype.names is None else column[CODE]
+            codes[name] = np.where(erased, MISSING, column)  # erased records are zeros
+        return codes
+
+    def begin_at(self, row: int, dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+        for name in dtype.names or ():
+            if dtype[name].names is None:
+                continue
+            kept, made = dtype[name][VECTOR], self.encoder.embedded[name].dtype
+            if made != kept:
+                raise BadRule(
+                    f"column {name!r} becomes {made.shape[0]} numbers of {made.base}, and the"
+                    f" ledger keeps {kept.shape[0]} of {kept.base}: bring the model back that it"
+                    " was begun with. Nothing was changed."
+                )
+        self.columns.begin_at(row)
+        return (len(self.encoder.weights),)
+
+
+def _single(batch: Batch) -> Batch:
+    """A batch of one as a single decision."""
+    if batch.left_open is not None:
+        batch.left_open = batch.left_open[0]
+    batch.vectors, batch.outputs = batch.vectors[0], batch.outputs[0]
+    return batch

@@ -1,0 +1,1 @@
+"""What is declared: rules, features, embedders, bursts."""

@@ -1,0 +1,1 @@
+"""Processes, forks, files and logging: what has nothing to do with decisions."""

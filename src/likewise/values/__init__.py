@@ -1,0 +1,1 @@
+"""What is answered, and the errors: frozen values."""

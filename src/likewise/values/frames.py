@@ -1,0 +1,249 @@
+"""Tables in: whatever holds named columns becomes a list of values for each.
+
+pandas, Polars, PyArrow and anything else that narwhals knows or that exports an Arrow stream; a
+list of dictionaries or named tuples; a NumPy array with named fields, or a plain one whose columns
+come in the order that is asked for. A single dictionary or named tuple is a table of one row.
+
+Invariant: columns come out in the order asked for, all of the same length, missing places as None.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.values.errors import BadDecision
+from likewise.values.plain import EXACT, beyond, is_rounded, scalar, unmasked
+
+Column: TypeAlias = list[Any] | npt.NDArray[Any]
+_NO_VALUES = ("NAType", "NaTType")
+FOR_YES_AND_NO = 'For yes and no, say kind = "category" in the rule, or send 0 and 1.'
+"""What to do where true or false stands in a column of numbers."""
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas has for them."""
+    if value is None or type(value).__name__ in _NO_VALUES:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124 - NaN of any type, and NumPy's NaT
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        return False
+
+
+def row_of(given: Any) -> Mapping[str, Any] | None:
+    """A single row as a mapping from names of columns to values; None for anything else.
+
+    A dictionary or any other mapping, a named tuple, a dataclass, a pydantic model, or a row of a
+    pandas frame (a Series with the columns' names as its index).
+    """
+    if isinstance(given, Mapping):
+        return given
+    if isinstance(given, tuple):
+        made: Mapping[str, Any] | None = given._asdict() if hasattr(given, "_asdict") else None
+        return made
+    names: list[Any] = []
+    if is_dataclass(type(given)):
+        names = [field.name for field in fields(given)]
+    elif isinstance(declared := getattr(type(given), "model_fields", None), Mapping):  # pydantic's
+        names = list(declared)
+    elif type(given).__name__ == "Series" and _named(getattr(given, "index", ())):
+        return dict(zip(given.index, given.to_list(), strict=True))
+    return {name: getattr(given, name) for name in names} or None
+
+
+def _named(index: Any) -> bool:
+    return len(index) > 0 and all(isinstance(name, str) for name in index)
+
+
+def columns_of(given: Any, names: Sequence[str], known: Sequence[str] | None) -> dict[str, Column]:
+    """The columns `names` of a table.
+
+    known: all of its columns must be among these; None where others do not matter
+    """
+    row = row_of(given)
+    if row is not None:
+        given = [row]
+    if isinstance(given, np.ndarray):
+        return _of_array(given, names, known)
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return _of_rows(given, names, known)
+    return _of_frame(given, names, known)
+
+
+def table_columns(given: Any) -> dict[str, Column]:
+    """All columns of a table, by the names that it has itself."""
+    if isinstance(given, np.ndarray):
+        names = list(given.dtype.names or ())
+    elif isinstance(given, Sequence) and given and row_of(given[0]) is not None:
+        names = list(row_of(given[0]) or ())
+    else:
+        names = list(_frame(given).columns) if not isinstance(given, Sequence) else []
+    if not names:
+        raise BadDecision(
+            f"the table is of type {type(given).__name__}, without names of columns; expected a"
+            " data frame, an Arrow table, or a list of dictionaries"
+        )
+    return columns_of(given, names, names)
+
+
+def _check_names(there: Sequence[str], names: Sequence[str], known: Sequence[str] | None) -> None:
+    for name in names:
+        if name not in there:
+            raise BadDecision(
+                f"column {name!r} is missing; the table has {', '.join(map(repr, there))}."
+                " Nothing was stored."
+            )
+    for name in there:
+        if known is not None and name not in known:
+            raise BadDecision(
+                f"column {name!r} is unknown to the rule; it has {', '.join(map(repr, known))}."
+                ' Nothing was stored: add it to the rule, with kind "ignore" if it says nothing, or'
+                ' say extra = "ignore" for all such columns.'
+            )
+
+
+def _of_array(
+    given: npt.NDArray[Any], names: Sequence[str], known: Sequence[str] | None
+) -> dict[str, Any]:
+    if given.dtype.names is not None:
+        _check_names(given.dtype.names, names, known)
+        return {name: _unmasked(name, given[name]) for name in names}
+    if given.ndim != 2 or given.shape[1] != len(names):
+        raise BadDecision(
+            f"the array has shape {given.shape}; expected {len(names)} columns, in the order"
+            f" {', '.join(map(repr, names))}. Nothing was stored."
+        )
+    return {name: _unmasked(name, given[:, j]) for j, name in enumerate(names)}
+
+
+def _unmasked(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return unmasked(column, repr(name)) if isinstance(column, np.ma.MaskedArray) else column
+
+
+def _of_rows(
+    given: Sequence[Any], names: Sequence[str], known: Sequence[str] | None
+) -> dict[str, Any]:
+    rows = []
+    wanted, allowed = set(names), None if known is None else set(known)
+    for i, one in enumerate(given):
+        row = row_of(one)
+        if row is None:
+            raise BadDecision(
+                f"row {i} is {one!r}; expected a dictionary, a named tuple or the like. Nothing was"
+                " stored."
+            )
+        if not wanted <= row.keys() or not (allowed is None or row.keys() <= allowed):
+            try:
+                _check_names(list(row), names, known)
+            except BadDecision as error:
+                raise BadDecision(f"row {i}: {error}") from None
+        rows.append(row)
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def _frame(given: Any) -> Any:
+    """A table as narwhals sees it."""
+    if find_spec("narwhals") is None:
+        raise BadDecision(
+            f"the table is of type {type(given).__name__}, which needs the package narwhals."
+            " Install it with: pip install 'likewise[tables]'"
+        )
+    import narwhals.stable.v1 as nw
+
+    try:
+        return nw.from_native(given, eager_only=True)
+    except ValueError as error:
+        raise BadDecision(f"{error}. Nothing was stored.") from None
+    except TypeError:
+        if not hasattr(given, "__arrow_c_stream__"):
+            raise BadDecision(
+                f"the table is of type {type(given).__name__}; expected a data frame, an Arrow"
+                " table, a list of dictionaries or an array. Nothing was stored."
+            ) from None
+    import pyarrow
+
+    return nw.from_native(pyarrow.table(given), eager_only=True)
+
+
+def _of_frame(given: Any, names: Sequence[str], known: Sequence[str] | None) -> dict[str, Column]:
+    frame = _frame(given)
+    _check_names(frame.columns, names, known)
+    columns: dict[str, Column] = {}
+    for name in names:
+        series = frame[name]
+        if series.dtype.is_numeric() and series.null_count() == 0:
+            columns[name] = series.to_numpy()
+        else:
+            columns[name] = series.to_list()
+    return columns
+
+
+def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
+    """A column as float64, NaN where missing; raise BadDecision at the first that is no number."""
+    _refuse_flags(name, column)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
+        numbers = column.astype(np.float64)
+    else:
+        if isinstance(column, np.ndarray):
+            column = column.tolist()
+        odd = {kind for kind in set(map(type, column)) if not issubclass(kind, int | float)}
+        for i, value in enumerate(column) if odd else ():
+            if isinstance(value, str | bytes) or not (is_missing(value) or _is_number(value)):
+                raise BadDecision(
+                    f"row {i}: {name!r} is {value!r}; expected a number. Nothing was stored."
+                )
+        if odd:
+            column = [math.nan if is_missing(value) else scalar(value) for value in column]
+        try:
+            numbers = np.array(column, dtype=np.float64)
+        except OverflowError:
+            at = next(i for i, value in enumerate(column) if not _is_number(value))
+            raise BadDecision(
+                f"row {at}: {name!r} is a number beyond 1e308. Nothing was stored."
+            ) from None
+    _check_exact(name, column, numbers)
+    if np.isinf(numbers).any():
+        at = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise BadDecision(f"row {at}: {name!r} is infinite. Nothing was stored.")
+    return numbers
+
+
+def _refuse_flags(name: str, column: Column) -> None:
+    """True is no number, though Python counts with it: most likely another column was meant."""
+    if isinstance(column, np.ndarray) and column.dtype.kind not in "bO":
+        return
+    if not {bool, np.bool_}.isdisjoint(map(type, column)):
+        at = next(i for i, value in enumerate(column) if isinstance(value, bool | np.bool_))
+        raise BadDecision(
+            f"row {at}: {name!r} is {bool(column[at])}; expected a number. Nothing was stored."
+            f" {FOR_YES_AND_NO}"
+        )
+
+
+def _check_exact(name: str, column: Column, numbers: npt.NDArray[np.float64]) -> None:
+    """Raise at the first whole number that is another one as float64."""
+    if isinstance(column, np.ndarray) and column.dtype.kind == "f":
+        return
+    for i in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
+        if is_rounded(column[i]):
+            raise BadDecision(f"row {i}: {name!r} is {column[i]}, {beyond()}")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, np.ma.MaskedArray):  # which becomes NaN, with a warning
+        return False
+    try:
+        float(scalar(value))
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return False
+    return True
+
+
+def values_of(column: Column) -> list[Any]:
+    """A column as Python values."""
+    return column.tolist() if isinstance(column, np.ndarray) else column

@@ -1,0 +1,135 @@
+"""The caller's own names for decisions: each given once."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from likewise.values.errors import BadDecision, BadRow, RepeatedKey
+from likewise.values.plain import label_of
+from likewise.values.verdicts import Rows
+
+Key = str | int | None
+"""As a ledger keeps it."""
+
+
+def plain_key(key: Any, what: str = "the key") -> Any:
+    """As a ledger keeps it: a string or a whole number; raise BadDecision if it is neither."""
+    if isinstance(key, np.generic):
+        key = key.item()
+    if isinstance(key, float) and key.is_integer():
+        key = int(key)
+    if isinstance(key, int) and not isinstance(key, bool) and -(2**63) <= key < 2**63:
+        return int(key)
+    try:
+        if isinstance(key, str):
+            key.encode()
+            return str(key)
+    except UnicodeEncodeError:
+        pass
+    raise BadDecision(
+        f"{what} is {key!r} of type {type(key).__name__}; expected a string or a whole number."
+        " Nothing was stored."
+    )
+
+
+class Keys:
+    """Keys by row and back.
+
+    A key whose row has left the window is not found by it any more, but cannot be given again
+    either while its row is on disk, where keys are unique.
+
+    kept_as: a key as it is kept; raises BadDecision if it cannot be
+    """
+
+    def __init__(self, kept_as: Callable[[Any, str], Any] = label_of) -> None:
+        self._kept_as = kept_as
+        self.reset()
+
+    def reset(self) -> None:
+        self._row_of: dict[Any, int] = {}
+        self._key_of: dict[int, Any] = {}
+        self._left: dict[Any, int] = {}  # rows that left the window and are still on disk
+
+    def check(
+        self, given: Sequence[Any] | None, count: int, first: int, *, column: bool = False
+    ) -> list[Any] | None:
+        """Keys for rows to come, None for a row without; raise BadDecision if one was given.
+
+        column: whether they come from a column, so that errors name the row of the table
+        """
+        if given is None:
+            return None
+        if len(given) != count:
+            raise BadDecision(
+                f"there are {count} decisions and {len(given)} keys; expected one for each. Nothing"
+                " was stored."
+            )
+        keys = [None if key is None else self._kept_as(key, "the key") for key in given]
+        seen: dict[Any, int] = {}
+        for i, key in enumerate(keys):
+            if key is None:
+                continue
+            self._refuse_left(key)
+            before = self._row_of.get(key, seen.get(key))
+            if before is not None:
+                place = f"row {i}: " if column else ""
+                raise RepeatedKey(
+                    f"{place}the key {key!r} was given to row {before} already. Nothing was stored:"
+                    " keys are unique.",
+                    before,
+                )
+            seen[key] = first + i
+        return keys
+
+    def _refuse_left(self, key: Any) -> None:
+        if key in self._left:
+            raise BadDecision(
+                f"the key {key!r} was given to row {self._left[key]} already, which has left the"
+                " window but is still on disk. Nothing was stored: keys are unique; give another,"
+                " or erase that row."
+            )
+
+    def add(self, first: int, keys: Sequence[Any] | None) -> None:
+        for row, key in enumerate(keys or (), first):
+            if key is not None:
+                self._row_of[key] = row
+                self._key_of[row] = key
+
+    def settle(self, rows: int, alive: Callable[[Rows], Any]) -> None:
+        """After a call that was cut off: have the keys of remembered rows, and no others."""
+        known = np.array([row for row in self._key_of if row < rows], np.int64)
+        there = known[alive(known)].tolist() if len(known) else []
+        self._key_of = {row: self._key_of[row] for row in there}
+        self._row_of = {key: row for row, key in self._key_of.items()}
+
+    def forget(self, rows: Rows) -> None:
+        if self._key_of:
+            for row in rows.tolist():
+                self._row_of.pop(self._key_of.pop(row, None), None)
+        if self._left:
+            gone = set(rows.tolist())
+            self._left = {key: row for key, row in self._left.items() if row not in gone}
+
+    def leave(self, rows: Rows, first: int) -> None:
+        """Rows leave the window; those before `first` are not even on disk any more."""
+        left = {**self._left, **{self._key_of.get(row): row for row in rows.tolist()}}
+        self.forget(rows)
+        self._left = {key: row for key, row in left.items() if row >= first and key is not None}
+
+    def row_of(self, key: Any) -> int | None:
+        return self._row_of.get(self._kept_as(key, "the key"))
+
+    def row_on_disk(self, key: Any) -> int:
+        """The row of a key, though it may have left the window; raise BadRow if there is none."""
+        plain = self._kept_as(key, "the key")
+        row = self._row_of.get(plain, self._left.get(plain))
+        if row is None:
+            raise BadRow(f"no decision here has the key {key!r}. Nothing was changed.")
+        return row
+
+    def key_of(self, row: int) -> Any:
+        return self._key_of.get(row)
+
+    def __bool__(self) -> bool:
+        return bool(self._key_of)

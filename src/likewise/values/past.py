@@ -1,0 +1,65 @@
+"""The contract of a past: the only way to look back at what a monitor has taken.
+
+Reports, explanations and commands look through this, whether the monitor is in this process, behind
+a service or on a cluster. Everything is asked for by row.
+
+Invariant: only rows of finished calls can be seen; what was refused, or cut off, never.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from likewise.explaining.groups import Groups
+    from likewise.explaining.side_by_side import SideBySide
+    from likewise.rules.rule import Rule
+    from likewise.values.verdicts import Verdict, Verdicts
+
+
+class Codes(NamedTuple):
+    """Values of one column, as codes: many rows at little cost."""
+
+    codes: npt.NDArray[np.int64]
+    """For each row; -1 where it is forgotten, or had nothing there."""
+    values: Sequence[Any]
+    """By code."""
+
+
+class Past(Protocol):
+    """What is remembered."""
+
+    @property
+    def rule(self) -> "Rule": ...
+
+    def values(self, row: int) -> dict[str, Any]:
+        """A row of a table as it came, key and output included; None where there was nothing."""
+
+    def inputs(self, rows: Any) -> npt.NDArray[Any]:
+        """The vectors of rows, in the shape and type in which they are kept."""
+
+    def outputs(self, rows: Any) -> list[Any]:
+        """The outputs of rows; None for those forgotten."""
+
+    def keys(self, rows: Any) -> list[Any]:
+        """The keys of rows; None for one without, or forgotten."""
+
+    def row_of(self, key: Any) -> int | None:
+        """The row of a key, if it is remembered."""
+
+    def alive(self, rows: Any) -> npt.NDArray[np.bool_]:
+        """Whether rows are remembered."""
+
+    def codes(self, column: str, rows: Any) -> Codes:
+        """A column of rows of a table; "" for their labels."""
+
+    def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
+        """The outputs of rows, where they are numbers; NaN for those forgotten."""
+
+    def explain(self, verdict: "Verdict", count: int) -> "SideBySide":
+        """A decision beside its nearest witnesses."""
+
+    def by_group(self, verdicts: "Verdicts", column: str) -> "Groups":
+        """Violating pairs by protected group."""

@@ -1,0 +1,344 @@
+"""Values as they come become plain ones: arrays of numbers, and labels that can be compared.
+
+A caller may send a tensor that records gradients, a masked array, a NumPy date, a series with an
+index of its own. Here these become NumPy arrays and Python values. What would lose its meaning on
+the way is refused: masked places, whole numbers that float64 rounds, and labels that are equal to
+nothing but themselves.
+
+Invariant: nothing that was sent is changed, and a value means the same alone and in a batch.
+Cost: an array is not copied. Integers of 64 bits are looked at once, lists once more than NumPy
+looks at them.
+"""
+
+import math
+import reprlib
+import sys
+from collections.abc import Hashable, Mapping, Sequence, Set
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from types import EllipsisType, NoneType, NotImplementedType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.values.errors import BadDecision
+
+EXACT = 2**53
+"""Up to here every whole number is a float64."""
+
+Array = npt.NDArray[Any]
+_FEW = 256  # numbers that Python looks through faster than NumPy
+_UNREADABLE = (TypeError, ValueError, RuntimeError, ArithmeticError)
+_NUMBERS = {float, int, bool, str, bytes, NoneType, np.float64, np.float32, np.int64, np.bool_}
+"""Types that NumPy reads from a list as they are."""
+_FLOATS = {float}
+_LABELS = {str, int, bool, bytes, NoneType}
+"""Types of labels that need no second look."""
+_SINGLE = (type, Enum, NoneType, EllipsisType, NotImplementedType)
+"""Of what there is only one of each, so that being the same object is being equal."""
+_FINE = ("ns", "ps", "fs", "as")  # units of NumPy's dates that Python's dates do not have
+
+
+# Arrays
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a torch tensor. Who has one has imported torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def array_of_tensor(tensor: Any) -> Array:
+    """A tensor's numbers, without its gradient; on the CPU they share memory."""
+    torch = sys.modules["torch"]
+    known = (torch.float64, torch.float32, torch.float16)
+    if tensor.is_floating_point() and tensor.dtype not in known:  # such as bfloat16
+        tensor = tensor.float()
+    array: Array = tensor.numpy(force=True)
+    return array
+
+
+def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
+    """Anything as an array of whatever type it has.
+
+    Raises BadDecision if it cannot be read as one, if places are masked, and if whole numbers were
+    rounded because they stood beside fractions.
+    """
+    if type(given) is np.ndarray:
+        return given
+    if type(given) is list and set(map(type, given)) == _FLOATS:  # the usual list, without delay
+        return np.asarray(given)
+    try:
+        if is_tensor(given):
+            return array_of_tensor(given)
+        given = _readable(given, what)
+        array = np.asarray(given)
+        if array.dtype.kind == "f" and _largest(array) >= EXACT:
+            _check_rounded(given, array, what)
+        return array
+    except BadDecision:
+        raise
+    except _UNREADABLE as error:
+        raise BadDecision(
+            f"{what} is {_shown(given)} of type {type(given).__name__}; expected {expected}"
+            f" ({error}). Nothing was stored."
+        ) from None
+
+
+def numbers_of(given: Any, what: str, expected: str = "numbers") -> Array:
+    """Numbers as an array, with no guesses about anything else.
+
+    Raises BadDecision, also for whole numbers that float64 rounds.
+    """
+    array = array_of(given, what, expected)
+    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+        raise BadDecision(
+            f"{what} is {_shown(given)}, an array of type {array.dtype}; expected {expected}."
+            " Nothing was stored."
+        )
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and _largest(array) > EXACT:
+        raise too_large(array, what)
+    return array
+
+
+def too_large(array: Array, what: str) -> BadDecision:
+    """For an array of integers of which one is beyond EXACT."""
+    at = np.unravel_index(int(((array > EXACT) | (array < -EXACT)).argmax()), array.shape)
+    place = "" if array.ndim == 0 else f" at position {_place(at)}"
+    return BadDecision(f"{what} has {int(array[at])}{place}, {beyond()}")
+
+
+def beyond() -> str:
+    """The rest of a sentence about a whole number that float64 rounds."""
+    return (
+        "a whole number beyond 2**53. Numbers are compared as float64, which rounds it to another."
+        " Nothing was stored: subtract an offset from such numbers, or send them as float if"
+        " rounding does not matter."
+    )
+
+
+def _readable(given: Any, what: str) -> Any:
+    """What NumPy reads without losing a mask or failing at a gradient."""
+    if isinstance(given, np.ma.MaskedArray):
+        return unmasked(given, what)
+    if is_tensor(given):
+        return array_of_tensor(given)
+    if isinstance(given, list | tuple) and not set(map(type, given)) <= _NUMBERS:
+        return [_readable(one, what) for one in given]
+    return given
+
+
+def unmasked(given: Any, what: str) -> Array:
+    """The values of a masked array that masks none of them."""
+    mask = np.ma.getmaskarray(given)
+    if mask.dtype.names is not None:  # columns by name, each with a mask of its own
+        for name in mask.dtype.names:
+            unmasked(given[name], f"{what}, column {name!r},")
+    elif mask.any():
+        at = np.unravel_index(int(mask.argmax()), mask.shape)
+        place = "masked" if mask.ndim == 0 else f"masked at position {_place(at)}"
+        raise BadDecision(
+            f"{what} is {place}; expected a value everywhere. Nothing was stored: say what a"
+            " missing value means, for example with `filled`."
+        )
+    return np.asarray(given.data)
+
+
+def _check_rounded(given: Any, array: Array, what: str) -> None:
+    """Raise if a number in a list or frame was whole, and became another as a float."""
+    if hasattr(given, "columns") and array.ndim == 2:
+        for j, column in enumerate(_columns(given)):
+            part = np.asarray(column)
+            if part.dtype.kind in "iu" and _largest(part) > EXACT:
+                raise too_large(part, f"{what}, column {j},")
+        return
+    values = np.asarray(given, dtype=object)
+    for at in zip(*np.nonzero(np.abs(array) >= EXACT), strict=True):
+        if is_rounded(values[at]):
+            place = "" if array.ndim == 0 else f" at position {_place(at)}"
+            raise BadDecision(f"{what} has {values[at]}{place}, {beyond()}")
+
+
+def is_rounded(value: Any) -> bool:
+    """Whether a number is beyond EXACT and was no float before."""
+    plain = scalar(value)  # as Python has it: -2**63 has no opposite in NumPy
+    return isinstance(plain, int | Decimal | Fraction) and not -EXACT <= plain <= EXACT
+
+
+def _columns(frame: Any) -> Any:
+    """The columns of a frame of pandas, of Polars, or of an Arrow table."""
+    if hasattr(frame, "iloc"):
+        return [frame.iloc[:, j] for j in range(frame.shape[1])]
+    return frame.get_columns() if hasattr(frame, "get_columns") else frame.columns
+
+
+def _largest(array: Array) -> Any:
+    """The largest size of a number in it."""
+    if array.size <= _FEW:
+        return max(map(abs, array.reshape(-1).tolist()), default=0)
+    return max(array.max().item(), -array.min().item())
+
+
+def _place(at: tuple[Any, ...]) -> str:
+    """A position in an array, as a number or as several."""
+    numbers = [str(int(one)) for one in at]
+    return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
+
+
+# Batches
+
+
+def sequence_of(given: Any) -> Any:
+    """The values of a batch as an array or a sequence, whose first has number 0.
+
+    A series may number its values otherwise, a frame its columns.
+    """
+    if isinstance(given, list | tuple | np.ndarray):
+        return given
+    if is_tensor(given) or (hasattr(given, "columns") and hasattr(given, "__array__")):
+        return array_of(given, "the output", "one for each decision")
+    if isinstance(given, Mapping | Set):
+        raise BadDecision(
+            f"the outputs are a {type(given).__name__}; expected a list or an array, in the order"
+            " of the inputs. Nothing was stored."
+        )
+    array = _numeric(given)
+    if array is not None:
+        return array
+    for name in ("to_list", "to_pylist"):  # a series, an Arrow array
+        if hasattr(given, name):
+            return getattr(given, name)()
+    if hasattr(given, "__array__"):
+        return array_of(given, "the output", "one for each decision")
+    sized = hasattr(given, "__len__") and hasattr(given, "__iter__")
+    return list(given) if sized and not isinstance(given, Sequence) else given
+
+
+def _numeric(given: Any) -> Array | None:
+    """The array of a series of numbers; None for other series, and where a number is missing."""
+    if not hasattr(given, "__array__"):
+        return None
+    try:
+        array = np.asarray(given)
+    except _UNREADABLE:
+        return None
+    whole = array.dtype.kind in "iub" or (array.dtype.kind == "f" and not np.isnan(array).any())
+    return array if whole else None
+
+
+# Single values
+
+
+def scalar(value: Any) -> Any:
+    """A NumPy or torch scalar as what Python has for it; anything else as it is."""
+    if not hasattr(value, "dtype") or getattr(value, "ndim", 1) != 0:
+        return value
+    if isinstance(value, np.ma.MaskedArray):  # whose value would come without its mask
+        return value
+    if getattr(value.dtype, "kind", "") in ("M", "m"):
+        return _date_of(value)
+    try:
+        return value.item()
+    except (*_UNREADABLE, AttributeError):  # it has no value here, such as a tensor without data
+        return value
+
+
+def json_value(value: Any) -> Any:
+    """A value that JSON can hold: text for what it cannot, None for a number that is not finite."""
+    value = scalar(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _date_of(value: Any) -> Any:
+    """A NumPy date as Python's; as it is where Python has none."""
+    if np.datetime_data(value.dtype)[0] in _FINE:
+        rounded = value.astype(f"{value.dtype.kind}8[us]")
+        value = rounded if rounded == value else value
+    date = value.item()
+    return value if isinstance(date, int) or date is None else date
+
+
+def number_of(value: Any, what: str) -> float:
+    """One number as a float; raise BadDecision if it is none, or if float64 rounds it."""
+    if isinstance(value, float):
+        return value
+    if type(value) is int and -EXACT <= value <= EXACT:
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        value = unmasked(value, what)
+    plain = scalar(value)
+    try:
+        if not isinstance(plain, str | bytes) and getattr(plain, "ndim", 0) == 0:
+            number = float(plain)
+            if not is_rounded(plain):
+                return number
+    except _UNREADABLE:
+        pass
+    if is_rounded(plain):
+        raise BadDecision(f"{what} is {_shown(plain)}, {beyond()}")
+    raise BadDecision(
+        f"{what} is {_shown(value)} of type {type(value).__name__}; expected one finite number."
+        " Nothing was stored."
+    )
+
+
+def label_of(value: Any, what: str) -> Hashable:
+    """A label as Python has it: equal to another exactly if it means the same.
+
+    Raises BadDecision for what cannot be hashed, equals nothing, or is equal only to itself.
+    """
+    if type(value) in _LABELS:
+        label: Hashable = value
+        return label
+    if isinstance(value, np.ma.MaskedArray):
+        value = unmasked(value, what)
+    value = scalar(value)
+    if isinstance(value, tuple | frozenset):
+        parts = [label_of(one, what) for one in value]
+        if any(part is not one for part, one in zip(parts, value, strict=True)):
+            value = tuple(parts) if isinstance(value, tuple) else frozenset(parts)
+    try:
+        hash(value)
+        same = value == value  # noqa: PLR0124 - NaN is not, and an array does not say
+    except _UNREADABLE:
+        raise BadDecision(
+            f"{what} is {_shown(value)}, which cannot be hashed; expected a label such as a string,"
+            " a number or a tuple. Nothing was stored."
+        ) from None
+    if isinstance(value, np.datetime64 | np.timedelta64) and same:
+        raise BadDecision(
+            f"{what} is {value!r}, a time that Python has none for: it is beyond the years 1 to"
+            " 9999, or finer than microseconds. Nothing was stored: round it, or send text."
+        )
+    if isinstance(same, bool | np.bool_) and same:
+        return _told_apart(value, what)
+    if getattr(value, "ndim", 0):
+        raise BadDecision(
+            f"{what} is {_shown(value)} of type {type(value).__name__}, which holds several"
+            " values; expected one label. Nothing was stored."
+        )
+    raise BadDecision(
+        f"{what} is {value!r}, which equals nothing, not even itself; expected a label."
+        " Nothing was stored: say what a missing value means, for example 'none'."
+    )
+
+
+def _told_apart(value: Hashable, what: str) -> Hashable:
+    kind = type(value)
+    by_identity = kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__
+    if by_identity and not isinstance(value, _SINGLE):
+        raise BadDecision(
+            f"{what} is {_shown(value)} of type {kind.__name__}, which is equal only to itself, so"
+            " the same answer would be another label each time; expected a string, a number, a"
+            f" tuple. Nothing was stored: send what it stands for, or give {kind.__name__} an"
+            " __eq__ and a __hash__."
+        )
+    return value
+
+
+def _shown(value: Any) -> str:
+    return reprlib.repr(value)

@@ -1,0 +1,90 @@
+"""A verdict as a dictionary: one schema for Python, the command line, and whatever sends JSON.
+
+    row         its place in the history; None if the decision was only checked
+    key         the caller's own key, where the monitor has keys
+    violation   whether there is a witness
+    count       how many witnesses there are
+    witnesses   the nearest of them, nearest first, the earlier row first where equally near; each
+                has row, key (where the monitor has keys), input_distance and output_distance
+    neighbours  how many of the last decisions had a near input, where a burst is counted
+    alarm       whether they are so many that the burst's alarm is raised, likewise
+    over        the rows that it was compared with, where a ledger keeps that: first, stop, absent
+
+Reserved for later, and not to be used for anything else: comparable, missing, model, exact.
+
+Invariant: JSON can hold every value. What it cannot hold is text; a number that is not finite is
+None.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from likewise.values.plain import json_value
+
+if TYPE_CHECKING:
+    from likewise.values.verdicts import Compared, Verdict, Witness
+
+
+def verdict_dict(
+    verdict: "Verdict", witnesses: int | None = None, *, keyed: bool = True, over: bool = True
+) -> dict[str, Any]:
+    """The fields of a verdict.
+
+    witnesses   how many are named; all of them if it is None
+    keyed       whether keys are told, where there are any
+    over        whether it is told what it was compared with, where that is kept
+    """
+    found = verdict.witnesses
+    order = found.nearest_places(witnesses)
+    keys = verdict.beside.witness_keys if keyed else None
+    return put_together(
+        verdict.row,
+        len(found),
+        [found[i] for i in order],
+        key=verdict.key,
+        witness_keys=None if keys is None else [keys[i] for i in order],
+        neighbours=verdict.neighbours,
+        alarm=verdict.alarm,
+        over=verdict.over if over else None,
+    )
+
+
+def put_together(
+    row: int | None,
+    count: int,
+    nearest: "Sequence[Witness]",
+    *,
+    key: Any = None,
+    witness_keys: Sequence[Any] | None = None,
+    neighbours: int | None = None,
+    alarm: bool = False,
+    over: "Compared | None" = None,
+) -> dict[str, Any]:
+    """The fields, in the order of the schema; those of which nothing is known are left out.
+
+    witness_keys    of `nearest`, in its order; None where there are no keys, `key` included
+    """
+    fields: dict[str, Any] = {"row": row}
+    if witness_keys is not None:
+        fields["key"] = json_value(key)
+    fields["violation"] = count > 0
+    fields["count"] = count
+    fields["witnesses"] = [
+        _witness(witness, {} if witness_keys is None else {"key": json_value(witness_keys[i])})
+        for i, witness in enumerate(nearest)
+    ]
+    if neighbours is not None:
+        fields["neighbours"] = neighbours
+        fields["alarm"] = alarm
+    if over is not None:
+        fields["over"] = {"first": over.first, "stop": over.stop, "absent": over.absent}
+    return fields
+
+
+def _witness(witness: "Witness", key: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "row": witness.row,
+        **key,
+        "input_distance": json_value(witness.input_distance),
+        "output_distance": json_value(witness.output_distance),
+    }

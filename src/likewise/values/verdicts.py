@@ -1,0 +1,392 @@
+"""What a monitor answers: frozen values, with read-only arrays inside.
+
+A `Verdict` is what one decision revealed, its `Witnesses` are the past decisions it contradicts.
+`Verdicts` hold a whole batch in four flat arrays, and make a `Verdict` when asked for one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.values.errors import BadRow
+from likewise.values.verdict_fields import verdict_dict
+from likewise.values.verdict_html import html_of_verdict, html_of_verdicts
+
+if TYPE_CHECKING:
+    from likewise.explaining.groups import Groups
+    from likewise.explaining.side_by_side import SideBySide
+    from likewise.values.past import Past
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A past decision that the new one contradicts."""
+
+    row: int
+    input_distance: float
+    output_distance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Witnesses:
+    """Past decisions near in input and different in output, by ascending row."""
+
+    rows: Rows
+    input_distances: Floats
+    output_distances: Floats
+
+    def __post_init__(self) -> None:
+        for array in (self.rows, self.input_distances, self.output_distances):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> Witness:
+        return Witness(
+            int(self.rows[i]), float(self.input_distances[i]), float(self.output_distances[i])
+        )
+
+    def __iter__(self) -> Iterator[Witness]:
+        columns = (self.rows, self.input_distances, self.output_distances)
+        return map(Witness, *(column.tolist() for column in columns))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Witnesses):
+            return NotImplemented
+        return (
+            np.array_equal(self.rows, other.rows)
+            and np.array_equal(self.input_distances, other.input_distances)
+            and np.array_equal(self.output_distances, other.output_distances)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def some(self, chosen: "npt.NDArray[np.bool_] | Rows") -> "Witnesses":
+        """Those that are chosen, in arrays of their own."""
+        return Witnesses(
+            self.rows[chosen], self.input_distances[chosen], self.output_distances[chosen]
+        )
+
+    def nearest(self, count: int = 5) -> "list[Witness]":
+        """The nearest few, nearest first; the earlier row first where equally near."""
+        return [self[i] for i in self.nearest_places(count)]
+
+    def nearest_places(self, count: int | None) -> list[int]:
+        """The places among these of the nearest few, in that order; of all if count is None."""
+        places: list[int] = np.argsort(self.input_distances, kind="stable")[:count].tolist()
+        return places
+
+
+NO_WITNESSES = Witnesses(np.empty(0, np.int64), np.empty(0), np.empty(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The rows that a verdict ranges over: from `first` up to `stop`, less those `absent`."""
+
+    first: int
+    stop: int
+    absent: int
+    """Rows between that were erased, and could not be compared with."""
+
+    @property
+    def reduced(self) -> bool:
+        """Whether a part of the past was not there."""
+        return self.first > 0 or self.absent > 0
+
+
+class Beside(NamedTuple):
+    """What a monitor says beside the witnesses of one decision."""
+
+    past: "Past | None" = None
+    """Where the rows that a verdict names can be looked up."""
+    over: Compared | None = None
+    neighbours: int | None = None
+    alarm: bool = False
+    key: Any = None
+    witness_keys: tuple[Any, ...] | None = None
+    values: Mapping[str, Any] | None = None
+    """A row of a table as it came, if it was only checked: it cannot be looked up."""
+
+
+NOTHING_BESIDE = Beside()
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Verdict:
+    """What one decision revealed. No witnesses: nothing contradicts it yet.
+
+    `row` is the decision's place in the history, or None if it was only checked.
+    Verdicts are equal if they name the same row and witnesses, whatever else was counted.
+    """
+
+    row: int | None
+    witnesses: Witnesses
+    _beside: Beside = field(repr=False, compare=False)
+
+    def __init__(
+        self, row: int | None, witnesses: Witnesses, beside: Beside = NOTHING_BESIDE
+    ) -> None:
+        _set_row(self, row)  # half the time of a frozen dataclass's own __init__, once a decision
+        _set_witnesses(self, witnesses)
+        _set_beside(self, beside)
+
+    @property
+    def violation(self) -> bool:
+        """Whether a near past input got a different output."""
+        return len(self.witnesses.rows) > 0
+
+    @property
+    def over(self) -> Compared | None:
+        """What it was compared with, where a ledger keeps that; else all remembered then."""
+        return self._beside.over
+
+    @property
+    def neighbours(self) -> int | None:
+        """How many of the last decisions had a near input, whatever their output.
+
+        None where the monitor has no burst to count.
+        """
+        return self._beside.neighbours
+
+    @property
+    def alarm(self) -> bool:
+        """Whether there are so many neighbours that the burst's alarm is raised."""
+        return self._beside.alarm
+
+    @property
+    def key(self) -> Any:
+        """The caller's own key of this decision, if it was given one."""
+        return self._beside.key
+
+    @property
+    def witness_keys(self) -> tuple[Any, ...]:
+        """The keys of the witnesses, in their order; None for a decision without one."""
+        known = self._beside.witness_keys
+        return (None,) * len(self.witnesses) if known is None else known
+
+    def explain(self, count: int = 3) -> "SideBySide":
+        """The decision beside its nearest witnesses, what differs first, in its own units."""
+        if self._beside.past is None:
+            raise BadRow("this verdict was made without a monitor, so its rows cannot be shown.")
+        return self._beside.past.explain(self, count)
+
+    @property
+    def beside(self) -> Beside:
+        """All that is said beside the witnesses."""
+        return self._beside
+
+    @property
+    def values(self) -> Mapping[str, Any] | None:
+        """The row of a table as it came, if it was only checked; else the monitor's past has it."""
+        return self._beside.values
+
+    def __reduce__(self) -> Any:
+        """What is pickled or copied: all but the monitor's past."""
+        return Verdict, (self.row, self.witnesses, self._beside._replace(past=None))
+
+    def whole(self) -> "Verdict":
+        """The same verdict, without the arrays of a batch behind its witnesses."""
+        return Verdict(self.row, self.witnesses.some(np.arange(len(self.witnesses))), self._beside)
+
+    def to_dict(self, witnesses: int | None = None) -> dict[str, Any]:
+        """For JSON, by the names that every verdict has there; see verdict_fields.py.
+
+        witnesses: how many are named, nearest first; all of them unless given
+
+        >>> Verdict(1, NO_WITNESSES).to_dict()
+        {'row': 1, 'violation': False, 'count': 0, 'witnesses': []}
+        """
+        return verdict_dict(self, witnesses)
+
+    def _repr_html_(self) -> str:
+        return html_of_verdict(self)
+
+
+_set_row = vars(Verdict)["row"].__set__
+_set_witnesses = vars(Verdict)["witnesses"].__set__
+_set_beside = vars(Verdict)["_beside"].__set__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdicts:
+    """The verdicts of a batch, in its order.
+
+    The witnesses of decision i are `witnesses` from offsets[i] up to offsets[i + 1].
+    """
+
+    first_row: int
+    offsets: Rows
+    witnesses: Witnesses
+    firsts: Rows | None = None
+    """The first row that each was compared with, where a ledger keeps that."""
+    absent: Rows | None = None
+    """How many rows since then were erased, and could not be compared with."""
+    neighbours: Rows | None = None
+    """How many of the last decisions had a near input, where a burst is counted."""
+    alarm_from: int | None = None
+    """How many neighbours raise an alarm."""
+    keys: tuple[Any, ...] | None = None
+    """The key of each decision, where the monitor has keys; None for one without."""
+    witness_keys: tuple[Any, ...] | None = None
+    """The key of each of `witnesses`, likewise."""
+
+    past: "Past | None" = field(default=None, repr=False)
+    """Where the rows that the verdicts name can be looked up."""
+    values: Sequence[Mapping[str, Any] | None] | None = field(default=None, repr=False)
+    """Of decisions that were only checked: rows of a table as they came. They have no rows."""
+
+    def __post_init__(self) -> None:
+        for array in (self.offsets, self.firsts, self.absent, self.neighbours):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __reduce__(self) -> Any:
+        """What is pickled or copied: all but the monitor's past."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        return _verdicts_of, ({**given, "past": None},)
+
+    @classmethod
+    def of(cls, first_row: int, each: Sequence[Witnesses], **beside: Any) -> "Verdicts":
+        """Verdicts put together from the witnesses of each decision."""
+        each = [NO_WITNESSES, *each]  # there may be none
+        offsets = np.cumsum([len(found) for found in each], dtype=np.int64)
+        witnesses = Witnesses(
+            np.concatenate([found.rows for found in each]),
+            np.concatenate([found.input_distances for found in each]),
+            np.concatenate([found.output_distances for found in each]),
+        )
+        return cls(first_row, offsets, witnesses, **beside)
+
+    @classmethod
+    def of_checks(cls, first_row: int, checks: "Sequence[Verdict]") -> "Verdicts":
+        """The verdicts of decisions that were only checked, put together."""
+        beside = [verdict.beside for verdict in checks]
+        overs = [one.over for one in beside if one.over is not None]
+        near = [one.neighbours for one in beside if one.neighbours is not None]
+        named = [one.witness_keys for one in beside if one.witness_keys is not None]
+        alarms = [one.neighbours or 0 for one in beside if one.alarm]
+        return cls.of(
+            first_row,
+            [verdict.witnesses for verdict in checks],
+            firsts=np.array([over.first for over in overs], np.int64) if overs else None,
+            absent=np.array([over.absent for over in overs], np.int64) if overs else None,
+            neighbours=np.array(near, np.int64) if near else None,
+            alarm_from=min(alarms, default=None),
+            keys=(None,) * len(checks) if named else None,
+            witness_keys=tuple(key for keys in named for key in keys) if named else None,
+            past=beside[0].past if beside else None,
+            values=[one.values for one in beside],
+        )
+
+    def some_witnesses(self, chosen: npt.NDArray[np.bool_]) -> "Verdicts":
+        """The same verdicts with these witnesses only."""
+        counts = np.bincount(self.owners[chosen], minlength=len(self))
+        return replace(
+            self,
+            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            witnesses=self.witnesses.some(chosen),
+        )
+
+    def nearest_witnesses(self, most: int) -> tuple[Rows, Rows]:
+        """The `most` nearest of each: whose they are, and their places among `witnesses`.
+
+        By decision, nearest first; the earlier row first where equally near.
+        """
+        owners = self.owners
+        order = np.lexsort((self.witnesses.input_distances, owners))  # stable: rows are in order
+        place = np.arange(len(owners)) - self.offsets[owners]
+        order = order[place < most]
+        return owners[order], order
+
+    @property
+    def owners(self) -> Rows:
+        """For each of `witnesses`, the place in the batch of the decision that it belongs to."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), self.counts)
+
+    @property
+    def alarms(self) -> npt.NDArray[np.bool_]:
+        """Whether each decision raised an alarm."""
+        if self.neighbours is None or self.alarm_from is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        return self.neighbours >= self.alarm_from
+
+    @property
+    def rows(self) -> Rows:
+        """The batch's rows in the history."""
+        return np.arange(self.first_row, self.first_row + len(self), dtype=np.int64)
+
+    @property
+    def counts(self) -> Rows:
+        """Witnesses per decision."""
+        return np.diff(self.offsets)
+
+    @property
+    def violations(self) -> npt.NDArray[np.bool_]:
+        """Whether each decision has a witness."""
+        return self.counts > 0
+
+    @property
+    def pairs(self) -> int:
+        """Witnesses in all: each is one violating pair."""
+        return len(self.witnesses)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> Verdict:
+        n = len(self)
+        if not -n <= i < n:
+            raise IndexError(f"this batch has {n} verdicts, there is no number {i}")
+        i %= n
+        part = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+        found = self.witnesses
+        return Verdict(
+            self.first_row + i if self.values is None else None,
+            Witnesses(found.rows[part], found.input_distances[part], found.output_distances[part]),
+            self._beside(i, part),
+        )
+
+    def _beside(self, i: int, part: slice) -> Beside:
+        over, near = None, None
+        if self.firsts is not None and self.absent is not None:
+            stop = self.first_row + i if self.values is None else self.first_row
+            over = Compared(int(self.firsts[i]), stop, int(self.absent[i]))
+        if self.neighbours is not None:
+            near = int(self.neighbours[i])
+        return Beside(
+            self.past,
+            over,
+            near,
+            near is not None and self.alarm_from is not None and near >= self.alarm_from,
+            None if self.keys is None else self.keys[i],
+            None if self.witness_keys is None else self.witness_keys[part],
+            None if self.values is None else self.values[i],
+        )
+
+    def by_group(self, column: str) -> "Groups":
+        """How often a violating pair put which protected group at a disadvantage."""
+        if self.past is None:
+            raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
+        return self.past.by_group(self, column)
+
+    def to_dicts(self, witnesses: int | None = None) -> list[dict[str, Any]]:
+        """`Verdict.to_dict` of each, in the order of the batch."""
+        return [verdict_dict(verdict, witnesses) for verdict in self]
+
+    def _repr_html_(self) -> str:
+        return html_of_verdicts(self)
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (self[i] for i in range(len(self)))
+
+
+def _verdicts_of(given: dict[str, Any]) -> Verdicts:
+    return Verdicts(**given)

@@ -1,0 +1,361 @@
+"""What every monitor promises (monitors/protocol.py), asked of each of them.
+
+One class, `Kept`, says how a monitor is made and what its decisions look like; everything else is
+the same for all. The oracle is a few lines of NumPy over what was told, in the order of rows.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from letters import letters
+
+COUNT = 60
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A kind of monitor.
+
+    make        a monitor, given a folder
+    decisions   so many of them, as pairs of input and output
+    near        whether two inputs are near
+    bad         a decision that is refused
+    steepest    whether verdicts name the steepest pair and not all near ones
+    """
+
+    make: Callable[[Any], Any]
+    decisions: Callable[[np.random.Generator, int], list[tuple[Any, Any]]]
+    near: Callable[[Any, Any], bool]
+    bad: tuple[Any, Any]
+    steepest: bool = False
+
+
+def points(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
+    x = rng.integers(0, 2, (count, 3)) + rng.normal(0, 0.06, (count, 3))
+    return [(one, str(z)) for one, z in zip(x, rng.integers(0, 3, count), strict=True)]
+
+
+def near_points(a: Any, b: Any) -> bool:
+    return bool(np.abs(np.asarray(a) - np.asarray(b)).max() <= 0.15)
+
+
+def slopes(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
+    return [
+        (one, float(z)) for (one, _), z in zip(points(rng, count), rng.random(count), strict=True)
+    ]
+
+
+def people(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
+    return [
+        (
+            {
+                "age": int(rng.integers(20, 60)),
+                "job": str(rng.choice(["cook", "nurse"])),
+                "sex": str(rng.choice(["f", "m"])),
+            },
+            str(rng.choice(["yes", "no"])),
+        )
+        for _ in range(count)
+    ]
+
+
+def near_people(a: Any, b: Any) -> bool:
+    return a["job"] == b["job"] and abs(a["age"] - b["age"]) <= 5
+
+
+def texts(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
+    words = rng.choice(list("abcdefgh"), (count, 6))
+    return [
+        ("".join(word), str(z)) for word, z in zip(words, rng.integers(0, 2, count), strict=True)
+    ]
+
+
+def near_texts(a: str, b: str) -> bool:
+    counts = np.array(letters([a, b]), dtype=float)
+    return bool(np.abs(counts[0] - counts[1]).sum() <= 4)
+
+
+VECTORS = lw.Rule("linf", 0.15)
+PEOPLE = lw.Rule(
+    features={
+        "age": lw.Feature("number", tolerance=5),
+        "job": lw.Feature("category"),
+        "sex": lw.Feature("protected"),
+    },
+    output_column="approved",
+)
+TEXTS = lw.Rule("l1", 4, embed=letters)
+BAD_POINT, BAD_PERSON = ([0.1, np.nan, 0.2], "0"), ({"age": "old", "job": "cook", "sex": "f"}, "no")
+
+KINDS = {
+    "vectors": Kept(lambda _: lw.Monitor(VECTORS), points, near_points, BAD_POINT),
+    "vectors, an index in Python": Kept(
+        lambda _: lw.Monitor(VECTORS, index="kdtree"), points, near_points, BAD_POINT
+    ),
+    "vectors in a file": Kept(
+        lambda folder: lw.Monitor(VECTORS, rows=folder / "rows"), points, near_points, BAD_POINT
+    ),
+    "vectors, bursts": Kept(
+        lambda _: lw.Monitor(VECTORS, burst=lw.Burst(20)), points, near_points, BAD_POINT
+    ),
+    "tables": Kept(lambda _: lw.Monitor(PEOPLE), people, near_people, BAD_PERSON),
+    "embedded": Kept(lambda _: lw.Monitor(TEXTS), texts, near_texts, (17, "0")),
+    "slopes": Kept(
+        lambda _: lw.SlopeMonitor(lw.Rule("linf", 0.15, output="number")),
+        slopes,
+        near_points,
+        ([0.1, np.nan, 0.2], 0.5),
+        steepest=True,
+    ),
+}
+for durability in ("commit", "batch", "off"):
+    KINDS[f"ledger of vectors, {durability}"] = Kept(
+        lambda folder, durability=durability: lw.open(
+            folder / "ledger", VECTORS, durability=durability
+        ),
+        points,
+        near_points,
+        BAD_POINT,
+    )
+KINDS["ledger of a table"] = Kept(
+    lambda folder: lw.open(folder / "ledger", PEOPLE, durability="off"),
+    people,
+    near_people,
+    BAD_PERSON,
+)
+KINDS["ledger of texts"] = Kept(
+    lambda folder: lw.open(folder / "ledger", TEXTS, durability="off"), texts, near_texts, (17, "0")
+)
+
+
+@pytest.fixture(params=KINDS)
+def kept(request):
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def monitor(kept, tmp_path):
+    with kept.make(tmp_path) as monitor:
+        yield monitor
+
+
+@pytest.fixture
+def told(kept):
+    return kept.decisions(np.random.default_rng(7), COUNT)
+
+
+def oracle(kept: Kept, told: list[tuple[Any, Any]], gone: set[int] = frozenset()) -> list[Any]:
+    """For each decision the rows that it contradicts; for slopes, the steepest slope."""
+    answers: list[Any] = []
+    for i, (x, z) in enumerate(told):
+        past = [(j, *told[j]) for j in range(i) if j not in gone]
+        if kept.steepest:
+            rises = [
+                abs(z - other) / np.abs(np.asarray(x) - np.asarray(y)).max()
+                for _, y, other in past
+                if z != other
+            ]
+            answers.append(round(max(rises, default=0.0), 9))
+        else:
+            answers.append([j for j, y, other in past if z != other and kept.near(x, y)])
+    return answers
+
+
+def answered(kept: Kept, verdict: Any) -> Any:
+    return round(verdict.slope, 9) if kept.steepest else verdict.witnesses.rows.tolist()
+
+
+def batch(told: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    inputs = [x for x, _ in told]
+    return (np.array(inputs) if isinstance(inputs[0], np.ndarray) else inputs), [z for _, z in told]
+
+
+def test_it_finds_what_the_oracle_finds_one_by_one(kept, monitor, told):
+    expected = oracle(kept, told)
+    assert sum(map(bool, expected)) > COUNT / 4, "a test on nothing"
+    for row, (x, z) in enumerate(told):
+        assert monitor.rows == row
+        verdict = monitor.observe(x, z)
+        assert verdict.row == row and answered(kept, verdict) == expected[row]
+    assert monitor.rows == len(monitor) == COUNT
+
+
+@pytest.mark.parametrize("sizes", [(COUNT,), (1, 7, 32, 20)])
+def test_batches_give_the_same_verdicts(kept, monitor, told, sizes):
+    found, start = [], 0
+    for size in sizes:
+        verdicts = monitor.observe_many(*batch(told[start : start + size]))
+        assert len(verdicts) == size and verdicts[0].row == start
+        found += [answered(kept, verdict) for verdict in verdicts]
+        start += size
+    assert found == oracle(kept, told)
+
+
+def test_an_empty_batch_is_nothing(monitor, told):
+    x, z = batch(told)
+    monitor.observe_many(x, z)
+    assert len(monitor.observe_many(x[:0], z[:0])) == 0
+    assert len(monitor.check_many(x[:0], z[:0])) == 0
+    assert monitor.load(x[:0], z[:0]) == range(COUNT, COUNT) and monitor.rows == COUNT
+
+
+def test_load_remembers_and_judges_nothing(kept, monitor, told):
+    assert monitor.load(*batch(told[:40])) == range(40)
+    expected = oracle(kept, told)
+    assert [answered(kept, monitor.observe(*one)) for one in told[40:]] == expected[40:]
+
+
+def test_checks_leave_no_trace_and_are_not_compared_with_each_other(kept, monitor, told):
+    monitor.observe_many(*batch(told[:30]))
+    rest = told[30:]
+    alone = [oracle(kept, [*told[:30], one])[-1] for one in rest]
+    assert sum(map(bool, alone)) > 5
+    verdicts = monitor.check_many(*batch(rest))
+    assert [answered(kept, verdict) for verdict in verdicts] == alone
+    assert {verdict.row for verdict in verdicts} == {None}
+    assert [answered(kept, monitor.check(*one)) for one in rest] == alone
+    assert monitor.rows == len(monitor) == 30
+    found = [answered(kept, verdict) for verdict in monitor.observe_many(*batch(rest))]
+    assert found == oracle(kept, told)[30:]
+
+
+def test_a_check_before_everything_settles_nothing(kept, monitor, told):
+    assert not answered(kept, monitor.check(*told[0]))
+    assert len(monitor.check_many(*batch(told[:3]))) == 3
+    assert monitor.rows == 0
+    assert answered(kept, monitor.observe(*told[0])) == oracle(kept, told)[0]
+
+
+def test_what_is_forgotten_is_no_witness(kept, monitor, told):
+    monitor.observe_many(*batch(told[:40]))
+    gone = set(range(0, 40, 3))
+    assert monitor.forget(sorted(gone)) == len(gone)
+    assert monitor.forget([0, 3]) == 0
+    assert monitor.rows == 40 and len(monitor) == 40 - len(gone)
+    expected = oracle(kept, told, gone)
+    assert [answered(kept, monitor.observe(*one)) for one in told[40:]] == expected[40:]
+    assert not monitor.past.alive(sorted(gone)).any()
+    assert monitor.past.alive([1, 2]).all()
+
+
+def test_a_refused_decision_leaves_no_trace_and_cannot_be_seen(kept, monitor, told):
+    for first in (0, 30):
+        for one in told[first : first + 30]:
+            with pytest.raises(lw.LikewiseError):
+                monitor.observe(*kept.bad, key="refused")
+            with pytest.raises(lw.LikewiseError):
+                monitor.check(*kept.bad)
+            with pytest.raises(lw.LikewiseError):
+                monitor.observe_many(*batch_of([one, kept.bad]))
+            with pytest.raises(lw.LikewiseError):
+                monitor.load(*batch_of([one, kept.bad]))
+            assert monitor.past.row_of("refused") is None
+            row = monitor.rows
+            assert answered(kept, monitor.observe(*one)) == oracle(kept, told)[row]
+    assert monitor.rows == len(monitor) == COUNT
+
+
+def batch_of(several: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    return [x for x, _ in several], [z for _, z in several]
+
+
+def test_keys_are_unique_and_found(kept, monitor, told):
+    monitor.observe(*told[0], key="first")
+    x, z = batch(told[1:4])
+    monitor.observe_many(x, z, keys=["second", None, 17])
+    assert monitor.load(*batch(told[4:5]), keys=["loaded"]) == range(4, 5)
+    for key, row in (("first", 0), ("second", 1), (17, 3), ("loaded", 4), ("none", None)):
+        assert monitor.past.row_of(key) == row
+    assert monitor.past.keys(range(5)) == ["first", "second", None, 17, "loaded"]
+    for repeated in (["first", "x"], ["x", "x"]):
+        with pytest.raises(lw.RepeatedKey):
+            monitor.observe_many(*batch(told[5:7]), keys=repeated)
+    with pytest.raises(lw.BadDecision):
+        monitor.observe_many(*batch(told[5:7]), keys=["one"])
+    assert monitor.rows == 5
+    monitor.forget([0])
+    assert monitor.past.row_of("first") is None and monitor.past.keys([0]) == [None]
+
+
+def test_keys_are_in_verdicts(kept, monitor, told):
+    if kept.steepest:
+        pytest.skip("a slope names one row, and no keys")
+    verdicts = monitor.observe_many(*batch(told), keys=[f"k{i}" for i in range(COUNT)])
+    for row, verdict in enumerate(verdicts):
+        assert verdict.key == f"k{row}"
+        assert verdict.witness_keys == tuple(f"k{i}" for i in verdict.witnesses.rows)
+    checked = monitor.check(*told[-1])
+    assert checked.key is None and len(checked.witness_keys) == len(checked.witnesses)
+
+
+def test_times_are_checked(monitor, told):
+    monitor.observe(*told[0], time=1_700_000_000.0)
+    monitor.observe_many(*batch(told[1:3]), times=[1_700_000_001, 1_700_000_002])
+    for wrong in ("soon", float("nan")):
+        with pytest.raises(lw.BadDecision):
+            monitor.observe(*told[3], time=wrong)
+        with pytest.raises(lw.BadDecision):
+            monitor.observe_many(*batch(told[3:5]), times=[wrong, wrong])
+    with pytest.raises(lw.BadDecision):
+        monitor.observe_many(*batch(told[3:5]), times=[1_700_000_003])
+    assert monitor.rows == 3
+
+
+def test_the_past_is_what_was_told(kept, monitor, told):
+    monitor.observe_many(*batch(told))
+    past, rows = monitor.past, list(range(COUNT))
+    assert past.rule == monitor.rule
+    assert past.outputs(rows) == [z for _, z in told]
+    if isinstance(told[0][0], dict):
+        assert [past.values(row) for row in rows] == [{**x, "approved": z} for x, z in told]
+        codes, values = past.codes("job", rows)
+        assert [values[code] for code in codes] == [x["job"] for x, _ in told]
+    else:
+        vectors = letters([x for x, _ in told]) if isinstance(told[0][0], str) else batch(told)[0]
+        assert np.array_equal(past.inputs(rows), np.array(vectors, dtype=past.inputs(rows).dtype))
+    monitor.forget([4])
+    assert past.outputs([3, 4]) == [told[3][1], None]
+    for look in (past.outputs, past.inputs, past.keys, past.alive):
+        with pytest.raises(lw.BadRow):
+            look([COUNT])
+
+
+def test_threads_take_turns(kept, monitor, told):
+    taken: list[tuple[int, int]] = []
+
+    def tell(places: range) -> None:
+        for place in places:
+            taken.append((monitor.observe(*told[place]).row, place))
+
+    threads = [threading.Thread(target=tell, args=(range(i, COUNT, 4),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(row for row, _ in taken) == list(range(COUNT))
+    in_order = [told[place] for _, place in sorted(taken)]
+    assert monitor.past.outputs(range(COUNT)) == [z for _, z in in_order]
+    x, z = told[0]
+    expected = oracle(kept, [*in_order, (x, z)])[-1]
+    assert answered(kept, monitor.check(x, z)) == expected
+
+
+def test_a_closed_monitor_takes_nothing(kept, tmp_path, told):
+    with kept.make(tmp_path) as monitor:
+        monitor.observe(*told[0])
+    monitor.close()  # once more, which is nothing
+    for call in (monitor.observe, monitor.check):
+        with pytest.raises(lw.LikewiseError, match="closed"):
+            call(*told[0])
+
+
+def test_it_says_what_it_is(kept, monitor, told):
+    assert str(monitor.explain())
+    monitor.observe(*told[0])
+    assert "1" in str(monitor.explain()) and "Monitor" in repr(monitor)

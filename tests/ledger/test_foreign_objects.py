@@ -1,0 +1,180 @@
+"""What the format does not list has no place in the database: objects, and rows of no decision.
+
+A trigger that was planted could keep what is erased. A witness of a decision that is not there
+would stand in the way of that decision.
+"""
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.commands import likewise
+from tests.segments import small_segments
+
+import likewise as lw
+
+RULE = lw.Rule("linf", 0.1)
+SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"
+KEEP = """
+CREATE TABLE elsewhere (key);
+CREATE TRIGGER keep BEFORE UPDATE ON decision BEGIN INSERT INTO elsewhere VALUES (old.key); END;
+"""
+FOREIGN = {
+    "a trigger": "CREATE TRIGGER keep BEFORE UPDATE ON decision BEGIN SELECT 1; END",
+    "a trigger and a table": KEEP,
+    "a table": "CREATE TABLE elsewhere (key)",
+    "a view": "CREATE VIEW people AS SELECT key FROM decision",
+    "an index": "CREATE INDEX by_time ON decision (time)",
+    "a virtual table": "CREATE VIRTUAL TABLE elsewhere USING fts5(key)",
+    "a trigger on the view": (
+        "CREATE TRIGGER seen INSTEAD OF INSERT ON decisions BEGIN SELECT 1; END"
+    ),
+    "no index": "DROP INDEX decision_key",
+    "another view": (
+        "DROP VIEW decisions; CREATE VIEW decisions AS SELECT row, key AS output FROM decision"
+    ),
+}
+
+
+def make(folder):
+    with lw.open(folder, RULE) as monitor:
+        for i in range(6):
+            monitor.observe([0.1 * (i % 2)], i % 3, key=f"person number {i}")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make(tmp_path / "ledger")
+
+
+def execute(folder, script):
+    with closing(sqlite3.connect(folder / "ledger.sqlite", isolation_level=None)) as database:
+        database.executescript(script)
+
+
+def independent(folder):
+    """The answer of code that knows nothing of likewise."""
+    return subprocess.run(
+        [sys.executable, "-I", str(SCRIPT), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("script", FOREIGN.values(), ids=FOREIGN)
+def test_what_the_format_does_not_list_is_refused(folder, script):
+    execute(folder, script)
+    for way in (lw.Ledger, lw.open, lambda path: lw.open(path, check=False), lw.replay):
+        with pytest.raises(lw.BadFile, match="are not those of its format"):
+            way(folder)
+    done = likewise("verify", folder, code=3)
+    assert "are not those of its format" in done.stdout + done.stderr
+    if not script.startswith("DROP VIEW"):  # the script does not look at what a view says
+        assert independent(folder).returncode != 0
+
+
+@pytest.mark.parametrize("script", FOREIGN.values(), ids=FOREIGN)
+def test_what_comes_in_while_it_is_open_fails_verify(folder, script):
+    with lw.open(folder) as monitor, lw.Ledger(folder) as ledger:
+        assert monitor.verify().ok and ledger.verify().ok
+        execute(folder, script)
+        for one in (monitor, ledger):
+            found = one.verify()
+            assert not found.ok and "are not those of its format" in found.problem
+
+
+def test_nothing_is_erased_while_a_trigger_could_keep_it(folder):
+    with lw.open(folder) as monitor:
+        execute(folder, KEEP)
+        with pytest.raises(lw.BadFile, match="are not those of its format"):
+            monitor.erase(key="person number 2")
+        with closing(sqlite3.connect(folder / "ledger.sqlite")) as database:
+            assert database.execute("SELECT * FROM elsewhere").fetchall() == []
+        execute(folder, "DROP TRIGGER keep; DROP TABLE elsewhere")
+        assert monitor.row_of("person number 2") == 2
+        assert monitor.erase(key="person number 2").rows == (2,)
+        assert monitor.verify().ok
+    assert not [one for one in folder.iterdir() if b"person number 2" in one.read_bytes()]
+
+
+def test_what_sqlite_keeps_for_itself_is_allowed_and_holds_nothing_of_the_erased(folder):
+    execute(
+        folder,
+        "CREATE TABLE counted (a INTEGER PRIMARY KEY AUTOINCREMENT);"
+        "INSERT INTO counted VALUES (NULL); DROP TABLE counted; ANALYZE;",
+    )
+    with lw.Ledger(folder) as ledger:
+        assert ledger.verify().ok
+    assert independent(folder).returncode == 0
+    with lw.open(folder) as monitor:
+        execute(folder, "INSERT INTO sqlite_stat1 VALUES ('decision', 'x', 'person number 3')")
+        monitor.erase(key="person number 3")
+        assert monitor.verify().ok
+        assert not [one for one in folder.iterdir() if b"person number 3" in one.read_bytes()]
+
+
+# Rows that belong to no decision
+
+
+ORPHANS = {
+    "of the next row": "INSERT INTO witness VALUES (6, 0, 0, 0.5, 1.0)",
+    "of the next row, later": "INSERT INTO witness VALUES (6, 5, 0, 0.5, 1.0)",
+    "of a row far ahead": "INSERT INTO witness VALUES (1000, 0, 0, 0.5, 1.0)",
+    "of a row before the first": "INSERT INTO witness VALUES (-1, 0, 0, 0.5, 1.0)",
+    "of no row": "INSERT INTO witness VALUES ('x', 0, 0, 0.5, 1.0)",
+    "in another place": "UPDATE witness SET place = place + 7",
+    "in no place": "UPDATE witness SET place = 'a' WHERE place = 1",
+}
+
+
+@pytest.mark.parametrize("script", ORPHANS.values(), ids=ORPHANS)
+def test_orphan_witness_fails_verify(folder, script):
+    execute(folder, script)
+    with lw.Ledger(folder) as ledger:
+        found = ledger.verify()
+    assert not found.ok and "witness" in found.problem, found
+    with pytest.raises(lw.BadFile, match="witness"):
+        lw.open(folder)
+    assert "not verified" in likewise("verify", folder, code=3).stdout
+    assert independent(folder).returncode != 0
+
+
+@pytest.mark.parametrize("durability", ["commit", "batch"])
+@pytest.mark.parametrize("when", ["open", "opened without a check"])
+@pytest.mark.parametrize("script", list(ORPHANS.values())[:5], ids=list(ORPHANS)[:5])
+def test_orphan_witness_blocks_no_write(folder, script, when, durability):
+    if when != "open":
+        execute(folder, script)
+    with lw.open(folder, check=False, durability=durability) as monitor:
+        if when == "open":
+            execute(folder, script)
+        for i in range(6, 9):
+            verdict = monitor.observe([0.1 * (i % 2)], i % 3)
+            assert verdict.row == i and len(verdict.witnesses) > 0
+        monitor.observe_many([[0.0], [0.1]], [0, 1])
+        monitor.flush()
+    with lw.Ledger(folder) as ledger:
+        assert ledger.rows == 11
+        assert [one.row for one in ledger.entry(6).nearest] != [0]
+        assert ledger.verify().ok == ("VALUES (6" in script)  # what it wrote is its own
+    if "VALUES (6" in script:
+        assert lw.replay(folder).ok
+
+
+def test_decision_before_the_first_that_is_kept_fails_verify(tmp_path):
+    folder = tmp_path / "ledger"
+    with small_segments(), lw.open(folder, RULE, window="20 rows", durability="off") as monitor:
+        for i in range(400):
+            monitor.observe([0.1 * (i % 2)], i % 3, key=f"person {i}")
+    with lw.Ledger(folder) as ledger:
+        assert ledger.first > 0 and ledger.verify().ok
+    execute(folder, "INSERT INTO decision VALUES (3, 0, 'kept all the same', 1, 0, 0)")
+    with lw.Ledger(folder) as ledger:
+        found = ledger.verify()
+    assert not found.ok and "rows" in found.problem
+    assert independent(folder).returncode != 0
