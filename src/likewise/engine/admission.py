@@ -308,9 +308,8 @@ class Admission:
             )
         return inputs, z
 
-    def _write(self, x: Any, z: Any) -> tuple[Index | None, int]:
-        """Check a batch and write it where no query sees it yet."""
-        inputs, z = self.batch(x, z)
+    def _write(self, inputs: npt.NDArray[Any], z: Any) -> tuple[Index | None, int]:
+        """Check the values of a batch and write it where no query sees it yet."""
         count = len(inputs)
         if count == 0:
             return self.index, 0

@@ -25,7 +25,7 @@ from likewise.engine.explanation import Explanation, explanation_of
 from likewise.engine.wildcards import Open, Opens
 from likewise.indexes.python_index import PythonIndex
 from likewise.kernels import table as t
-from likewise.values.errors import LikewiseError
+from likewise.values.errors import BadDecision, LikewiseError
 from likewise.values.verdicts import NO_WITNESSES, Rows, Verdict, Verdicts, Witnesses
 
 _LOAD = 1 << 16  # rows of a smaller batch inserted together
@@ -136,14 +136,21 @@ class Engine(Admission):
 
         threads: how many cores may share the work; all of them unless told otherwise.
         """
-        count_threads = threads_of(threads)
-        index, count = self._write(x, z)
+        if threads is not None:
+            threads_of(threads)  # which raises if it is no number of threads
+        inputs, outputs = self.batch(x, z)
+        if len(inputs) == 1 and self._neighbours is None and left_open is None:
+            alone = self._observe_alone(inputs, outputs, firsts)
+            if alone is not None:
+                return alone
+        index, count = self._write(inputs, outputs)
         first = self.rows
         if index is None or count == 0:
             nobody = None if self._neighbours is None else np.empty(0, np.int64)
             none = Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
             return self._verdicts(none, nobody, None)
         assert self.history is not None
+        count_threads = threads_of(threads)
         begins: Rows | int = 0 if firsts is None else firsts
         counts, found = [], []
         near: Rows | None = None
@@ -179,6 +186,18 @@ class Engine(Admission):
             verdicts, near = self._many_with_wildcards(verdicts, near, begins, left_open)
         return self._verdicts(verdicts, near, firsts)
 
+    def _observe_alone(self, x: Any, z: Any, firsts: Rows | None) -> Verdicts | None:
+        """A batch of one, without the cost of a batch; None if something in it is to be refused."""
+        if isinstance(self.index, PythonIndex):
+            return None  # it may refuse after it has taken the row
+        try:
+            verdict = self.observe(x[0], z[0], 0 if firsts is None else int(firsts[0]))
+        except BadDecision:
+            self.refused()
+            return None
+        offsets = np.array([0, len(verdict.witnesses)])
+        return Verdicts(self.rows - 1, offsets, verdict.witnesses, past=self.beside.past)
+
     def _many_with_wildcards(
         self, verdicts: Verdicts, near: Rows | None, begins: Rows | int, left_open: Opens
     ) -> tuple[Verdicts, Rows | None]:
@@ -212,7 +231,7 @@ class Engine(Admission):
 
     def load(self, x: Any, z: Any, left_open: Opens | None = None) -> range:
         """Remember decisions without judging them; their rows."""
-        index, count = self._write(x, z)
+        index, count = self._write(*self.batch(x, z))
         first = self.rows
         if index is None or count == 0:
             return range(first, first)

@@ -52,6 +52,8 @@ from likewise.values.keys import Keys
 from likewise.values.past import Past
 from likewise.values.verdicts import Beside, Rows, Verdict, Verdicts
 
+_NO_TIMES: Rows = np.empty(0, np.int64)
+
 
 class Monitor:
     """Watches a sequence of decisions for like cases that were not treated alike.
@@ -326,13 +328,17 @@ class Monitor:
             journal, row = self._journal, self._taken
             if journal is not None:
                 journal.flush()
-            with self._changing():
+            self._midway = True
+            try:
                 batch = self._reader.many(x, z)
                 given, when = self._given(batch, keys, times)
                 firsts = None
                 if journal is not None:
                     firsts = journal.retention.firsts(row, when)
                 found = self.memory.observe_many(batch, firsts, threads)
+            except LikewiseError:
+                self._refused()
+                raise
             self.known_keys.add(row, given)
             verdicts = found
             if journal is not None and firsts is not None:
@@ -401,10 +407,10 @@ class Monitor:
         except TypeError:
             count = 0  # the engine says what is wrong with them
         given = self._given_keys(batch, keys, count)
+        if self._journal is None:
+            return given, _NO_TIMES if times is None else all_microseconds(times, count)
         if times is None:
             return given, np.broadcast_to(np.array(self._now(None)), count)
-        if self._journal is None:
-            return given, all_microseconds(times, count)
         return given, self._journal.retention.all_given(times, count)
 
     def _given_keys(self, batch: Batch, keys: Any, count: int) -> list[Any] | None:

@@ -7,9 +7,10 @@ is left to the encoder, which knows what to say.
 Invariant: the vector is the one that the encoder would give, to the last bit.
 """
 
-import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ Step = Callable[[Any, list[int], list[float]], float | int | None]
 """Adds a value to what must match and to the coordinates; what is kept, or None to give up."""
 
 
+_PLAIN = frozenset((float, int))
+
+
 class PlainRow(Mapping[str, Any]):
     """A row that was read: its vector, and by column what is kept."""
 
@@ -32,8 +36,8 @@ class PlainRow(Mapping[str, Any]):
         self,
         reader: "RowReader",
         vector: npt.NDArray[np.float64],
-        numbers: list[Any],
-        codes: list[Any],
+        numbers: Sequence[Any],
+        codes: Sequence[Any],
         news: bool,
     ) -> None:
         self._reader = reader
@@ -54,28 +58,52 @@ class PlainRow(Mapping[str, Any]):
 
 
 class RowReader:
-    """Reads single rows under an encoder's rule."""
+    """Reads single rows under an encoder's rule.
+
+    Numbers that are a coordinate each, and nothing else, are read together; every other column has
+    a step of its own.
+    """
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        features = encoder.features
+        kept = {name: one for name, one in encoder.features.items() if _is_kept(one)}
+        plain = [name for name, one in kept.items() if _is_plain_number(one)]
+        if any(one.kind == "number" and name not in plain for name, one in kept.items()):
+            plain = []  # so that numbers are kept in the order of their columns
+        self._get_plain = itemgetter(*plain) if len(plain) > 1 else None
         self._steps = [
-            (name, _step(encoder, name, feature), feature.kind == "number")
-            for name, feature in features.items()
-            if feature.kind not in ("key", "ignore")
+            (name, _step(encoder, name, one), one.kind == "number")
+            for name, one in kept.items()
+            if self._get_plain is None or name not in plain
         ]
+        order = np.arange(len(encoder.weights))
+        self._plain_at = _joined([order[encoder.places[name]] for name in plain])
+        self._steps_at = _joined([order[encoder.places[name]] for name, *_ in self._steps])
+        self._all_plain = self._get_plain is not None and not self._steps
         self.places: dict[str, tuple[bool, int]] = {}
         """By column, in order: whether it is among the numbers, and its place there."""
         counts = [0, 0]
-        for name, _, is_number in self._steps:
+        for name, one in kept.items():
+            is_number = one.kind == "number"
             self.places[name] = is_number, counts[is_number]
             counts[is_number] += 1
 
     def read(self, row: Mapping[str, Any]) -> PlainRow | None:
         """The row as the encoder would read it; None if that should be asked."""
+        numbers: list[Any] = []
+        if self._get_plain is not None:
+            plain = self._get_plain(row)
+            if not _are_plain(plain):
+                return None
+            if self._all_plain:
+                return PlainRow(self, np.array(plain, np.float64), plain, [], False)
+            numbers += plain
+        return self._read_steps(row, numbers)
+
+    def _read_steps(self, row: Mapping[str, Any], numbers: list[Any]) -> PlainRow | None:
+        """The same, given those numbers that were read together."""
         must: list[int] = []
         coordinates: list[float] = []
-        numbers: list[Any] = []
         codes: list[Any] = []
         try:
             for name, step, is_number in self._steps:
@@ -88,11 +116,34 @@ class RowReader:
                     codes.append(kept)
         except (TypeError, KeyError):
             return None
-        news = False
+        vector, news = np.empty(len(self._encoder.weights)), False
         if self._encoder.must:
-            number, news = self._encoder.number_of(array("i", must).tobytes())
-            coordinates.insert(0, number)
-        return PlainRow(self, np.array(coordinates), numbers, codes, news)
+            vector[0], news = self._encoder.number_of(array("i", must).tobytes())
+        if self._get_plain is not None:
+            vector[self._plain_at] = numbers
+        if coordinates:
+            vector[self._steps_at] = coordinates
+        return PlainRow(self, vector, numbers, codes, news)
+
+
+def _are_plain(numbers: tuple[Any, ...]) -> bool:
+    """Whether all are finite numbers of Python's own types that are float64s."""
+    if not _PLAIN.issuperset(map(type, numbers)):
+        return False
+    return min(numbers) >= -EXACT and max(numbers) <= EXACT and isfinite(sum(numbers))
+
+
+def _is_kept(feature: Feature) -> bool:
+    return feature.kind not in ("key", "ignore")
+
+
+def _is_plain_number(feature: Feature) -> bool:
+    """Whether a number becomes a coordinate, and takes part in nothing that must match."""
+    return feature.kind == "number" and feature.ratio is None and feature.missing != "mismatch"
+
+
+def _joined(places: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *places])
 
 
 def _step(encoder: Encoder, name: str, feature: Feature) -> Step:
@@ -150,7 +201,7 @@ def _ordinal(feature: Feature, known: Callable[[Any], int | None]) -> Step:
 def plain_number(value: Any) -> float | None:
     """A finite number of Python's own types that is a float64; None for anything else."""
     if type(value) is float:
-        return value if math.isfinite(value) else None
+        return value if isfinite(value) else None
     return float(value) if type(value) is int and -EXACT <= value <= EXACT else None
 
 

@@ -75,7 +75,7 @@ class TableReader:
         return _single(self.many(rest, [z]))
 
     def _frame_of_one(self, x: Any, z: Any) -> Batch:
-        if not hasattr(x, "columns") and not hasattr(x, "__arrow_c_stream__"):
+        if not hasattr(x, "columns"):
             raise BadDecision(
                 f"the decision is {x!r}; expected a dictionary, a named tuple, a dataclass, a"
                 " pydantic model or a frame of one row, with the rule's columns. Nothing was"
