@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from likewise.ledger.reader import Reader
+from likewise.ledger.reader import LedgerReader
 
 _TABLES = """
 CREATE TABLE decision (
@@ -21,7 +21,7 @@ CREATE TABLE witness (
 """
 
 
-def rows_of(reader: Reader, stop: int) -> tuple[list[Any], list[Any]]:
+def rows_of(reader: LedgerReader, stop: int) -> tuple[list[Any], list[Any]]:
     """What a ledger keeps, as Python values."""
     decisions, witnesses = [], []
     records = reader.records

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.indexes.periodic import Costs, Line, Periodic, PeriodicIndex
+from likewise.indexes.periodic import CostLine, Costs, Periodic, PeriodicIndex
 from likewise.indexes.protocol import Point, Points, Rows, Space
 from served import TAUS, Scan
 
@@ -114,8 +114,8 @@ def stream(n: int) -> tuple[np.ndarray, list[int]]:
 # The best tau, for costs that are known
 
 
-def line(constant: float, per_row: float, sizes: range = range(0, 200, 7)) -> Line:
-    fitted = Line()
+def line(constant: float, per_row: float, sizes: range = range(0, 200, 7)) -> CostLine:
+    fitted = CostLine()
     for rows in sizes:
         fitted.add(rows, constant + per_row * rows)
     return fitted

@@ -15,7 +15,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger import records
-from likewise.ledger.reader import Reader
+from likewise.ledger.reader import LedgerReader
 
 RULE = lw.Rule("linf", 0.1)
 BITS = [1, 2, 4, 8, 16, 32, 64, 128, 255]
@@ -394,4 +394,4 @@ def test_a_row_that_is_there_twice_is_told(tmp_path):
             "DROP TABLE decision; ALTER TABLE twice RENAME TO decision;"
         )
         with pytest.raises(lw.BadFile, match="missing or twice"):
-            list(Reader(folder, database).all_decisions(0, 3))
+            list(LedgerReader(folder, database).all_decisions(0, 3))

@@ -91,17 +91,17 @@ def watch(
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick, read_rule
     from likewise.cli.screen import say_aside
-    from likewise.cli.watching import Settings, Watcher, open_ledger
+    from likewise.cli.watching import LineWatcher, WatchSettings, open_ledger
     from likewise.sources.lines import Lines
 
     reading = Reading(on_bad_row=on_bad_row)
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     known = None if rule is None else read_rule(rule, trust_code=trust_code)  # told now
-    settings = Settings(
+    settings = WatchSettings(
         rule, quick, reading.skip, witnesses, burst_of(burst, alarm), trust_code, resume
     )
     stored = open_ledger(ledger, known, settings, durability=durability, window=window)
-    watcher = Watcher(settings, known, stored)
+    watcher = LineWatcher(settings, known, stored)
     lines = Lines(sys.stdin.fileno())
     interrupted: list[int] = []
     with _signals(lines.stop, interrupted.append):

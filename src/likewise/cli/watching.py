@@ -33,7 +33,7 @@ _NAME = "standard input"
 
 
 @dataclass(frozen=True)
-class Settings:
+class WatchSettings:
     """How lines are judged and answered."""
 
     rule: Path | None
@@ -51,7 +51,7 @@ class Settings:
 def open_ledger(
     path: Path | None,
     rule: Rule | None,
-    settings: Settings,
+    settings: WatchSettings,
     *,
     durability: str,
     window: str | None,
@@ -72,13 +72,15 @@ def open_ledger(
         raise Stop(f"the ledger {path}: {error}", DATA) from None
 
 
-class Watcher:
+class LineWatcher:
     """A monitor that takes lines.
 
     Where the rule does not name the columns, the first line that can be judged does.
     """
 
-    def __init__(self, settings: Settings, rule: Rule | None, ledger: ExactlyOnce | None) -> None:
+    def __init__(
+        self, settings: WatchSettings, rule: Rule | None, ledger: ExactlyOnce | None
+    ) -> None:
         self._settings = settings
         self._ledger = ledger
         self._binding: Binding | None = None

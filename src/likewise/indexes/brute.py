@@ -14,7 +14,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from likewise.indexes.protocol import Growing, Point, Points, Rows, Space
+from likewise.indexes.protocol import GrowingPoints, Point, Points, Rows, Space
 
 _CUT = np.float32(1e15)  # so that squares stay finite; cutting off never lengthens a gap
 _LARGEST = 3e38  # that FAISS takes; no square of what was cut off comes near it
@@ -39,7 +39,7 @@ class Brute:
         kinds = {"linf": faiss.METRIC_Linf, "l1": faiss.METRIC_L1, "l2": faiss.METRIC_L2}
         self._metric = space.metric
         self._index = faiss.IndexFlat(space.width, kinds[space.metric])
-        self._rows = Growing(0)
+        self._rows = GrowingPoints(0)
         self._asked = _FIRST
         many = {"linf": 1.0, "l1": float(space.width), "l2": float(np.sqrt(space.width))}
         self._slip = many[space.metric] * 2.0**-22

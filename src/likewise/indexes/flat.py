@@ -19,7 +19,7 @@ import numpy.typing as npt
 from likewise.history.decisions import History
 from likewise.indexes.live import take_any_output, trees_for
 from likewise.indexes.rotation import Rotation
-from likewise.indexes.state import Desk, Layout, State
+from likewise.indexes.state import Desk, State, TableLayout
 from likewise.indexes.workers import CHECK, OBSERVE, PLANT, Found, Workers
 from likewise.kernels import flat as task
 from likewise.kernels import table as t
@@ -34,7 +34,7 @@ _STACK = 8  # blocks, multiplied before their products are looked at: they stay 
 _LANES = 32  # points of a block multiplied at a time
 
 
-def layout_for(history: History, rotation: Rotation) -> Layout:
+def layout_for(history: History, rotation: Rotation) -> TableLayout:
     slack = history.rule.slack_for(history.storage)
     shape = geometry(history.rule, history.width, slack)
     width, axes = rotation.directions.shape
@@ -48,7 +48,7 @@ def layout_for(history: History, rotation: Rotation) -> Layout:
     numbers[t.VALUE_ERROR] = longer * (width + 32) * 2.0**-52
     numbers[t.SUM_ERROR] = (axes + 8) * 2.0**-23
     numbers[t.PRODUCT_ERROR] = (axes + 16) * 2.0**-23
-    return Layout(
+    return TableLayout(
         axes=axes,
         per_row={t.SEATS: 8},
         per_node={t.LEFT: 8},

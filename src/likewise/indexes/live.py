@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.indexes.state import Layout, State
+from likewise.indexes.state import State, TableLayout
 from likewise.indexes.workers import CHECK, PLANT, Found, Workers
 from likewise.kernels import decide as task
 from likewise.kernels import table as t
@@ -48,7 +48,7 @@ def take_any_output(state: State) -> None:
     state.table[t.RANGE_WIDTH] = 0
 
 
-def layout_for(history: History, coordinates: Rows | None) -> Layout:
+def layout_for(history: History, coordinates: Rows | None) -> TableLayout:
     """The arrays of a live tree over some coordinates, or over all."""
     slack = history.rule.slack_for(history.storage)
     shape = geometry(history.rule, history.width, slack, coordinates)
@@ -67,7 +67,7 @@ def layout_for(history: History, coordinates: Rows | None) -> Layout:
     if coordinates is not None:
         settings[t.COORDINATES] = coordinates
         per_row[t.PLACES] = values[t.PLACE_BYTES] = axes * history.dtype.itemsize
-    return Layout(
+    return TableLayout(
         axes=axes,
         per_row=per_row,
         per_node=_PER_NODE | {t.BOX: 8 * axes, t.JOB_STACK: 24},

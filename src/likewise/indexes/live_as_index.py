@@ -9,7 +9,7 @@ Invariant: the tree's radius is at least every reach that was asked for.
 
 from likewise.history.decisions import History
 from likewise.indexes.live import LiveTree
-from likewise.indexes.protocol import Growing, Point, Rows, Space
+from likewise.indexes.protocol import GrowingPoints, Point, Rows, Space
 from likewise.metrics.outputs import outputs_of
 from likewise.rules.rule import Rule
 
@@ -22,7 +22,7 @@ class InnerLive:
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._added = Growing(space.width)
+        self._added = GrowingPoints(space.width)
         self._start(_RADIUS)
 
     def _start(self, radius: float) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from likewise.indexes.protocol import (
-    Growing,
+    GrowingPoints,
     MakeStatic,
     Point,
     Points,
@@ -57,7 +57,7 @@ class Periodic:
 
 
 @dataclass
-class Line:
+class CostLine:
     """A constant and so much per row, fitted to measurements; old periods count less and less."""
 
     sums: Point = field(default_factory=lambda: np.zeros(5))
@@ -86,7 +86,7 @@ class Costs:
 
     build_row: float = 0.0
     search: float = 0.0
-    scan: Line = field(default_factory=Line)
+    scan: CostLine = field(default_factory=CostLine)
 
     def note(self, search: float, scan: float, rows: int) -> None:
         known = self.search or search
@@ -120,7 +120,7 @@ class PeriodicIndex:
         self.costs = Costs()
         self.builds = 0
         self._static: StaticIndex | None = None
-        self._added = Growing(space.width)
+        self._added = GrowingPoints(space.width)
         self._built = 0
         self._margin = 1.0 + rounding(space)
 

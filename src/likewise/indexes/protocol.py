@@ -114,7 +114,7 @@ def rounding(space: Space) -> float:
     return (space.width + 16) * 2.0**-50
 
 
-class Growing:
+class GrowingPoints:
     """Rows and their points, in arrays that double when they are full."""
 
     def __init__(self, width: int) -> None:

@@ -23,7 +23,7 @@ from likewise.indexes.protocol import (
     add_all,
     rows_answered,
 )
-from likewise.indexes.state import Layout, State
+from likewise.indexes.state import State, TableLayout
 from likewise.indexes.workers import Found, Workers
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
@@ -43,7 +43,7 @@ class PythonIndex:
         shape = geometry(rule, history.width, rule.slack_for(history.storage))
         numbers = np.zeros(t.NUMBERS_COUNT)
         numbers[t.REACH], numbers[t.DELTA] = shape.reach, rule.delta
-        layout = Layout(
+        layout = TableLayout(
             axes=1,
             per_row={},
             per_node={},

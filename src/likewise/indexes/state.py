@@ -23,7 +23,7 @@ _RESULT_SLOTS = (t.RESULT_ROWS, t.RESULT_INPUT, t.RESULT_OUTPUT, t.OWNERS)
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """What an index keeps: bytes per row, node and block by slot; settings by slot."""
 
     axes: int
@@ -42,7 +42,7 @@ class Layout:
 class State:
     """All arrays of one index, in memory that grows without moving."""
 
-    def __init__(self, history: History, layout: Layout, trees: int) -> None:
+    def __init__(self, history: History, layout: TableLayout, trees: int) -> None:
         self.history = history
         self.layout = layout
         self.table: Table = np.zeros(t.SLOTS, dtype=np.int64)

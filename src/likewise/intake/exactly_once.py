@@ -19,7 +19,7 @@ from likewise.intake.binding import Binding
 from likewise.intake.verdict_json import stored_answer
 from likewise.ledger import folder
 from likewise.ledger.ledger import Entry, Ledger
-from likewise.ledger.reader import Reader
+from likewise.ledger.reader import LedgerReader
 from likewise.monitors import opening
 from likewise.monitors.monitor import Monitor
 from likewise.rules.burst import Burst
@@ -40,7 +40,7 @@ def stored_rule(path: Path) -> Rule | None:
     if not folder.exists(path):
         return None
     with closing(folder.connect(path, write=False)) as database:
-        return Reader(path, database).rule
+        return LedgerReader(path, database).rule
 
 
 class ExactlyOnce:

@@ -283,14 +283,14 @@ def _closed_on_error(database: sqlite3.Connection) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Mark:
+class LockMark:
     """How far the chain was when something was last written."""
 
     rows: int
     events: int
     link: bytes
 
-    def check(self, folder: Path, now: "Mark") -> None:
+    def check(self, folder: Path, now: "LockMark") -> None:
         """Raise BadFile if the chain is shorter now, or another one."""
         shorter = now.rows < self.rows or now.events < self.events
         if shorter or (self.rows == now.rows and self.events == now.events and self != now):
@@ -303,7 +303,7 @@ class Mark:
             )
 
 
-def mark_of(folder: Path) -> Mark | None:
+def mark_of(folder: Path) -> LockMark | None:
     """What the lock says of the chain; None where it says nothing that can be relied on."""
     try:
         file = private.open_to_read(folder / LOCK)
@@ -322,7 +322,7 @@ def mark_of(folder: Path) -> Mark | None:
         _, line, digest = content.splitlines()
         rows, events, link = line.split()
         if _digest(line) == digest:
-            return Mark(int(rows), int(events), bytes.fromhex(link.decode()))
+            return LockMark(int(rows), int(events), bytes.fromhex(link.decode()))
     return None
 
 
@@ -357,7 +357,7 @@ class WriterLock:
             os.pwrite(self._file, self._named, 0)
         _held.add(self)
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: LockMark) -> None:
         """Say how far the chain is, after it is on disk: so never more than there is.
 
         Not forced to disk: it outlives the process, and is behind, not ahead, after a power cut.

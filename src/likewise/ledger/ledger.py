@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.ledger import chain, folder, words
-from likewise.ledger.reader import Decisions, Event, Reader
+from likewise.ledger.reader import Decisions, Event, LedgerReader
 from likewise.ledger.times import shown
 from likewise.ledger.verify import Head, Verification, verify
 from likewise.reading.packing import CODE, VECTOR
@@ -39,7 +39,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Columns:
+class StoredColumns:
     """A run of rows by column, as they came."""
 
     first: int
@@ -67,7 +67,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._reader = Reader(self.path, folder.connect(self.path, write=False))
+        self._reader = LedgerReader(self.path, folder.connect(self.path, write=False))
         try:
             with self._reader.snapshot():
                 self._begin()
@@ -173,7 +173,7 @@ class Ledger:
             raise BadRow(f"row {row} was erased.")
         return {name: _plain(column[0]) for name, column in columns.inputs.items()}
 
-    def columns(self, first: int | None = None, stop: int | None = None) -> Iterator[Columns]:
+    def columns(self, first: int | None = None, stop: int | None = None) -> Iterator[StoredColumns]:
         """Rows in chunks, by column."""
         start = self.first if first is None else first
         end = self.rows if stop is None else stop
@@ -197,7 +197,7 @@ class Ledger:
                     for name, _ in layout.columns
                 }
             erased = np.isnan(some.outputs[:, 0])
-            yield Columns(start, inputs, self._outputs(some), erased, some, vectors)
+            yield StoredColumns(start, inputs, self._outputs(some), erased, some, vectors)
             start = upto
 
     def vector_types(self) -> dict[str, np.dtype[Any]]:

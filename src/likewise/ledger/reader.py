@@ -59,7 +59,7 @@ class Altered(BadFile):
 
 
 @dataclass(frozen=True)
-class State:
+class LedgerState:
     """Where a ledger stands."""
 
     first: int
@@ -73,8 +73,8 @@ class State:
     last_time: int
 
     @property
-    def mark(self) -> folder.Mark:
-        return folder.Mark(self.rows, self.events, self.link)
+    def mark(self) -> folder.LockMark:
+        return folder.LockMark(self.rows, self.events, self.link)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Decisions:
         return len(self.times)
 
 
-class Reader:
+class LedgerReader:
     """Reads one database and its records."""
 
     def __init__(self, path: Path, database: sqlite3.Connection) -> None:
@@ -175,7 +175,7 @@ class Reader:
 
     def _check_structure(self) -> None:
         with contextlib.closing(folder.connect(self.path, write=False)) as database:
-            ((found,), *_) = Reader(self.path, database).all("PRAGMA quick_check(1)")
+            ((found,), *_) = LedgerReader(self.path, database).all("PRAGMA quick_check(1)")
         if found != "ok":
             raise BadFile(
                 f"{str(self.path / folder.DATABASE)!r} is damaged: {' '.join(str(found).split())}."
@@ -256,7 +256,7 @@ class Reader:
 
     # The whole
 
-    def state(self) -> State:
+    def state(self) -> LedgerState:
         dropped = self._last("dropped")
         first = 0 if dropped is None else dropped.whole("first")
         decisions = self.all("SELECT row, time FROM decision ORDER BY row DESC LIMIT 1")
@@ -275,7 +275,7 @@ class Reader:
             if records is None:
                 raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
             link = records.read(last_row, last_row + 1)["link"].tobytes()
-        return State(
+        return LedgerState(
             first=first,
             rows=last_row + 1,
             events=number + 1,

@@ -29,7 +29,7 @@ import numpy as np
 from likewise.ledger import chain, folder
 from likewise.ledger.chain import Bytes
 from likewise.ledger.layout import Layout
-from likewise.ledger.reader import KEPT, Reader
+from likewise.ledger.reader import KEPT, LedgerReader
 from likewise.ledger.records import Records
 from likewise.ledger.stored_witnesses import Kept
 from likewise.ledger.words import written
@@ -119,7 +119,7 @@ class Store:
         known = folder.mark_of(self.path)
         with contextlib.closing(folder.connect(self.path, write=False)) as database:
             if known is not None:
-                known.check(self.path, Reader(self.path, database).state().mark)
+                known.check(self.path, LedgerReader(self.path, database).state().mark)
 
     def _drop(self) -> None:
         """Let go of the connection, and with it of a transaction that was not committed."""
@@ -142,7 +142,7 @@ class Store:
         except folder.FAILURES as error:
             raise folder.unreadable(self.path, error) from None
         try:
-            self.reader = Reader(self.path, database)
+            self.reader = LedgerReader(self.path, database)
             state = self.reader.state()
             self._unfinished = self._begun_erasures(state.first)
         except BaseException:
@@ -338,7 +338,7 @@ class Store:
         self.link = link
         self.events += events
         self._sure = True
-        self._lock.mark(folder.Mark(self.rows, self.events, link))
+        self._lock.mark(folder.LockMark(self.rows, self.events, link))
 
     def _add_words(
         self, database: sqlite3.Connection, words: list[Word], link: bytes

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from likewise.ledger import chain
-from likewise.ledger.folder import Mark, mark_of
+from likewise.ledger.folder import LockMark, mark_of
 from likewise.ledger.reader import (
     KEPT,
     TAKING,
     Altered,
     Decisions,
     Event,
-    Reader,
+    LedgerReader,
     digest,
 )
 from likewise.values.errors import BadFile, CannotLook
@@ -81,7 +81,7 @@ class Verification:
         )
 
 
-def verify(reader: Reader, head: Head | None = None) -> Verification:
+def verify(reader: LedgerReader, head: Head | None = None) -> Verification:
     """Walk the whole chain; where a head is given, it must be on it.
 
     CannotLook if the system does not let us see the files: that is no answer.
@@ -99,7 +99,7 @@ def verify(reader: Reader, head: Head | None = None) -> Verification:
             return found
 
 
-def _taken(reader: Reader) -> int | None:
+def _taken(reader: LedgerReader) -> int | None:
     """The last event that took rows away; None if that cannot be read."""
     try:
         return max((event.number for event in reader.events() if event.kind in TAKING), default=-1)
@@ -109,7 +109,7 @@ def _taken(reader: Reader) -> int | None:
         return None
 
 
-def blame_alteration(reader: Reader, error: BaseException) -> None:
+def blame_alteration(reader: LedgerReader, error: BaseException) -> None:
     """Where something failed because the ledger was altered, raise Altered.
 
     What is read out of an altered ledger may be refused as anything, such as a bad rule.
@@ -120,7 +120,7 @@ def blame_alteration(reader: Reader, error: BaseException) -> None:
             raise Altered(found.bad_row, found.problem) from None
 
 
-def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verification:
+def _verify(reader: LedgerReader, head: Head | None, mark: LockMark | None) -> Verification:
     walk = Walk(reader, head)
     try:
         with reader.structure_checked():
@@ -141,7 +141,7 @@ def _verify(reader: Reader, head: Head | None, mark: Mark | None) -> Verificatio
 class Walk:
     """One walk along a chain, chunk by chunk."""
 
-    def __init__(self, reader: Reader, head: Head | None = None) -> None:
+    def __init__(self, reader: LedgerReader, head: Head | None = None) -> None:
         self._reader = reader
         self._wanted = head
         self.first = self.rows = 0
@@ -294,7 +294,7 @@ class Walk:
         keyless = chunk.keys is None or chunk.keys[i] is None
         return bool(keyless and (record["salt"].any() or not record["input"].any()))
 
-    def _check_words(self, reader: Reader, said: list[Event]) -> None:
+    def _check_words(self, reader: LedgerReader, said: list[Event]) -> None:
         """Words have a chain of their own, and events say how far it had come."""
         wanted = {0: chain.GENESIS}
         erased = {word for event in reader.events("erased") for word in event.listed("words")}

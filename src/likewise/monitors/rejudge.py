@@ -5,7 +5,7 @@ from typing import Any
 
 from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
-from likewise.ledger.ledger import Columns, Ledger
+from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.monitors.monitor import Monitor, reader_of
 from likewise.reading.embedded_columns import Embedded
 from likewise.values.verdicts import Rows, Verdicts
@@ -19,7 +19,7 @@ def monitor_again(ledger: Ledger, index: Any = "auto") -> Monitor:
 
 
 def judge_again(
-    monitor: Monitor, columns: Columns, there: Rows, keys: Sequence[Any] | None = None
+    monitor: Monitor, columns: StoredColumns, there: Rows, keys: Sequence[Any] | None = None
 ) -> Verdicts:
     """The verdicts on rows of a ledger; keys for a rule that takes them from a column."""
     places = there.tolist()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from likewise.ledger import chain
-from likewise.ledger.ledger import Columns, Ledger
+from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.ledger.write_buffer import kept_of_many
 from likewise.monitors.rejudge import judge_again, monitor_again
 from likewise.values.verdicts import Rows, Verdicts
@@ -71,7 +71,7 @@ class _Replaying:
                 return Replay(self._judged, self._in_part, self._skipped, *found)
         return Replay(self._judged, self._in_part, self._skipped)
 
-    def _judge(self, columns: Columns) -> tuple[int, str] | None:
+    def _judge(self, columns: StoredColumns) -> tuple[int, str] | None:
         """Judge a chunk again; the first row that differs, and how."""
         there = np.flatnonzero(~columns.erased)
         self._skipped += int(columns.erased.sum())
@@ -82,7 +82,9 @@ class _Replaying:
         self._place_of = np.concatenate([self._place_of, columns.first + there])
         return self._compare(columns, there, verdicts)
 
-    def _compare(self, columns: Columns, there: Rows, verdicts: Verdicts) -> tuple[int, str] | None:
+    def _compare(
+        self, columns: StoredColumns, there: Rows, verdicts: Verdicts
+    ) -> tuple[int, str] | None:
         some = columns.decisions
         firsts = some.firsts[there]
         within = self._place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]

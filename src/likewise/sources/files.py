@@ -41,7 +41,7 @@ _PACKED = (".gz", ".zst", ".gzip", ".zstd")
 _LOOK = 4096
 
 
-class Reader(Protocol):
+class ChunkReader(Protocol):
     """One format."""
 
     unit: str
@@ -53,7 +53,7 @@ class Reader(Protocol):
 class Source:
     """A file of decisions, read once from beginning to end."""
 
-    def __init__(self, stream: Stream, reader: Reader, format: str) -> None:
+    def __init__(self, stream: Stream, reader: ChunkReader, format: str) -> None:
         self._stream = stream
         self._reader = reader
         self.format = format
@@ -140,7 +140,9 @@ def _format(stream: Stream, told: str | None) -> str:
     return "tsv" if b"\t" in text.split(b"\n")[0] else "csv"
 
 
-def _reader(stream: Stream, format: str, delimiter: str | None, missing: Sequence[str]) -> Reader:
+def _reader(
+    stream: Stream, format: str, delimiter: str | None, missing: Sequence[str]
+) -> ChunkReader:
     if format == "jsonl":
         from likewise.sources.json_lines import JsonLines
 

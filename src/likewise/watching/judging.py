@@ -21,7 +21,7 @@ from likewise.watching.copies import as_given, one_output, one_row, some_rows
 from likewise.watching.records import Flagged
 
 
-class Judged(NamedTuple):
+class Outcome(NamedTuple):
     """What came out of one call."""
 
     decisions: int = 0
@@ -36,9 +36,9 @@ class Judged(NamedTuple):
     failed: Sequence[tuple[int | None, Exception]] = ()
     """Places in the batch, and why they could not be judged; None for the rest of the batch."""
 
-    def and_then(self, other: "Judged") -> "Judged":
+    def and_then(self, other: "Outcome") -> "Outcome":
         """Both: counts are added up, sequences joined."""
-        return Judged(
+        return Outcome(
             self.decisions + other.decisions,
             self.violations + other.violations,
             self.alarms + other.alarms,
@@ -49,9 +49,9 @@ class Judged(NamedTuple):
         )
 
 
-NOTHING_FOUND = Judged(decisions=1)
+NOTHING_FOUND = Outcome(decisions=1)
 """What comes out of most calls."""
-_REPEATED = Judged(repeated=1)
+_REPEATED = Outcome(repeated=1)
 
 
 class Judge:
@@ -69,7 +69,7 @@ class Judge:
         self._columns = monitor.rule.features is not None
         self._number = monitor.rule.output == "number"
 
-    def judge(self, x: Any, z: Any, key: Any, answer: Any) -> Judged:
+    def judge(self, x: Any, z: Any, key: Any, answer: Any) -> Outcome:
         """Raise what the monitor raises, unless it is about a row that is skipped."""
         if not self._batched:
             return self._one(x, z, key, answer)
@@ -85,7 +85,7 @@ class Judge:
             return self._many(x, z, key)  # which says what does not fit
         return self._sifted(x, z, key)
 
-    def _part(self, x: Any, z: Any, keys: Any) -> Judged:
+    def _part(self, x: Any, z: Any, keys: Any) -> Outcome:
         """A batch, or a part of one."""
         try:
             only = one_row(x, self._columns) if len(x) == 1 and len(z) == 1 else None
@@ -97,7 +97,7 @@ class Judge:
         output = one_output(z, self._number)
         return self._one(only, output, None if keys is None else keys[0], output)
 
-    def _one(self, x: Any, z: Any, key: Any, answer: Any) -> Judged:
+    def _one(self, x: Any, z: Any, key: Any, answer: Any) -> Outcome:
         observe = self._monitor.observe
         try:
             verdict = observe(x, z) if key is None else observe(x, z, key=key)
@@ -107,16 +107,16 @@ class Judge:
         alarm = isinstance(verdict, Verdict) and verdict.alarm
         if not violation and not alarm:
             return NOTHING_FOUND
-        return Judged(1, violation, alarm, 1, [Flagged(verdict, answer)])
+        return Outcome(1, violation, alarm, 1, [Flagged(verdict, answer)])
 
-    def _many(self, x: Any, z: Any, keys: Any) -> Judged:
+    def _many(self, x: Any, z: Any, keys: Any) -> Outcome:
         observe_many = self._monitor.observe_many
         verdicts = observe_many(x, z) if keys is None else observe_many(x, z, keys=keys)
         violating = np.asarray(verdicts.violations)
         alarming = verdicts.alarms if isinstance(verdicts, Verdicts) else np.zeros_like(violating)
         at = np.flatnonzero(violating | alarming).tolist()
         wanted = at if self._keep is None else at[-self._keep :]
-        return Judged(
+        return Outcome(
             len(verdicts),
             int(np.count_nonzero(violating)),
             int(np.count_nonzero(alarming)),
@@ -126,11 +126,11 @@ class Judge:
 
     # Batches that were refused
 
-    def _sifted(self, x: Any, z: Any, keys: Any) -> Judged:
+    def _sifted(self, x: Any, z: Any, keys: Any) -> Outcome:
         """A refused batch in parts: repeated rows are counted, bad ones fail, others are judged."""
         known = self._known(x, keys)
         places = [i for i in range(len(z)) if i not in known]
-        judged = Judged(repeated=len(known))
+        judged = Outcome(repeated=len(known))
         refusal = BadDecision if self._skip else RepeatedKey
         try:
             for outcome in sifted(places, lambda at: self._rows(x, z, keys, at), refusal):
@@ -140,15 +140,15 @@ class Judge:
                     judged = judged.and_then(_REPEATED)
                 else:
                     failed = (outcome.rows[0], _about_the_row(outcome.error))
-                    judged = judged.and_then(Judged(failed=[failed]))
+                    judged = judged.and_then(Outcome(failed=[failed]))
         except Exception as error:
             if judged.decisions == 0:
                 raise
             # What was judged is remembered, and counts.
-            return judged.and_then(Judged(failed=[(None, error)]))
+            return judged.and_then(Outcome(failed=[(None, error)]))
         return judged
 
-    def _rows(self, x: Any, z: Any, keys: Any, at: list[int]) -> Judged:
+    def _rows(self, x: Any, z: Any, keys: Any, at: list[int]) -> Outcome:
         """The rows at these places."""
         return self._part(
             as_given(some_rows(x, at), self._columns),

@@ -16,7 +16,7 @@ _FRACTIONS = 0.5  # share of distinct outputs, from which on fractions are taken
 _WHOLE = 0.95  # the same for whole numbers, which may be the numbers of many classes
 
 
-class Labels:
+class LabelHints:
     """The first labels of a model."""
 
     def __init__(self) -> None:

@@ -30,8 +30,8 @@ from likewise.values.errors import (
 )
 from likewise.watching.background import Backlog
 from likewise.watching.copies import as_answered, as_given
-from likewise.watching.judging import NOTHING_FOUND, Judge, Judged
-from likewise.watching.labels import Labels
+from likewise.watching.judging import NOTHING_FOUND, Judge, Outcome
+from likewise.watching.labels import LabelHints
 from likewise.watching.records import (
     Counts,
     Failure,
@@ -96,7 +96,7 @@ class Watcher:
             skip=choices.on_bad_row == "skip",
             keep=None if all_wanted else choices.keep,
         ).judge
-        self._labels = Labels() if rule.output == "label" else None
+        self._labels = LabelHints() if rule.output == "label" else None
         self._backlog = Backlog(choices.queue_calls) if choices.background else None
         self._queue_calls = choices.queue_calls
         self._violations: deque[Flagged] = deque(maxlen=choices.keep)
@@ -218,7 +218,7 @@ class Watcher:
 
     # Hints
 
-    def _look_at(self, labels: Labels, z: Any, line: Line | None) -> None:
+    def _look_at(self, labels: LabelHints, z: Any, line: Line | None) -> None:
         """Look at the first labels; hint at numbers if they hardly repeat."""
         if labels.hardly_repeat(z if self.batched else (z,)):
             self.hint = (
@@ -239,7 +239,7 @@ class Watcher:
 
     # Reacting
 
-    def _react(self, call: _Call, judged: Judged, answer: Any) -> None:
+    def _react(self, call: _Call, judged: Outcome, answer: Any) -> None:
         try:
             if judged.repeated:
                 logger.debug("%s: %d repeated keys", self.name, judged.repeated)
@@ -252,7 +252,7 @@ class Watcher:
             if judged.failed:
                 self._fail(call, *judged.failed)
 
-    def _tell(self, call: _Call, judged: Judged, answer: Any) -> None:
+    def _tell(self, call: _Call, judged: Outcome, answer: Any) -> None:
         """Do what the user chose for violations."""
         policy, flagged, count = self.on_violation, judged.flagged, judged.flagged_count
         if policy == "warn":
