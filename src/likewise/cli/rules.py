@@ -7,6 +7,7 @@ Not here: what a rule wants of the columns (intake/binding.py).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from likewise.cli.endings import Stop
 from likewise.intake.binding import (
@@ -135,7 +136,8 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
             f" {source}` proposes one), or for a file of numbers --epsilon 0.16 --output-column"
             " prediction."
         )
-    metric, output = quick.metric or METRICS[0], quick.output or OUTPUTS[0]
+    metric: Any = quick.metric or METRICS[0]  # the rule says what it may be
+    output: Any = quick.output or OUTPUTS[0]
     rule_name = "the rule from the options"
     if metric == "cosine":
         rule = Rule(metric, quick.epsilon, output=output, delta=quick.delta or 0.0)

@@ -92,7 +92,7 @@ class Admission:
         self._room = 0
         self._busy = False  # whether every decision is followed by some work on the index
         self._filed = False
-        self.storage = self.rule.storage
+        self.storage: str = self.rule.storage
         if self._neighbours is not None:
             self._neighbours.leave()
 
@@ -249,7 +249,7 @@ class Admission:
             raise BadDecision(
                 f"this monitor {self._why_closed}. Nothing was stored: start a new one."
             )
-        storage = self.rule.storage
+        storage: str = self.rule.storage
         if storage == "auto":
             storage = dtype.name if dtype.str[1:] in _KEPT_TYPES else "float64"
             storage = "float32" if dtype == np.float16 else storage

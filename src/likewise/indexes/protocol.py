@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from likewise.rules.rule import Metric
 from likewise.values.errors import BadRule
 
 Point: TypeAlias = npt.NDArray[np.float64]
@@ -24,7 +25,7 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 class Space:
     """Where points lie: so many coordinates, and how their distance is measured."""
 
-    metric: str
+    metric: Metric
     width: int
 
 

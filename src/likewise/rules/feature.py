@@ -23,13 +23,17 @@ Invariant: a feature is checked when it is made.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from likewise.rules.embedder import Embedder
 from likewise.values.errors import BadRule
 
-KINDS = ("number", "ordinal", "category", "text", "image", "protected", "key", "ignore")
-MISSING = ("reject", "mismatch", "match")
+Kind: TypeAlias = Literal[
+    "number", "ordinal", "category", "text", "image", "protected", "key", "ignore"
+]
+Missing: TypeAlias = Literal["reject", "mismatch", "match"]
+KINDS: tuple[str, ...] = get_args(Kind)
+MISSING: tuple[str, ...] = get_args(Missing)
 _SETTINGS = {
     "number": ("tolerance", "missing"),
     "ordinal": ("order", "tolerance", "missing"),
@@ -58,12 +62,12 @@ class Feature:
     likewise.BadRule: a number needs a tolerance: how far apart is near, such as 5 or "10%"
     """
 
-    kind: str
+    kind: Kind
     tolerance: float | str | None = None
     order: Sequence[Any] | None = None
     mismatch: float | None = None
     values: Sequence[Any] | None = None
-    missing: str = "reject"
+    missing: Missing = "reject"
     embed: Any = None
 
     def __post_init__(self) -> None:

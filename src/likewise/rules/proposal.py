@@ -13,14 +13,17 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from likewise.rules.feature import TOLERANCES, Feature
+from likewise.rules.feature import TOLERANCES, Feature, Missing
 from likewise.values.errors import BadRule
 from likewise.values.frames import Column, is_missing, numbers_of, table_columns, values_of
 from likewise.values.plain import is_rounded
+
+if TYPE_CHECKING:
+    from likewise.rules.rule import Output
 
 _FEW = 3  # different numbers that are rather codes of categories
 _SPREAD = 0.1  # of the range between the 10th and the 90th hundredth
@@ -29,7 +32,7 @@ _KEY = re.compile(r"(^|[_\W])(id|key|uuid|guid)$|^(id|key|uuid|guid)([_\W]|$)", 
 
 def propose(
     table: Any, output: str | Sequence[str], protected: Sequence[str]
-) -> tuple[dict[str, Feature], str]:
+) -> tuple[dict[str, Feature], "Output"]:
     """Features for a table's columns, and what kind of output it has."""
     columns = table_columns(table)
     protected = [protected] if isinstance(protected, str) else list(protected)
@@ -56,7 +59,7 @@ def propose(
     return features, _output(outputs, columns)
 
 
-def _output(outputs: list[str], columns: dict[str, Column]) -> str:
+def _output(outputs: list[str], columns: dict[str, Column]) -> "Output":
     if len(outputs) > 1:
         return "probabilities"
     values = {value for value in values_of(columns[outputs[0]]) if not is_missing(value)}
@@ -67,7 +70,7 @@ def _output(outputs: list[str], columns: dict[str, Column]) -> str:
 def _feature(name: str, column: Column, protected: bool) -> Feature:
     values = values_of(column)
     there = [value for value in values if not is_missing(value)]
-    missing = "mismatch" if len(there) < len(values) else "reject"
+    missing: Missing = "mismatch" if len(there) < len(values) else "reject"
     if protected:
         return Feature("protected", missing=missing)
     if not there or not comparable(column):

@@ -13,17 +13,17 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from likewise.rules.embedder import Embedder, Mark
 from likewise.rules.feature import Feature, plain
 from likewise.values.errors import BadRule
 
-METRICS = ("linf", "l2", "l1", "cosine")
-OUTPUTS = ("label", "number", "probabilities")
-OUTPUT_METRICS = ("linf", "l1", "l2", "tv")
-EXTRAS = ("reject", "ignore")
-STORAGES = (
+Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
+Output: TypeAlias = Literal["label", "number", "probabilities"]
+OutputMetric: TypeAlias = Literal["linf", "l1", "l2", "tv"]
+Extra: TypeAlias = Literal["reject", "ignore"]
+Storage: TypeAlias = Literal[
     "auto",
     "float64",
     "float32",
@@ -35,7 +35,12 @@ STORAGES = (
     "uint32",
     "int64",
     "uint64",
-)
+]
+METRICS: tuple[str, ...] = get_args(Metric)
+OUTPUTS: tuple[str, ...] = get_args(Output)
+OUTPUT_METRICS: tuple[str, ...] = get_args(OutputMetric)
+EXTRAS: tuple[str, ...] = get_args(Extra)
+STORAGES: tuple[str, ...] = get_args(Storage)
 
 _EPSILON = (1e-150, 1e150)  # squares of what is near neither vanish nor overflow
 _WEIGHT = (1e-100, 1e100)
@@ -91,21 +96,21 @@ class Rule:
     likewise.BadRule: epsilon is -1; expected a number from 1e-150 to 1e+150
     """
 
-    metric: str = "linf"
+    metric: Metric = "linf"
     epsilon: float = math.nan
     _: KW_ONLY
     weights: Sequence[float] | None = None
-    output: str = "label"
+    output: Output = "label"
     delta: float = 0.0
-    output_metric: str = "linf"
+    output_metric: OutputMetric = "linf"
     slack: float | None = None
-    storage: str = "auto"
+    storage: Storage = "auto"
     embed: Embedder | str | Mapping[str, Any] | Callable[..., Any] | None = None
     features: Mapping[str, Feature | Mapping[str, Any]] | None = None
     output_column: str | Sequence[str] | None = None
     favourable: Any = None
     protected_must_differ: bool = False
-    extra: str = "reject"
+    extra: Extra = "reject"
 
     def __post_init__(self) -> None:
         if self.embed is not None:
