@@ -258,7 +258,7 @@ def test_ledger_of_a_table_goes_on_where_it_was(tmp_path):
             gone = int(life[len(life) // 2])
             assert monitor.erase(key=f"p{gone}").rows == (gone,)
             twin.forget([gone])
-            with pytest.raises(lw.BadRow, match="no decision in this ledger has the key"):
+            with pytest.raises(lw.BadRow, match="no decision here has the key"):
                 monitor.erase(key=f"p{gone}")
             with pytest.raises(lw.BadDecision, match="was given to row 0 already"):
                 monitor.observe(rows[0])

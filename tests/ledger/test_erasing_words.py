@@ -163,7 +163,7 @@ def test_row_that_left_the_window_but_not_the_disk_can_be_erased(tmp_path, by, k
         assert monitor.erase(rows=[3]).rows == ()
         assert monitor.verify().ok
         if by == "key":
-            with pytest.raises(lw.BadRow, match="no decision in this ledger has the key"):
+            with pytest.raises(lw.BadRow, match="no decision here has the key"):
                 monitor.erase(**asked)
     with lw.Ledger(folder) as ledger:
         assert ledger.entry(3).erased and not ledger.entry(4).erased

@@ -88,7 +88,7 @@ def test_nothing_of_a_person_is_left_in_any_file(tmp_path, seed, kind):
         assert len(monitor) == len(people) + 1
         x, z = people[0][1:]
         assert monitor.check(x, z + 0.5).over.absent == len(gone)
-        with pytest.raises(lw.BadRow, match="no decision in this ledger has the key"):
+        with pytest.raises(lw.BadRow, match="no decision here has the key"):
             monitor.erase(key="nobody")
 
 

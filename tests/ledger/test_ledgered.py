@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitors import ledgered
+from likewise.monitors import monitor as monitors_monitor
 
 RULE = lw.Rule("linf", 0.1)
 
@@ -203,7 +203,7 @@ def test_memory_that_was_left_ahead_is_made_anew(folder, durability, monkeypatch
             monitor.observe([i / 50], i % 2)
             twin.observe([i / 50], i % 2)
         with monkeypatch.context() as patch:
-            patch.setattr(ledgered, "kept_of_one", interrupt)
+            patch.setattr(monitors_monitor, "kept_of_one", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 monitor.observe([0.5], "never")
         assert monitor.check([0.0], 1).witnesses == twin.check([0.0], 1).witnesses
@@ -231,7 +231,7 @@ def test_row_or_key_that_is_not_there_is_told(folder):
     with lw.open(folder, RULE) as monitor:
         monitor.observe([0.5], "yes", key=5)
         assert (monitor.row_of(5), monitor.row_of("5")) == (0, None)
-        with pytest.raises(lw.BadRow, match="no decision in this ledger has the key '5'"):
+        with pytest.raises(lw.BadRow, match="no decision here has the key '5'"):
             monitor.erase(key="5")
         with pytest.raises(lw.BadRow):
             monitor.erase(rows=[3])
@@ -254,14 +254,14 @@ def test_row_or_key_that_is_not_there_is_told(folder):
 def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):
     rng = np.random.default_rng(0)
     x, z = rng.random((300, 2)), rng.integers(0, 2, 300).tolist()
-    honest = ledgered.kept_of_many
+    honest = monitors_monitor.kept_of_many
 
     def forged(verdicts, most):
         kept = honest(verdicts, most)
         kept.of(150)["input_distance"][0] /= 2
         return kept
 
-    monkeypatch.setattr(ledgered, "kept_of_many", forged)
+    monkeypatch.setattr(monitors_monitor, "kept_of_many", forged)
     with lw.open(folder, RULE) as monitor:
         monitor.observe_many(x, z)
         assert monitor.verify().ok  # the chain holds, since it was forged before it was made

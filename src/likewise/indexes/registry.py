@@ -23,7 +23,7 @@ METRICS = {
 }
 """By name: the metrics served."""
 
-_DYNAMIC = {"live": "inner.InnerLive", "brute": "brute.Brute", "bdd": "bdd.BDD"}
+_DYNAMIC = {"live": "live_as_index.InnerLive", "brute": "brute.Brute", "bdd": "bdd.BDD"}
 _STATIC = {"kdtree": "kdtree.KDTree", "snn": "snn.Sorted"}
 _NEEDS = {"brute": "faiss", "kdtree": "scipy", "bdd": "dd.cudd"}
 """By name: the package that it needs; the extra that installs it is called like the index."""
