@@ -1,24 +1,18 @@
 """Shared settings of the tests.
 
-`tests/` itself is importable, so that every folder of tests can say `from oracle import Oracle`.
+Helpers are imported from the folder of the project: `from tests.oracle import Oracle`.
 Hypothesis runs the `quick` profile; `pytest --hypothesis-profile=thorough` runs every property
 twenty times as long (see `strategies.examples`).
 """
 
 import os
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
-
-from browser import Browser, find  # noqa: E402
+from tests.browser import Browser, find
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=100, **PATIENT)

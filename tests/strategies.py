@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from oracle import (
+from tests.oracle import (
     Expected,
     as_stored,
     input_distances,

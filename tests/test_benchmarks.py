@@ -6,21 +6,17 @@ Times mean nothing at these sizes and are not looked at; answers are.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = str(Path(__file__).resolve().parents[1])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
+from benchmarks import bars, neighbours, oracle, pictures, report, texts, workloads
+from benchmarks.__main__ import ask
+from benchmarks.answer import Setting
+from benchmarks.contenders import Question
 
-from benchmarks import bars, neighbours, oracle, pictures, report, texts, workloads  # noqa: E402
-from benchmarks.__main__ import ask  # noqa: E402
-from benchmarks.answer import Setting  # noqa: E402
-from benchmarks.contenders import Question  # noqa: E402
-
+ROOT = Path(__file__).resolve().parents[1]
 ALONE = ("higgs", "single", "arrivals", "growth", "threads", "load", "labels")
 WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensions")
 
@@ -71,7 +67,7 @@ def test_rows_on_disk_are_measured_and_removed(answers):
     for row, size in zip(rows, (1, 4), strict=True):
         assert row["file_gb"] == row["rows"] * 224 * 224 * 3 * size / 1e9
         assert row["peak_gb"] >= row["rss_gb"] > 0
-    left = [path for path in (Path(ROOT) / "build").rglob("rows") if path.is_file()]
+    left = [path for path in (ROOT / "build").rglob("rows") if path.is_file()]
     assert not left
 
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = str(Path(__file__).resolve().parents[1])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from benchmarks.paper import cells as work  # noqa: E402
-from benchmarks.paper import page, plan, streams  # noqa: E402
-from benchmarks.paper.__main__ import Results  # noqa: E402
+from benchmarks.paper import cells as work
+from benchmarks.paper import page, plan, streams
+from benchmarks.paper.__main__ import Results
 
 MACHINE = {"processor": "a processor", "cores": 2, "python": "3", "versions": dict.fromkeys(
     ("numpy", "numba", "scipy", "faiss-cpu", "dd"), "1")}  # fmt: skip

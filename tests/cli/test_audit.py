@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import likewise as lw
-from commands import COMMAND, likewise
 from likewise.cli import main
-from packing import zstd
+from tests.commands import COMMAND, likewise
+from tests.zstandard import zstd
 
 QUICK = ("--epsilon", "0.05", "--output-column", "z")
 RULE = """

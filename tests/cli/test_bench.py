@@ -2,7 +2,7 @@
 
 import json
 
-from commands import likewise
+from tests.commands import likewise
 
 
 def test_bench_measures_beside_a_scan_that_finds_the_same():

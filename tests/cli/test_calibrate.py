@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 import likewise as lw
-from commands import likewise
 from likewise.cli import main
 from likewise.cli.curve import draw
 from likewise.reports.findings import Curve
+from tests.commands import likewise
 
 
 @pytest.fixture(scope="module")

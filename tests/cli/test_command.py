@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import likewise as lw
-from commands import COMMAND, likewise
+from tests.commands import COMMAND, likewise
 
 HEAVY = {"numpy", "numba", "llvmlite", "polars", "pyarrow", "sklearn"}
 COMMANDS = (

@@ -19,8 +19,8 @@ import polars as pl
 import pytest
 
 import likewise as lw
-from commands import at_a_terminal
 from likewise.cli import main
+from tests.commands import at_a_terminal
 
 EVIL = (
     "\x1b]0;owned\x07"  # the title of the window

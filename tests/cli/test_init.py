@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import likewise as lw
-from commands import likewise
 from likewise.cli import main
+from tests.commands import likewise
 
 
 def applicants(count=400):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from commands import COMMAND, likewise
 from likewise.cli import main
+from tests.commands import COMMAND, likewise
 
 RULE = """
 [output]

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from commands import likewise
+from tests.commands import likewise
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("LIKEWISE_DATA") or ROOT.parent / "shared" / "data")

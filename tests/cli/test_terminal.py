@@ -5,7 +5,7 @@ import re
 import numpy as np
 import polars as pl
 
-from commands import at_a_terminal
+from tests.commands import at_a_terminal
 
 
 def test_progress_is_shown_and_vanishes(tmp_path):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from commands import likewise
 from likewise.cli import main
-from onnx_models import picture_model
+from tests.commands import likewise
+from tests.onnx_models import picture_model
 
 RULE = """
 metric = "l2"

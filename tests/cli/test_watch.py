@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from commands import COMMAND, likewise
+from tests.commands import COMMAND, likewise
 
 QUICK = ("--epsilon", "0.1", "--output-column", "z")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from commands import COMMAND, likewise
 from likewise.cli import main
+from tests.commands import COMMAND, likewise
 
 QUICK = ("--epsilon", "0.1", "--output-column", "z")
 GOOD = '{"a": 1.0, "b": 2.0, "z": "x"}'

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from served import groups
+from tests.index_cases import groups
+from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 
 
 def random(seed: int = 1) -> np.random.Generator:

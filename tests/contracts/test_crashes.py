@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from contracts import crashing
+from tests.contracts import crashing
 
 PROGRAM = str(Path(crashing.__file__))
 

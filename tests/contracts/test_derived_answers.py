@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from oracle import Expected, assert_same_verdict
-from wide import INDEXES
+from tests.oracle import Expected, assert_same_verdict
+from tests.wide_streams import INDEXES
 
 FOLDER = Path(
     os.environ.get("LIKEWISE_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"

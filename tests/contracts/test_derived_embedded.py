@@ -12,7 +12,7 @@ import pytest
 import likewise as lw
 from likewise import Embedder, Feature
 from likewise.embedders.model import SENTENCE
-from real_texts import FOLDER, HERE, KNOWN, answers, messages
+from tests.real_texts import FOLDER, HERE, KNOWN, answers, messages
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from letters import letter_vector, letters, pixel_vector, pixels, some_pictures, some_texts
 from likewise import Embedder, Feature
-from oracle import (
+from tests.letter_embedders import (
+    letter_vector,
+    letters,
+    pixel_vector,
+    pixels,
+    some_pictures,
+    some_texts,
+)
+from tests.oracle import (
     Oracle,
     as_stored,
     assert_same_verdict,
@@ -21,7 +28,7 @@ from oracle import (
     input_distances,
     storage_of,
 )
-from strategies import examples
+from tests.strategies import examples
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"
 METRICS = ["linf", "l1", "l2", "cosine"]

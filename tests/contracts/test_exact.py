@@ -7,9 +7,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from playing import VERBS, play
-from strategies import FAMILIES, METRICS, OUTPUTS, Stream, Tally, prove, streams
+from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.play import VERBS, play
+from tests.strategies import FAMILIES, METRICS, OUTPUTS, Stream, Tally, prove, streams
 
 SEEDS = st.integers(0, 2**32 - 1)
 CHUNKS = st.lists(st.integers(0, 3) | st.integers(0, 300), min_size=1, max_size=8)

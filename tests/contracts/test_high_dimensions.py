@@ -12,10 +12,10 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from playing import VERBS, Foreseen, play, radius_on_an_edge, steps_through
-from strategies import METRICS, Tally, prove, streams
-from wide import (
+from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.play import VERBS, Foreseen, play, radius_on_an_edge, steps_through
+from tests.strategies import METRICS, Tally, prove, streams
+from tests.wide_streams import (
     CASES,
     EVERY,
     INDEXES,

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.oracle import Oracle
 
 import likewise as lw
-from interrupting import Interruptions, at_step
-from letters import letters, some_texts
+from tests.interruptions import Interruptions, at_step
+from tests.letter_embedders import letters, some_texts
+from tests.oracle import Oracle
 
 Make = Callable[[np.random.Generator, int], tuple[Any, ...]]
 

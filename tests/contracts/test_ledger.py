@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.oracle import Oracle
 
 import likewise as lw
+from tests.oracle import Oracle
 
 RULES = {
     "labels": lw.Rule("linf", 0.2),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from letters import letters
+from tests.letter_embedders import letters
 
 COUNT = 60
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from playing import VERBS, play, radius_on_an_edge, steps_through
-from served import few, groups
-from strategies import (
+from tests.index_cases import few, groups
+from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.play import VERBS, play, radius_on_an_edge, steps_through
+from tests.strategies import (
     CLOUDS,
     FAMILIES,
     METRICS,

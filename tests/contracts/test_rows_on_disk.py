@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from playing import Foreseen, play, steps_through
-from strategies import METRICS
-from wide import INDEXES, clusters, pictures, thirty_labels
+from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.play import Foreseen, play, steps_through
+from tests.strategies import METRICS
+from tests.wide_streams import INDEXES, clusters, pictures, thirty_labels
 
 RULE = lw.Rule("linf", 11, slack=0)
 SENT = ("uint8", "int8", "int16", "uint32", "float16", "float32", "float64", "int64")

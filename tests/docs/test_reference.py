@@ -8,8 +8,8 @@ import pytest
 import typer.main
 
 import likewise as lw
-import pages
 from likewise.cli.app import app
+from tests import documentation_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -80,13 +80,17 @@ def test_report_has_the_sections_that_its_how_to_goes_through():
     ],
 )
 def test_output_is_compared_line_by_line_but_for_times_and_hashes(expected, printed, same):
-    assert (pages.differing(expected, printed) is None) == same
+    assert (documentation_pages.differing(expected, printed) is None) == same
 
 
 def test_hash_that_is_shown_twice_is_one_hash():
     one, other = "0" * 64, "1" * 64
-    assert pages.same_hashes([(f"{one}\n", f"{other}\n"), (f"a {one}\n", f"a {other}\n")])
-    assert not pages.same_hashes([(f"{one}\n", f"{other}\n"), (f"a {one}\n", f"a {one}\n")])
+    assert documentation_pages.same_hashes(
+        [(f"{one}\n", f"{other}\n"), (f"a {one}\n", f"a {other}\n")]
+    )
+    assert not documentation_pages.same_hashes(
+        [(f"{one}\n", f"{other}\n"), (f"a {one}\n", f"a {one}\n")]
+    )
 
 
 def test_blocks_are_taken_as_the_page_says():
@@ -96,7 +100,10 @@ def test_blocks_are_taken_as_the_page_says():
         "Words.\n\n```text\nnot its output\n```\n"
         "\n```{eval-rst}\n.. autoclass:: x\n```\n\n```python\n2\n```\n"
     )
-    found = [(one.language, one.file, one.expected) for one in pages.steps("page", markdown)]
+    found = [
+        (one.language, one.file, one.expected)
+        for one in documentation_pages.steps("page", markdown)
+    ]
     assert found == [
         ("toml", "a.toml", None),
         ("sh", None, "out\n"),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import pages
 from likewise.cli import main
+from tests import documentation_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
@@ -23,20 +23,22 @@ def demo(tmp_path_factory) -> Path:
 
 
 def read_and_do(page: Path) -> None:
-    done = pages.run(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+    done = documentation_pages.run(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
     assert any(step.expected for step, _ in done), "no block of the page shows its output"
     for step, printed in done:
         if step.expected is not None:
-            missing = pages.differing(step.expected, printed)
+            missing = documentation_pages.differing(step.expected, printed)
             assert missing is None, f"{step.place} shows\n{missing}\nand was printed\n{printed}"
     shown = [(step.expected, printed) for step, printed in done if step.expected is not None]
-    assert pages.same_hashes(shown), "one hash on the page was two in the run"
+    assert documentation_pages.same_hashes(shown), "one hash on the page was two in the run"
 
 
 def test_every_page_with_examples_is_run():
     docs = ROOT / "docs"
     shown = {
-        page for page in docs.rglob("*.md") if any(pages.steps(page.name, page.read_text("utf-8")))
+        page
+        for page in docs.rglob("*.md")
+        if any(documentation_pages.steps(page.name, page.read_text("utf-8")))
     }
     run_elsewhere = {docs / "tutorial.md", *(docs / "indexes").glob("*.md")}
     not_run = shown - run_elsewhere - {*HOW_TO, *REFERENCE}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from letters import letters
 from likewise import Embedder, Feature
 from likewise.values.errors import BadDecision
+from tests.letter_embedders import letters
 
 BODY = """
 import pathlib

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from letters import letter_vector, letters, some_texts
 from likewise import Embedder, Feature
 from likewise.reading.encoding import ERASED
-from onnx_models import picture_model
+from tests.letter_embedders import letter_vector, letters, some_texts
+from tests.onnx_models import picture_model
 
 PICTURE = np.arange(12, dtype=np.uint8).reshape(4, 3)
 

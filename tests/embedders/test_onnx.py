@@ -9,7 +9,7 @@ from onnx import TensorProto
 import likewise as lw
 from likewise import Embedder
 from likewise.embedders.model import SENTENCE, fixed_picture
-from onnx_models import convolution, convolved, picture_model, text_model, tokenizer, tokens
+from tests.onnx_models import convolution, convolved, picture_model, text_model, tokenizer, tokens
 
 RNG = np.random.default_rng(11)
 TEXTS = ["like cases", "red", "blue blue red .", "unheard of", "cases should be treated alike."]

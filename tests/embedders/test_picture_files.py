@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 import likewise as lw
-from letters import pixels
 from likewise import Embedder, Feature
-from onnx_models import picture_model
+from tests.letter_embedders import pixels
+from tests.onnx_models import picture_model
 
 RNG = np.random.default_rng(12)
 PICTURE = RNG.integers(0, 256, (6, 5, 3), dtype=np.uint8)

@@ -10,7 +10,7 @@ from PIL import Image
 import likewise as lw
 from likewise import Embedder
 from likewise.embedders.pictures import Pictures, Preparing
-from onnx_models import picture_model
+from tests.onnx_models import picture_model
 
 RNG = np.random.default_rng(8)
 PICTURE = RNG.integers(0, 256, (6, 5, 3), dtype=np.uint8)

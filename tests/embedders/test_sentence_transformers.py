@@ -8,7 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder
-from real_texts import HERE, answers, messages
+from tests.real_texts import HERE, answers, messages
 
 pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")

@@ -19,16 +19,16 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from indexes.audit import audit
-from indexes.shapes import random
 from likewise.engine import chooser as choosing
 from likewise.engine.chooser import Chooser
 from likewise.history.memory import Region
 from likewise.indexes import rotation, sketch
 from likewise.indexes.flat import FlatScan
 from likewise.indexes.live import LiveTree
-from oracle import assert_same_verdict, assert_same_verdicts
-from playing import Foreseen
+from tests.indexes.audit import audit
+from tests.indexes.shapes import random
+from tests.oracle import assert_same_verdict, assert_same_verdicts
+from tests.play import Foreseen
 
 SLICE = 16  # rows handed to a challenger for each decision
 

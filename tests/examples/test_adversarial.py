@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from alone import EXAMPLES, run_alone
+from tests.example_scripts import EXAMPLES, run_alone
 
 SCRIPT = EXAMPLES / "adversarial.py"
 PICTURES = 500

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from alone import EXAMPLES, run_alone
+from tests.example_scripts import EXAMPLES, run_alone
 
 SCRIPT = EXAMPLES / "semantic.py"
 CORRUPTIONS = ("brightness", "blur", "noise", "contrast", "fog")

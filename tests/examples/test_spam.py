@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import wordllama
 
-import hostile
-from alone import EXAMPLES, run_alone
+from tests import hostile_text
+from tests.example_scripts import EXAMPLES, run_alone
 
 SCRIPT = EXAMPLES / "spam.py"
 REAL = Path(os.environ.get("LIKEWISE_DATA") or EXAMPLES.parents[1] / "shared" / "data")
@@ -283,16 +283,18 @@ def test_report_shows_messages_without_obeying_them(
     data = tmp_path / "data"
     data.mkdir()
     unwelcome = [
-        one for one in hostile.STRINGS if len(one) < 1_000 and not set(one) & set("\n\r\t\0\ud800")
+        one
+        for one in hostile_text.STRINGS
+        if len(one) < 1_000 and not set(one) & set("\n\r\t\0\ud800")
     ]
     made = example["given"]()[1][:450]
     texts = [
-        f"{text} {hostile.STRINGS[0]} {unwelcome[i % len(unwelcome)]}"
+        f"{text} {hostile_text.STRINGS[0]} {unwelcome[i % len(unwelcome)]}"
         for i, text in enumerate(made.text)
     ]
     lines = [f"{truth}\t{text}\n" for truth, text in zip(made.truth, texts, strict=True)]
     spam = [i for i, truth in enumerate(made.truth) if truth == "spam"]
-    recorded = [f"{i}\t{texts[i]} again {hostile.STRINGS[1]}\n" for i in spam]
+    recorded = [f"{i}\t{texts[i]} again {hostile_text.STRINGS[1]}\n" for i in spam]
     for name, content in zip(REAL_FILES, (lines, recorded), strict=True):
         (data / name).write_bytes(gzip.compress("".join(content).encode()))
     monkeypatch.setenv("LIKEWISE_DATA", str(data))

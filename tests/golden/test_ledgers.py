@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.golden.make_ledger import ROWS, RULE
 
 import likewise as lw
+from tests.golden.make_ledger import ROWS, RULE
 
 VERSIONS = sorted(Path(__file__).parent.glob("ledger-*"))
 HEADS = {

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from kernels.calling import Given, history_for
 from likewise.history.decisions import STORAGES, History
 from likewise.kernels import table as t
+from tests.kernels.calling import Given, history_for
 
 RULE = lw.Rule("linf", 0.1)
 

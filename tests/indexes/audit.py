@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from indexes.audit_flat import audit_flat
 from likewise.history.decisions import History
 from likewise.indexes.flat import FlatScan
 from likewise.indexes.live import LiveTree
 from likewise.kernels import add
 from likewise.kernels import table as t
 from likewise.kernels.table import BLOCK
-from oracle import in_lanes
+from tests.indexes.audit_flat import audit_flat
+from tests.oracle import in_lanes
 
 PENDING = -2
 

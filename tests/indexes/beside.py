@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from indexes.audit import audit
-from oracle import Oracle, assert_same_verdict
+from tests.indexes.audit import audit
+from tests.oracle import Oracle, assert_same_verdict
 
 
 class Beside:

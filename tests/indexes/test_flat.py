@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from indexes.beside import Beside
-from indexes.shapes import random, wide
 from likewise.kernels import table as t
 from likewise.kernels.table import BLOCK
+from tests.indexes.beside import Beside
+from tests.indexes.shapes import random, wide
 
 N = 2_500
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from indexes import shapes
-from indexes.audit import audit
 from likewise.history import decisions as history
 from likewise.history import memory
 from likewise.indexes import flat, state
 from likewise.kernels import table as t
-from oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from playing import Foreseen
-from strategies import METRICS, OUTPUTS
+from tests.indexes import shapes
+from tests.indexes.audit import audit
+from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.play import Foreseen
+from tests.strategies import METRICS, OUTPUTS
 
 N = 1_500
 

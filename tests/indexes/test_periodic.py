@@ -11,7 +11,7 @@ import pytest
 import likewise as lw
 from likewise.indexes.periodic import CostLine, Costs, Periodic, PeriodicIndex
 from likewise.indexes.protocol import Point, Points, Rows, Space
-from served import TAUS, Scan
+from tests.index_cases import TAUS, Scan
 
 RULE = lw.Rule("linf", 0.1)
 

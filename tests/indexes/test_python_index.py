@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.indexes.protocol import Point, Points, Rows, Space
-from oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from playing import VERBS, play
-from served import Scan, scan_of
-from strategies import METRICS, Tally, prove, streams
+from tests.index_cases import Scan, scan_of
+from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.play import VERBS, play
+from tests.strategies import METRICS, Tally, prove, streams
 
 RULE = lw.Rule("linf", 0.1, slack=0)
 

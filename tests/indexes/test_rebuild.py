@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from indexes.beside import Beside
-from indexes.shapes import drift, duplicates, random, shells
-from kernels.calling import compiled
 from likewise.indexes import live
 from likewise.kernels import add, rebuild
 from likewise.kernels import table as t
 from likewise.kernels.grow import tend
 from likewise.kernels.table import BLOCK
-from strategies import METRICS
+from tests.indexes.beside import Beside
+from tests.indexes.shapes import drift, duplicates, random, shells
+from tests.kernels.calling import compiled
+from tests.strategies import METRICS
 
 PHASES = {
     "collect": add.COLLECT,

@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise.indexes.registry import METRICS
-from served import Scan, scan_of
+from tests.index_cases import Scan, scan_of
 
 ALL = "auto, live, flat, brute, kdtree, snn, bdd"
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from indexes.audit import audit
-from indexes.shapes import random
-from kernels.calling import history_for
 from likewise.history.decisions import History
 from likewise.indexes import rotation
 from likewise.kernels import table as t
-from oracle import assert_same_verdict, assert_same_verdicts
-from playing import Foreseen
+from tests.indexes.audit import audit
+from tests.indexes.shapes import random
+from tests.kernels.calling import history_for
+from tests.oracle import assert_same_verdict, assert_same_verdicts
+from tests.play import Foreseen
 
 SAMPLES = {
     "ordinary": lambda: random().normal(size=(300, 40)),

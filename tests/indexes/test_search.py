@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from indexes.beside import Beside
-from indexes.shapes import random, shells
-from oracle import input_distances
+from tests.indexes.beside import Beside
+from tests.indexes.shapes import random, shells
+from tests.oracle import input_distances
 
 N = 20_000
 

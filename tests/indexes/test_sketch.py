@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from indexes.shapes import random
-from kernels.calling import history_for
 from likewise.history.decisions import History
 from likewise.indexes import sketch
 from likewise.kernels import table as t
-from strategies import METRICS
+from tests.indexes.shapes import random
+from tests.kernels.calling import history_for
+from tests.strategies import METRICS
 
 
 def filled(rule: lw.Rule, X: np.ndarray) -> History:

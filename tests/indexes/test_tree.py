@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from indexes.audit import audit
-from indexes.beside import Beside
-from indexes.shapes import drift, duplicates, line, random, shells, wide
 from likewise.kernels import table as t
+from tests.indexes.audit import audit
+from tests.indexes.beside import Beside
+from tests.indexes.shapes import drift, duplicates, line, random, shells, wide
 
 N = 7_000
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import likewise as lw
-from commands import likewise
 from likewise import Feature
+from tests.commands import likewise
 
 ROWS = [
     {"id": "p", "a": 1.0, "z": "x"},

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from kernels.calling import compiled
-from kernels.twins import positions_of
 from likewise.kernels import codes
 from likewise.kernels import table as t
 from likewise.kernels.table import BLOCK
 from likewise.metrics.geometry import METRICS as NUMBERS
 from likewise.metrics.geometry import geometry
-from oracle import input_distances, weights_of
-from strategies import METRICS, prove
+from tests.kernels.calling import compiled
+from tests.kernels.twins import positions_of
+from tests.oracle import input_distances, weights_of
+from tests.strategies import METRICS, prove
 
 SEEDS = st.integers(0, 2**32 - 1)
 WIDTHS = st.sampled_from((1, 2, 3, 4, 5, 7, 8, 9, 33, 200))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from strategies import METRICS, OUTPUTS
+from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
+from tests.strategies import METRICS, OUTPUTS
 
 PAST, NEW = 140, 20
 

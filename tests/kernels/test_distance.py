@@ -7,12 +7,12 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from kernels.calling import OUTPUT_KINDS, compiled, state_for
-from kernels.twins import lane_sum
 from likewise.kernels import distance, search
 from likewise.kernels import table as t
 from likewise.kernels.table import CHUNK
-from strategies import prove
+from tests.kernels.calling import OUTPUT_KINDS, compiled, state_for
+from tests.kernels.twins import lane_sum
+from tests.strategies import prove
 
 SEEDS = st.integers(0, 2**32 - 1)
 WIDTHS = st.sampled_from((1, 2, 3, 4, 5, 8, 31, CHUNK - 1, CHUNK, CHUNK + 1, 200))

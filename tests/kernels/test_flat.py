@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from numba import config
 
 import likewise as lw
-from indexes.audit_flat import audit_flat
-from kernels.calling import compiled, flat_for
 from likewise.indexes import rotation
 from likewise.kernels import flat
 from likewise.kernels import table as t
 from likewise.kernels.table import BLOCK
-from oracle import input_distances
-from strategies import prove
+from tests.indexes.audit_flat import audit_flat
+from tests.kernels.calling import compiled, flat_for
+from tests.oracle import input_distances
+from tests.strategies import prove
 
 SEEDS = st.integers(0, 2**32 - 1)
 WIDTHS = st.sampled_from((1, 2, 3, 4, 5, 7, 8, 40, 150))

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from hunted import hunt, nearest, slope, steepest
-from kernels.calling import compiled, state_for
 from likewise.kernels import bounds
 from likewise.kernels import table as t
 from likewise.monitors.hunting import hunting_monitor
-from oracle import output_distances
-from strategies import METRICS, OUTPUTS
+from tests.kernels.calling import compiled, state_for
+from tests.nearest_oracle import hunt, nearest, slope, steepest
+from tests.oracle import output_distances
+from tests.strategies import METRICS, OUTPUTS
 
 slope_of = compiled(bounds.slope_of)
 radius_of_interest = compiled(bounds.radius_of_interest)

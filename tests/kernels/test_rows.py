@@ -7,12 +7,12 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from kernels.calling import CAPACITY, compiled, state_for
-from kernels.twins import lane_sum
 from likewise.history.decisions import STORAGES as NUMBERS
 from likewise.kernels import rows
 from likewise.kernels import table as t
-from strategies import prove
+from tests.kernels.calling import CAPACITY, compiled, state_for
+from tests.kernels.twins import lane_sum
+from tests.strategies import prove
 
 SEEDS = st.integers(0, 2**32 - 1)
 STORAGES = [

@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.calling import compiled
 from likewise.kernels import sort
-from strategies import prove
+from tests.kernels.calling import compiled
+from tests.strategies import prove
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -3,10 +3,10 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from kernels.calling import compiled
 from likewise.kernels import split
 from likewise.kernels.table import BLOCK
-from strategies import prove
+from tests.kernels.calling import compiled
+from tests.strategies import prove
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.sampled_from((2, 3, 5, 64, BLOCK, BLOCK + 1))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import likewise as lw
-from ledger import feeding
+from tests.ledger import feeding
 
 PROGRAM = str(Path(feeding.__file__))
 ENDS = [0, *np.cumsum(feeding.PARTS).tolist()]

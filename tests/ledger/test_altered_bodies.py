@@ -10,9 +10,9 @@ import sqlite3
 from contextlib import closing, suppress
 
 import pytest
-from tests.segments import small_segments
 
 import likewise as lw
+from tests.segments import small_segments
 
 
 def letters(texts):

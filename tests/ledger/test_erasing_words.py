@@ -9,9 +9,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from tests.segments import small_segments
 
 import likewise as lw
+from tests.segments import small_segments
 
 OUTPUTS = {
     "label": (0.0, lambda drawn: drawn.choice(["yes", "no", f"rare {drawn.randrange(40)}"])),

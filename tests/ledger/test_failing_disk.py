@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from ledger import fed, feeding
+from tests.ledger import fed, feeding
 
 NAMES = ("pwrite64", "fdatasync", "fsync", "ftruncate", "fallocate", "unlink")
 SYNCS = ("fsync", "fdatasync")

@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.commands import COMMAND, likewise
 
 import likewise as lw
 from likewise.values.errors import CannotLook
+from tests.commands import COMMAND, likewise
 
 RULE = lw.Rule("linf", 0.1)
 RECORDS = "000000000000.rows"

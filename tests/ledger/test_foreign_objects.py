@@ -11,10 +11,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.commands import likewise
-from tests.segments import small_segments
 
 import likewise as lw
+from tests.commands import likewise
+from tests.segments import small_segments
 
 RULE = lw.Rule("linf", 0.1)
 SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from contracts import crashing
+from tests.contracts import crashing
 
 RULE = lw.Rule("linf", 0.1)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.commands import likewise
 
 import likewise as lw
+from tests.commands import likewise
 
 RULE = lw.Rule("linf", 0.1)
 FAR = 1_700_000_000_000  # seconds, meant as milliseconds

@@ -11,8 +11,8 @@ from likewise.kernels import codes
 from likewise.kernels import table as t
 from likewise.metrics.geometry import METRICS as NUMBERS
 from likewise.metrics.geometry import geometry
-from oracle import input_distances, squared_norms, weights_of
-from strategies import METRICS, prove
+from tests.oracle import input_distances, squared_norms, weights_of
+from tests.strategies import METRICS, prove
 
 GRID = {"linf": 16, "l1": 64, "l2": 32, "cosine": 32}
 WIDTHS = (1, 2, 3, 17, 200, 3_000, 100_000)

@@ -11,9 +11,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from tests.oracle import Oracle
 
 import likewise as lw
+from tests.oracle import Oracle
 
 RULE = lw.Rule("linf", 0.1)
 PEOPLE = lw.Rule(

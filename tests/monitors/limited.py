@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from tests.oracle import Oracle
 
 import likewise as lw
+from tests.oracle import Oracle
 
 PEOPLE = lw.Rule(
     features={f"c{i}": lw.Feature("number", tolerance=0.2) for i in range(12)}

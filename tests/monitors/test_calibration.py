@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from hunted import hunt, nearest
-from strategies import FAMILIES, METRICS, OUTPUTS, prove, streams
+from tests.nearest_oracle import hunt, nearest
+from tests.strategies import FAMILIES, METRICS, OUTPUTS, prove, streams
 
 
 def assert_found(found, expected):

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from oracle import assert_same_verdict, assert_same_verdicts
-from playing import Foreseen, radius_on_an_edge
-from wide import clusters, embeddings, five_coordinates_tell, pictures, thirty_labels, two_labels
+from tests.oracle import assert_same_verdict, assert_same_verdicts
+from tests.play import Foreseen, radius_on_an_edge
+from tests.wide_streams import (
+    clusters,
+    embeddings,
+    five_coordinates_tell,
+    pictures,
+    thirty_labels,
+    two_labels,
+)
 
 
 def random(seed: int = 1) -> np.random.Generator:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from hunted import hunt, slope, steepest
-from strategies import FAMILIES, METRICS, prove, streams
+from tests.nearest_oracle import hunt, slope, steepest
+from tests.strategies import FAMILIES, METRICS, prove, streams
 
 EXPONENTS = (1.0, 0.5, 2.0, 0.1, 7.3)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from oracle import Oracle, assert_same_verdict
+from tests.oracle import Oracle, assert_same_verdict
 
 RULE = lw.Rule("linf", 0.1)
 N = 1_200

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise.explaining.groups import OTHERS, GroupCounter
 from likewise.reports.findings import MARGINS, Tally
-from reported import RULE, SCORES, found, people
+from tests.report_streams import RULE, SCORES, found, people
 
 NOON = datetime.datetime(2026, 5, 1, 12, tzinfo=datetime.UTC)
 DAYS = [datetime.date(2026, 1, 1) + datetime.timedelta(days=i // 3) for i in range(400)]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from PIL import Image
 
-import hostile
 import likewise as lw
 from likewise.reports.pictures import difference, pixels_of
 from likewise.reports.rates import short_share
 from likewise.reports.texts import marked
-from strict_html import read_strictly
+from tests import hostile_text
+from tests.strict_html import read_strictly
 
 MORE = ("img", "mark", "blockquote", "caption")
 SCREENS = {
@@ -74,7 +74,7 @@ def plain():
 
 def all_hostile():
     """Hostile strings wherever a string may be."""
-    strings = hostile.STRINGS
+    strings = hostile_text.STRINGS
     gallery = lw.Gallery(strings[0], strings[2])
     for i, one in enumerate(strings):
         gallery.section(one, one)

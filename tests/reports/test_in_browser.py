@@ -4,10 +4,10 @@ import datetime
 
 import pytest
 
-import hostile
 import likewise as lw
 from likewise.reports.page import write_page
-from reported import RULE, found, people
+from tests import hostile_text
+from tests.report_streams import RULE, found, people
 
 SCREENS = {"desktop": (1200, False), "phone": (390, False), "dark phone": (390, True)}
 VISIBLE_PLOTS = "[...document.querySelectorAll('svg.plot')].filter(one => one.checkVisibility())"
@@ -29,7 +29,12 @@ def pages(tmp_path_factory):
     )
     assert findings.flagged and findings.groups and findings.curve and findings.by_time
     write_page(findings, folder / "plain.html")
-    bad = found(hostile.rule(), hostile.rows(), source=hostile.STRINGS[0], head=hostile.STRINGS[3])
+    bad = found(
+        hostile_text.rule(),
+        hostile_text.rows(),
+        source=hostile_text.STRINGS[0],
+        head=hostile_text.STRINGS[3],
+    )
     assert bad.flagged and bad.groups
     write_page(bad, folder / "hostile.html")
     return folder

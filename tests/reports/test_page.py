@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hostile
 import likewise as lw
 from likewise.reports.page import page, write_page
 from likewise.reports.safe import both_shown, safe
-from reported import RULE, SCORES, found, people
-from strict_html import Reader, read_strictly
+from tests import hostile_text
+from tests.report_streams import RULE, SCORES, found, people
+from tests.strict_html import Reader, read_strictly
 
 
 def read(findings):
@@ -137,7 +137,9 @@ def test_page_of_pictures_and_embeddings_is_whole():
 
 
 def test_page_of_hostile_data_is_whole_and_small():
-    findings = found(hostile.rule(), hostile.rows(), source=hostile.STRINGS[1], head="<b>")
+    findings = found(
+        hostile_text.rule(), hostile_text.rows(), source=hostile_text.STRINGS[1], head="<b>"
+    )
     assert findings.flagged > 0 and findings.groups
     read(findings)
     assert len(page(findings)) < 3_000_000
@@ -164,7 +166,7 @@ def test_page_is_whole_whatever_the_text(source, name, value, output):
     read(found(rule, rows, source=source))
 
 
-@pytest.mark.parametrize("text", hostile.STRINGS, ids=lambda text: repr(text[:20]))
+@pytest.mark.parametrize("text", hostile_text.STRINGS, ids=lambda text: repr(text[:20]))
 def test_safe_text_has_no_markup_and_nothing_unseen(text):
     made = safe(text)
     assert not set(made) & set("<>\"'")

@@ -10,7 +10,7 @@ import likewise as lw
 from likewise import Feature
 from likewise.explaining.groups import Groups
 from likewise.reports.words import figure, found_in_words, in_words, listed, lopsided, percent
-from reported import RULE, found, people
+from tests.report_streams import RULE, found, people
 
 RULES = sorted((Path(__file__).parents[2] / "examples" / "rules").glob("*.toml"))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from likewise.sources import records
 from likewise.sources.delimited import Delimited
 from likewise.sources.streams import Stream
-from strategies import examples
+from tests.strategies import examples
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=6)
 TABLES = st.integers(2, 4).flatmap(

@@ -14,7 +14,7 @@ import pytest
 from likewise.sources.files import open_source
 from likewise.sources.lines import TOO_LONG, Lines
 from likewise.values.errors import BadFile
-from packing import zstd
+from tests.zstandard import zstd
 
 TYPES = {"a": "number", "c": "listed"}
 

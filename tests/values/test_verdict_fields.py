@@ -6,7 +6,7 @@ import json
 import pytest
 
 import likewise as lw
-from strict_html import Reader
+from tests.strict_html import Reader
 
 HOSTILE = "<script>alert(\"x\" & 'y')</script>"
 NEAR = [[0.0], [0.3], [0.1], [0.2]]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from interrupting import at_step
 from likewise.watching.background import Backlog
 from likewise.watching.records import Counts
-from watching.models import RULE, classifier, flowers
+from tests.interruptions import at_step
+from tests.watching.models import RULE, classifier, flowers
 
 
 class Gated:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.watching.records import Counts
-from watching.models import RULE, classifier, flowers
+from tests.watching.models import RULE, classifier, flowers
 
 
 def label(X):

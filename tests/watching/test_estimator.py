@@ -21,7 +21,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import likewise as lw
 from likewise.watching.records import Counts
-from watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, iris, regressor, same
+from tests.watching.models import (
+    NUMBER,
+    PROBABILITIES,
+    RULE,
+    classifier,
+    flowers,
+    iris,
+    regressor,
+    same,
+)
 
 X, Y = iris()
 ESTIMATORS = {

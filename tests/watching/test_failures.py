@@ -11,8 +11,8 @@ import pytest
 
 import likewise as lw
 from likewise.watching.records import Counts
-from small_disk import on_small_disk, skip_without
-from watching.models import RULE, classifier, flowers
+from tests.small_disk import on_small_disk, skip_without
+from tests.watching.models import RULE, classifier, flowers
 
 
 def no(*args, **kwargs):

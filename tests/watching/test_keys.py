@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise.watching.records import Counts
-from watching.models import RULE
+from tests.watching.models import RULE
 
 TABLE = lw.Rule(
     features={"case": lw.Feature("key"), "age": lw.Feature("number", tolerance=5)},

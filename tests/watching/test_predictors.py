@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 import likewise as lw
 from likewise.watching.records import Counts
-from watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, iris, regressor
+from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, iris, regressor
 
 X, Y = iris()
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from watching.models import NUMBER, RULE, classifier, flowers, regressor
+from tests.watching.models import NUMBER, RULE, classifier, flowers, regressor
 
 
 def warned_by(call):

@@ -7,8 +7,8 @@ from sklearn.base import BaseEstimator
 
 import likewise as lw
 from likewise.watching.records import Counts
-from strategies import METRICS, Tally, prove, streams
-from watching.models import same
+from tests.strategies import METRICS, Tally, prove, streams
+from tests.watching.models import same
 
 
 class Replayed(BaseEstimator):

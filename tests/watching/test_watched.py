@@ -14,7 +14,7 @@ import pytest
 import likewise as lw
 from likewise.watching.copies import as_given
 from likewise.watching.records import Counts
-from watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
+from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 
 
 class Answer:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from oracle import (
+from tests.oracle import (
     Expected,
     Oracle,
     as_stored,

@@ -17,8 +17,8 @@ from zlib import crc32
 import numpy as np
 
 import likewise as lw
-from playing import Foreseen, radius_on_an_edge
-from strategies import METRICS
+from tests.play import Foreseen, radius_on_an_edge
+from tests.strategies import METRICS
 
 Random = np.random.Generator
 EUCLIDEAN = ("l2", "cosine")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from oracle import as_stored, input_distances, output_distances, storage_of
+from tests.oracle import as_stored, input_distances, output_distances, storage_of
 
 Answer = tuple[int, float, float]
 NOTHING: Answer = (-1, math.inf, 0.0)
