@@ -14,6 +14,9 @@ PIN := .venv-pin/bin
 # inlines. So the folder of the cache is named after the text of all kernels.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/likewise/kernels/*.py 2>/dev/null | cksum | cut -d' ' -f1)
 
+# Tests start hundreds of processes. Without bytecode each of them parses every package that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The hash of torch 2.13.0+cpu for Python 3.11 on x86-64 Linux; see requirements/cpu_only.awk. With a
 # new version of torch in requirements/torch.in, this changes too.
 TORCH_FOR_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
