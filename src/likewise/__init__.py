@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from likewise.values.verdicts import Compared, Verdict, Verdicts, Witness, Witnesses
     from likewise.watching.estimator import WatchedEstimator
+    from likewise.watching.records import Failure, Flagged
     from likewise.watching.watched import Watched, watch
 
 _HOMES = {
@@ -65,8 +66,10 @@ _HOMES = {
     "Embedder": "rules.embedder",
     "Erasure": "ledger.erasure",
     "Explanation": "engine.explanation",
+    "Failure": "watching.records",
     "FailureWarning": "values.errors",
     "Feature": "rules.feature",
+    "Flagged": "watching.records",
     "Gallery": "reports.gallery",
     "Head": "ledger.verify",
     "HintWarning": "values.errors",
@@ -108,8 +111,10 @@ __all__ = [
     "Embedder",
     "Erasure",
     "Explanation",
+    "Failure",
     "FailureWarning",
     "Feature",
+    "Flagged",
     "Gallery",
     "Head",
     "HintWarning",

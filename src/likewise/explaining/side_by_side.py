@@ -80,7 +80,7 @@ def pair_of(
         return _vectors(past, row, witness, names)
     ours = dict(mine) if mine is not None else past.values(row or 0)
     other = past.values(witness.row)
-    gaps = measured_gaps(past.rule.features, ours, other)  # type: ignore[arg-type]
+    gaps = measured_gaps(past.rule.features, ours, other)
     outputs = past.rule.output_column or ()
     return Pair(
         row, witness, ours, other, gaps, (outputs,) if isinstance(outputs, str) else tuple(outputs)

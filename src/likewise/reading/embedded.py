@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from likewise.reading.vectors import VectorReader
-from likewise.rules.embedder import Embedder
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision
 
@@ -23,7 +22,7 @@ class EmbeddedReader(VectorReader):
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule)
-        assert isinstance(rule.embed, Embedder)
+        assert rule.embed is not None
         self._working = rule  # `rule` may name a model that is not to be loaded
         self._embedding = rule.embed.loaded
 
@@ -41,5 +40,5 @@ def embedded(rule: Rule, x: Any) -> Any:
             f"the inputs are of type {type(x).__name__}; expected a list of texts or pictures, or"
             " an array of them. Nothing was stored."
         )
-    assert isinstance(rule.embed, Embedder)
+    assert rule.embed is not None
     return rule.embed.loaded.many(list(x), lambda i: f"decision {i}")

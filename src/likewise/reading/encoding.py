@@ -164,7 +164,7 @@ class Encoder:
 
     def __init__(self, rule: Rule) -> None:
         assert rule.features is not None
-        self.features: Mapping[str, Feature] = rule.features  # type: ignore[assignment]
+        self.features: Mapping[str, Feature] = rule.features
         self.metric = rule.metric
         self.far = FAR * max(1.0, rule.epsilon)
         self.vocabularies = {

@@ -28,7 +28,7 @@ def pair_cards(worst: Sequence[WorstPair], rule: Rule) -> str:
 
 def _card(worst: WorstPair, rule: Rule) -> str:
     pair = worst.pair
-    features: dict[str, Feature] = dict(rule.features or {})  # type: ignore[arg-type]
+    features: dict[str, Feature] = dict(rule.features or {})
     keys = [name for name in pair.columns if name in features and features[name].kind == "key"]
     heads = [
         _head("earlier", pair.witness.row, [pair.other[name] for name in keys]),

@@ -281,7 +281,7 @@ class Tally:
 def _counter(rule: Rule) -> tuple[GroupCounter | None, str | None]:
     """What counts by group, or why nothing does."""
     features = rule.features or {}
-    protected = [name for name, one in features.items() if one.kind == "protected"]  # type: ignore[union-attr]
+    protected = [name for name, one in features.items() if one.kind == "protected"]
     if not protected:
         return None, None
     try:

@@ -45,7 +45,7 @@ def in_words(rule: Rule) -> list[str]:
 def wording(rule: Rule) -> Wording:
     if rule.features is None:
         return Wording(_alike_vectors(rule), (), _different(rule), tuple(_notes(rule, {})))
-    features: dict[str, Feature] = dict(rule.features)  # type: ignore[arg-type]
+    features: dict[str, Feature] = dict(rule.features)
     measured = {name: one for name, one in features.items() if one.measured}
     alone = rule.metric == "linf"
     each = {

@@ -111,7 +111,7 @@ def _differ(
     """Whether pairs differ in a protected column that is known of both."""
     differ = np.zeros(len(rows), dtype=np.bool_)
     for name, feature in (past.rule.features or {}).items():
-        if feature.kind == "protected":  # type: ignore[union-attr]
+        if feature.kind == "protected":
             (mine, _), (theirs, _) = past.codes(name, rows), past.codes(name, others)
             differ |= (mine != theirs) & (mine >= 0) & (theirs >= 0)
     return differ

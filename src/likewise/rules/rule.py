@@ -10,10 +10,10 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from likewise.rules.embedder import Embedder, Mark
 from likewise.rules.feature import Feature, plain
@@ -99,18 +99,39 @@ class Rule:
     metric: Metric = "linf"
     epsilon: float = math.nan
     _: KW_ONLY
-    weights: Sequence[float] | None = None
+    weights: tuple[float, ...] | None = None
     output: Output = "label"
     delta: float = 0.0
     output_metric: OutputMetric = "linf"
     slack: float | None = None
     storage: Storage = "auto"
-    embed: Embedder | str | Mapping[str, Any] | Callable[..., Any] | None = None
-    features: Mapping[str, Feature | Mapping[str, Any]] | None = None
-    output_column: str | Sequence[str] | None = None
+    embed: Embedder | None = None
+    features: Mapping[str, Feature] | None = None
+    output_column: str | tuple[str, ...] | None = None
     favourable: Any = None
     protected_must_differ: bool = False
     extra: Extra = "reject"
+
+    if TYPE_CHECKING:  # more is taken than is kept: the fields above say what a rule has
+
+        def __init__(
+            self,
+            metric: Metric = "linf",
+            epsilon: float = math.nan,
+            *,
+            weights: Iterable[float] | None = None,
+            output: Output = "label",
+            delta: float = 0.0,
+            output_metric: OutputMetric = "linf",
+            slack: float | None = None,
+            storage: Storage = "auto",
+            embed: Embedder | str | Mapping[str, Any] | Callable[..., Any] | None = None,
+            features: Mapping[str, Feature | Mapping[str, Any]] | None = None,
+            output_column: str | Sequence[str] | None = None,
+            favourable: Any = None,
+            protected_must_differ: bool = False,
+            extra: Extra = "reject",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if self.embed is not None:
@@ -236,7 +257,7 @@ class Rule:
             del given["protected_must_differ"]
         if self.extra == "reject":  # left out, so that rules from before have the same fingerprint
             del given["extra"]
-        if isinstance(self.embed, Embedder):
+        if self.embed is not None:
             given["embed"] = self.embed.to_plain()
         lines = [
             f"{name} = {toml_value(value)}" for name, value in given.items() if value is not None
@@ -267,14 +288,14 @@ class Rule:
     @property
     def key_column(self) -> str | None:
         """The column that decisions have their keys from."""
-        features: Mapping[str, Any] = self.features or {}
+        features = self.features or {}
         return next((name for name, one in features.items() if one.kind == "key"), None)
 
     def embedders(self) -> dict[str, Embedder]:
         """By column; that of a rule without features is under ""."""
-        if isinstance(self.embed, Embedder):
+        if self.embed is not None:
             return {"": self.embed}
-        features: Mapping[str, Any] = self.features or {}
+        features = self.features or {}
         return {name: one.embed for name, one in features.items() if one.embed is not None}
 
     def marks(self) -> dict[str, Mark]:
@@ -285,12 +306,12 @@ class Rule:
         """Whether two rules are the same, whatever their models are called."""
 
         def unnamed(rule: Rule) -> str:
-            features: Mapping[str, Any] = rule.features or {}
+            features = rule.features or {}
             alike = {
                 name: one if one.embed is None else replace(one, embed="python:any:model")
                 for name, one in features.items()
             }
-            embed = None if rule.embed is None else "python:any:model"
+            embed = None if rule.embed is None else Embedder("python:any:model")
             return replace(rule, embed=embed, features=alike or None)._sorted().to_toml()
 
         return unnamed(self) == unnamed(other)
