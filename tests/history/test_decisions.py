@@ -134,5 +134,4 @@ def test_memory_in_use_is_what_rows_take():
     assert history.used_bytes == 50 * (24 + 8 + 1)
     assert history.disk_bytes == 0
     history.touched(10**9)  # there is no file to let go of
-    history.close()
     assert history.total == 50

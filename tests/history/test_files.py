@@ -17,8 +17,14 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(files, "_STEP", 1 << 16)
 
 
+def opened(path, row_bytes: int) -> RowFile:
+    rows = RowFile(path)
+    rows.begin(row_bytes)
+    return rows
+
+
 def test_a_file_is_made_at_once_and_grows_with_its_rows(tmp_path):
-    rows = RowFile(tmp_path / "rows", 24)
+    rows = opened(tmp_path / "rows", 24)
     assert (tmp_path / "rows").stat().st_size == 0
     assert (rows.rows, rows.size) == (0, 0)
     for wanted in (1, 100, 5_000, 5_001, 60_000):
@@ -37,7 +43,7 @@ def test_a_file_is_made_at_once_and_grows_with_its_rows(tmp_path):
 
 def test_closing_keeps_the_rows_asked_for_and_nothing_else(tmp_path):
     for keep in (0, 1, 77):
-        rows = RowFile(tmp_path / f"{keep}", 10)
+        rows = opened(tmp_path / f"{keep}", 10)
         rows.grow(100)
         rows.view(np.uint8, 1_000)[:] = 7
         rows.close(keep)
@@ -49,7 +55,7 @@ def test_closing_keeps_the_rows_asked_for_and_nothing_else(tmp_path):
 def test_pages_are_let_go_in_time_and_read_back(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "RESIDENT", 1 << 16)
     let_go = []
-    rows = RowFile(tmp_path / "rows", 1 << 10)
+    rows = opened(tmp_path / "rows", 1 << 10)
     rows.grow(1_000)
 
     class Watched(mmap.mmap):
@@ -77,14 +83,14 @@ def test_a_place_that_cannot_be_used_is_refused_and_left_alone(what, tmp_path):
     else:
         place = tmp_path / "not there" / "rows"
     with pytest.raises(lw.BadFile, match="rows") as error:
-        RowFile(place, 8)
+        opened(place, 8)
     assert isinstance(error.value, ValueError)
     assert what != "something in it" or place.read_bytes() == b"precious"
     assert place.exists() == (what != "no folder")
 
 
 def test_a_file_that_cannot_grow_stays_as_it_was(tmp_path, monkeypatch):
-    rows = RowFile(tmp_path / "rows", 16)
+    rows = opened(tmp_path / "rows", 16)
     rows.grow(10)
     size, held = rows.size, rows.rows
     rows.view(np.uint8, 160)[:] = 5
@@ -108,6 +114,26 @@ def test_a_file_that_cannot_grow_stays_as_it_was(tmp_path, monkeypatch):
 
 def test_an_empty_file_may_be_used_and_its_owner_alone_may_read_it(tmp_path):
     (tmp_path / "rows").touch()
-    RowFile(tmp_path / "rows", 8).close(0)
-    RowFile(tmp_path / "new", 8).close(0)
+    opened(tmp_path / "rows", 8).close(0)
+    opened(tmp_path / "new", 8).close(0)
     assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+
+
+def test_what_was_begun_and_cut_off_is_begun_again(tmp_path):
+    rows = opened(tmp_path / "rows", 8)
+    rows.grow(100)
+    rows.view(np.uint8, 800)[:] = 7
+    rows.begin(16)  # the history that had grown it was never finished
+    assert (tmp_path / "rows").stat().st_size == rows.rows == 0
+    rows.grow(1)
+    assert not rows.view(np.uint8, 16).any()
+    rows.close(1)
+
+
+def test_a_file_is_one_monitors_from_the_beginning(tmp_path):
+    first = lw.Monitor(lw.Rule("linf", 0.1), rows=tmp_path / "rows")
+    with pytest.raises(lw.BadFile, match="another monitor"):
+        lw.Monitor(lw.Rule("linf", 0.1), rows=tmp_path / "rows")
+    first.observe([0.5], "yes")
+    first.close()
+    assert (tmp_path / "rows").read_bytes() == np.array([0.5]).tobytes()

@@ -26,6 +26,7 @@ from likewise.engine.neighbour_count import NeighbourCount
 from likewise.engine.refusal import refusal, wrong_shape
 from likewise.engine.wildcards import Wildcards
 from likewise.history.decisions import History
+from likewise.history.files import RowFile
 from likewise.indexes.live import LiveTree
 from likewise.indexes.registry import check
 from likewise.kernels import table as t
@@ -68,7 +69,7 @@ class Admission:
         self.keepable: Keepable | None = None
         """Asked about every new label."""
         self._wanted = index
-        self._path = rows
+        self._file = None if rows is None else RowFile(rows)
         self._tree = tree
         self._alarm = None if burst is None else burst.alarm
         self._neighbours = None if burst is None else NeighbourCount(burst.last)
@@ -98,14 +99,16 @@ class Admission:
 
     def reset(self) -> None:
         """Have no rows: nothing is settled yet."""
-        if self.history is not None:
-            self._inputs = np.empty(0)
-            self.history.close()
         self._reset()
+        if self._file is not None:
+            self._file.empty()
 
     def close(self, why: str = "is closed") -> None:
         """Let go of the history; a file of rows keeps what was observed."""
-        self.reset()
+        total = 0 if self.history is None else self.history.total
+        self._reset()
+        if self._file is not None:
+            self._file.close(total)
         self._why_closed = why
 
     # After a call that was refused, or cut off
@@ -159,8 +162,9 @@ class Admission:
             self._reset()
             self._why_closed = CUT_OFF_LOADING
             return False
-        if self._filed:
+        if self._file is not None:
             self._reset()
+            self._file.let_go()
             self._why_closed = (
                 "keeps its rows in a file of the process that this one was forked from"
             )
@@ -264,7 +268,7 @@ class Admission:
     def begin(self, shape: tuple[int, ...], storage: str, outputs: Outputs) -> None:
         """A history of nothing, and an index over it."""
         outputs.keepable = self.keepable
-        self.history = History(self.rule, shape, storage, outputs, path=self._path)
+        self.history = History(self.rule, shape, storage, outputs, file=self._file)
         with first_use:
             self.chooser = Chooser(self.history, self._wanted, self._tree)
         self.index = self.chooser.index
@@ -275,7 +279,7 @@ class Admission:
         self._dtype = self.history.dtype if self.history.takes(self.history.dtype) else None
         self._inputs = self.history.rows
         self.storage = storage
-        self._filed = self._path is not None
+        self._filed = self._file is not None
 
     def _refusal(self, code: int, x: Any, z: Any, which: str = "") -> BadDecision:
         """What a kernel's error code means."""

@@ -8,7 +8,6 @@ Invariant: rows from `total` on are no part of the history, whatever is written 
 Cost: what was written; capacity is only reserved (memory.py), or lies in a file (files.py).
 """
 
-import os
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ class History:
         storage: str,
         outputs: Outputs,
         *,
-        path: str | os.PathLike[str] | None = None,
+        file: RowFile | None = None,
         capacity: int | None = None,
     ) -> None:
         self.rule = rule
@@ -76,7 +75,9 @@ class History:
             (t.WEIGHTS, self.weights.ctypes.data),
         ):
             self.table[slot] = value
-        self.file = None if path is None else RowFile(path, self.row_bytes)
+        self.file = file
+        if file is not None:
+            file.begin(self.row_bytes)
         self._regions: dict[int, Region] = {}
         self._gone: dict[int, int] = {}  # forgotten rows by page of rows, while some are left
         self.first = 0  # every row before is forgotten
@@ -252,8 +253,3 @@ class History:
         if row % PAGE:
             self._gone[page] = row % PAGE
         self.table[t.TOTAL] = self.first = row
-
-    def close(self) -> None:
-        if self.file is not None:
-            self.rows = np.empty((0, *self.shape), dtype=self.dtype)
-            self.file.close(self.total)

@@ -5,11 +5,13 @@ read raw arrays can read it. Space on disk is claimed before it is written to: a
 noticed before a decision is taken, and never in the middle of one.
 
 Invariant: mapped pages stay below RESIDENT, plus what one call touches; the file keeps everything.
+It is opened once, and is nobody else's from then on: whatever is in it afterwards is ours to undo.
 Not here: what the rows mean, and durability (nothing is forced to disk).
 """
 
 import mmap
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,26 @@ import numpy.typing as npt
 from likewise.runtime.private_files import open_private, why
 from likewise.values.errors import BadFile
 
+try:
+    import fcntl
+except ImportError:  # a system that has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 RESIDENT = 16 << 20
 _STEP = 64 << 20  # bytes claimed at a time, or an eighth of the file where that is more
 
 
 class RowFile:
-    """A growing file of rows of `row_bytes` each."""
+    """A growing file of rows, of `row_bytes` each from `begin` on."""
 
-    def __init__(self, path: str | os.PathLike[str], row_bytes: int) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.row_bytes = row_bytes
+        self.row_bytes = 1
         self.rows = 0  # for which there is room
         self._touched = 0
+        self._file = -1
+        self._map: mmap.mmap | None = None
+        self.memory: npt.NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
         if self.path.is_dir():
             raise self._in_use()
         try:
@@ -39,17 +49,35 @@ class RowFile:
             raise BadFile(
                 f"rows is {str(path)!r}, which cannot be written: {why(error)}. Nothing was stored."
             ) from None
+        try:
+            if fcntl is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadFile(
+                f"rows is {str(self.path)!r}, where another monitor keeps its rows; expected the"
+                " name of a new file. Nothing was changed."
+            ) from None
         if os.fstat(self._file).st_size > 0:
-            os.close(self._file)
             raise self._in_use()
-        self._map: mmap.mmap | None = None
-        self.memory: npt.NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
 
     def _in_use(self) -> BadFile:
         return BadFile(
             f"rows is {str(self.path)!r}, which is there already and is not empty;"
             " expected the name of a new file. Nothing was changed."
         )
+
+    def begin(self, row_bytes: int) -> None:
+        """Have no rows, and rows of so many bytes from here on."""
+        self.empty()
+        self.row_bytes = row_bytes
+
+    def empty(self) -> None:
+        """Have no rows."""
+        self.memory = np.empty(0, dtype=np.uint8)
+        self._map = None
+        self.rows = self._touched = 0
+        if self._file >= 0:
+            os.ftruncate(self._file, 0)
 
     @property
     def address(self) -> int:
@@ -95,8 +123,17 @@ class RowFile:
         self.memory = np.empty(0, dtype=np.uint8)
         self._map = None
         os.ftruncate(self._file, rows * self.row_bytes)
-        os.close(self._file)
-        self._file = -1
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Leave the file as it is."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+    def __del__(self) -> None:
+        with suppress(OSError, AttributeError):
+            self.let_go()
 
     def view(self, dtype: Any, count: int) -> npt.NDArray[Any]:
         """The first `count` items."""
