@@ -6,7 +6,7 @@ from numba import config
 if config.DISABLE_JIT:
     settings.register_profile(
         "uncompiled",
-        max_examples=25,
+        max_examples=10,
         deadline=None,
         derandomize=True,
         suppress_health_check=[HealthCheck.too_slow],
