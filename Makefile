@@ -25,7 +25,7 @@ PIP_INSTALL := -m pip --disable-pip-version-check --no-input install -qq --no-co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-torch check lint format types imports fix bench paper docs pin clean
+.PHONY: help kernels demo test test-slow test-torch check lint format types imports fix bench paper docs pin clean
 
 help:  ## list the recipes (this list)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -33,16 +33,19 @@ help:  ## list the recipes (this list)
 	@echo '  PYTHON=python3.12 picks the Python of a new environment.'
 	@echo '  ARGS="..." is passed on by demo, test, test-slow, test-torch, bench and paper.'
 
-demo: .venv/project  ## show what likewise does on a small stream of decisions
+kernels: .venv/project  ## compile the kernels for this machine, unless they are (src/likewise/kernels/built)
+	@$(BIN)/python -m likewise.kernels.building || echo "Numba compiles them when they are first used."
+
+demo: kernels  ## show what likewise does on a small stream of decisions
 	@$(BIN)/likewise demo $(ARGS)
 
-test: .venv/project  ## run the tests, except the slow ones and those that need torch, on all cores
+test: kernels  ## run the tests, except the slow ones and those that need torch, on all cores
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow and not torch" $(ARGS)
 
-test-slow: .venv/project  ## run the slow tests
+test-slow: kernels  ## run the slow tests
 	$(BIN)/pytest -m "slow and not torch" $(ARGS)
 
-test-torch: .venv-torch/project  ## run the tests that need torch (in an environment of its own, 1.5 GB)
+test-torch: kernels .venv-torch/project  ## run the tests that need torch (in an environment of its own, 1.5 GB)
 	LIKEWISE_TORCH=required $(TORCH)/pytest -m "torch and not slow" $(shell grep -rl --include='test_*.py' 'pytest\.mark\.torch' tests) $(ARGS)
 
 check: lint format types imports test  ## everything that must hold before a change lands
@@ -63,10 +66,10 @@ fix: .venv/project  ## format, and mend what ruff can mend by itself
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: .venv-bench/project .venv-faiss/packages  ## measure, beside other libraries (in two environments of their own, 0.9 GB)
+bench: kernels .venv-bench/project .venv-faiss/packages  ## measure, beside other libraries (in two environments of their own, 0.9 GB)
 	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks $(ARGS)
 
-paper: .venv-bench/project  ## reproduce the paper's table and figures from its data (40 minutes, can be resumed)
+paper: kernels .venv-bench/project  ## reproduce the paper's table and figures from its data (40 minutes, can be resumed)
 	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks.paper $(ARGS)
 
 docs: .venv-docs/project  ## build the documentation: build/docs/index.html
@@ -84,7 +87,7 @@ pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
 	@mv requirements/torch.txt.new requirements/torch.txt
 
 clean:  ## remove everything the recipes made
-	rm -rf .venv .venv-bench .venv-docs .venv-faiss .venv-pin .venv-torch .cache .hypothesis build dist
+	rm -rf .venv .venv-bench .venv-docs .venv-faiss .venv-pin .venv-torch .cache .hypothesis build dist src/likewise/kernels/built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: two stamps each, one for the pinned packages, one for likewise itself ---

@@ -62,7 +62,8 @@ def installed(tmp_path):
 def run(code: str, installed: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     hidden = ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "PYTHONPATH", "NUMBA_DISABLE_JIT")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    env = {**kept, "PYTHONPATH": str(installed), "HOME": os.devnull, **settings}
+    here = {"PYTHONPATH": str(installed), "HOME": os.devnull, "LIKEWISE_KERNELS": "jit"}
+    env = {**kept, **here, **settings}
     return subprocess.run(
         [sys.executable, "-c", code],
         env=env,

@@ -45,7 +45,7 @@ def finish(both: Beside, budget: int = 5_000) -> None:
         if phase(both) == add.IDLE:
             return
         both.monitor._engine.index.state.ensure(0, 256)
-        tend(both.table, budget)
+        tend(both.table.ctypes.data, budget)
     raise AssertionError("the rebuild does not end")
 
 
@@ -55,7 +55,7 @@ def advance_to(both: Beside, wanted: int) -> None:
         if phase(both) == wanted:
             return
         assert phase(both) != add.IDLE, "the rebuild never came to that phase"
-        tend(both.table, 1 if phase(both) != add.PARTITION else 50)
+        tend(both.table.ctypes.data, 1 if phase(both) != add.PARTITION else 50)
     raise AssertionError("the rebuild does not end")
 
 
@@ -169,7 +169,7 @@ def test_verdicts_stay_exact_through_every_phase_of_a_rebuild(metric, dims, slow
             both.observe(mixed(3, steps, dims))
         elif deed == 1:
             both.forget(rng.integers(len(both.oracle.outputs), size=2))
-        tend(both.table, int(rng.choice([1, 20, 300])))
+        tend(both.table.ctypes.data, int(rng.choice([1, 20, 300])))
     assert phase(both) == add.IDLE, "the rebuild does not end"
     assert seen == set(PHASES.values())
     both.audit()
@@ -245,7 +245,7 @@ def test_the_smallest_steps_end_too():
     for _ in range(FAR_TOO_MANY):
         if phase(both) == add.IDLE:
             break
-        tend(both.table, 1)
+        tend(both.table.ctypes.data, 1)
     assert phase(both) == add.IDLE
     both.audit()
     assert both.ask_some(random(), 40) > 40
@@ -340,7 +340,7 @@ def test_row_numbers_beyond_a_rebuild_of_forgotten_rows_are_not_confused():
         for _ in range(6):
             begin(both)
             for _step in range(12):
-                tend(both.table, int(rng.choice([1, 50, 400, 3_000])))
+                tend(both.table.ctypes.data, int(rng.choice([1, 50, 400, 3_000])))
                 alive = np.flatnonzero(both.oracle.alive)
                 both.forget(rng.choice(alive, min(len(alive) - 1, 60), replace=False))
                 both.observe(mixed(60, seed=int(rng.integers(1 << 30))))

@@ -1,12 +1,19 @@
-"""Settings of the kernel tests: uncompiled kernels are slow, so properties take fewer examples."""
+"""Kernels one by one: compiled by Numba, or as plain Python, and not from a library.
+
+Where a library is loaded, as in most runs, only `test_ways.py` is collected here. It runs the rest
+in processes of their own, each way in turn.
+"""
 
 from hypothesis import HealthCheck, settings
-from numba import config
 
-if config.DISABLE_JIT:
+from likewise.kernels.compile import way
+
+if way == "native":
+    collect_ignore_glob = ["test_[!w]*.py"]
+elif way == "plain":  # slow, so properties take fewer examples
     settings.register_profile(
         "uncompiled",
-        max_examples=10,
+        max_examples=25,
         deadline=None,
         derandomize=True,
         suppress_health_check=[HealthCheck.too_slow],

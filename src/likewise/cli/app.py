@@ -16,6 +16,7 @@ from likewise.cli.report import report
 from likewise.cli.screen import say
 from likewise.cli.show import show
 from likewise.cli.verify import verify
+from likewise.cli.warm import warm
 from likewise.cli.watch import watch
 
 app = typer.Typer(
@@ -62,3 +63,4 @@ app.command()(watch)
 for _command in (report, show, verify, replay, erase):
     app.command(rich_help_panel="Ledgers")(_command)
 app.command()(bench)
+app.command()(warm)

@@ -39,17 +39,17 @@ def _machine() -> dict[str, Any]:
     import os
     import platform
 
-    import numba
     import numpy as np
 
     from likewise import __version__
+    from likewise.kernels.compile import way
 
     available = getattr(os, "sched_getaffinity", None)
     return {
         "likewise": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": numba.__version__,
+        "kernels": way,
         "machine": platform.machine(),
         "cores": len(available(0)) if available else os.cpu_count(),
     }

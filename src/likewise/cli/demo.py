@@ -4,20 +4,17 @@ The monitor sees applicants and answers (loans.py): no model, no district, no re
 behind a page, the decisions and the rule, so that other commands can be tried on them.
 
 Invariant: every number that is printed comes from the findings.
-Cost: some seconds; on a machine's first use, the wait for the compiler, which it announces.
+Cost: some seconds; where kernels are compiled at run time, the first use waits, and says so.
 """
 
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING
 
-from likewise.cli.screen import say_aside, say_lines
+from likewise.cli.screen import progress, say_aside, say_lines
 
 if TYPE_CHECKING:
     from likewise.cli.loans import Row
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 REPORT, DATA, RULE_FILE = "likewise-report.html", "likewise-demo.csv", "likewise-demo.toml"
 _WIDTH = 78
 _BATCH = 500  # decisions watched at a time
-_PATIENCE = 4.0  # seconds; loading compiled kernels takes less, compiling them takes more
 
 
 def run(folder: Path | None = None) -> int:
@@ -43,7 +39,7 @@ def run(folder: Path | None = None) -> int:
     from likewise.cli.loans import stream
 
     rows = stream()
-    with _patience():
+    with progress("watching"):
         findings = watch(rows)
     try:
         _write(where, rows, findings)
@@ -96,19 +92,6 @@ def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> None:
         write_page(findings, folder / REPORT)
     except BadFile as error:
         raise OSError(str(error)) from None
-
-
-@contextmanager
-def _patience() -> Iterator[None]:
-    """Say so on stderr if the work takes long: then kernels are most likely being compiled."""
-    said = "On first use the kernels are compiled, once per machine: a minute or so ..."
-    timer = Timer(_PATIENCE, say_aside, [said])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 # What is printed

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PATIENCE = 2.5  # seconds; loading compiled kernels takes less, compiling them takes more
+_PATIENCE = 2.5  # seconds; loading kernels takes less, compiling them takes more
 _DELAY = 1.0
 _COMPILING = "compiling, once per machine ..."
 _COMPILING_AGAIN = "compiling ..."  # where kernels cannot be kept
@@ -133,9 +133,10 @@ class _NoBar:
 
 
 def _say_compiling() -> None:
-    kernels = sys.modules.get("likewise.kernels.compile")  # not imported for this
-    kept = getattr(kernels, "kept", True)
-    say_aside(_COMPILING if kept else _COMPILING_AGAIN)
+    """Say so if kernels are compiled at run time here: then that is what takes so long."""
+    jit = sys.modules.get("likewise.kernels.jit")  # not imported for this
+    if jit is not None:
+        say_aside(_COMPILING if jit.kept else _COMPILING_AGAIN)
 
 
 class _RichBar:

@@ -105,7 +105,7 @@ def _among(
     table[t.FIRST], table[t.STOP], table[t.WEIGHTS] = row, len(rows), weights.ctypes.data
     table[t.TASK] = task.DECIDE
     try:
-        found = int(propose(table))
+        found = propose(index.state.address)
     finally:
         table[t.WEIGHTS], table[t.TASK] = history.weights.ctypes.data, 0
         desk.small[t.GIVEN][:] = given

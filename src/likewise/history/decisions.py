@@ -16,6 +16,7 @@ import numpy.typing as npt
 from likewise.history.files import RowFile
 from likewise.history.memory import PAGE, Region, reservable
 from likewise.kernels import table as t
+from likewise.kernels.compile import address_of
 from likewise.kernels.remove import erase_rows
 from likewise.metrics.geometry import METRICS
 from likewise.metrics.outputs import Outputs
@@ -209,7 +210,7 @@ class History:
 
         The pages that are gone now, by number: each PAGE rows long.
         """
-        erase_rows(self.table, rows)
+        erase_rows(address_of(self.table), address_of(rows), len(rows))
         self.table[t.LIVE] -= len(rows)
         pages, counts = np.unique(rows // PAGE, return_counts=True)
         for page, gone in zip(pages.tolist(), counts.tolist(), strict=True):
@@ -236,7 +237,7 @@ class History:
         """
         self.point()
         self.table[t.TOTAL] = rows
-        erase_rows(self.table, forgetting)
+        erase_rows(address_of(self.table), address_of(forgetting), len(forgetting))
         alive = self.alive().view(np.bool_)
         self.table[t.LIVE] = np.count_nonzero(alive)
         self.first = int(alive.argmax()) if alive.any() else rows

@@ -23,6 +23,7 @@ from likewise.indexes.state import Desk, State, TableLayout
 from likewise.indexes.workers import CHECK, OBSERVE, PLANT, Found, Workers
 from likewise.kernels import flat as task
 from likewise.kernels import table as t
+from likewise.kernels.compile import address_of
 from likewise.kernels.flat import flat, unseat_rows
 from likewise.metrics.geometry import geometry
 from likewise.values.verdicts import Floats, Rows, Witnesses
@@ -87,7 +88,7 @@ class FlatScan:
             take_any_output(self.state)
         self.workers = Workers(self.state, flat)
         self.rotation = rotation
-        self._table = self.state.table
+        self._table, self._address = self.state.table, self.state.address
         self.input: Floats = self.state.desk.small[t.INPUT]
         self.given: Floats = self.state.desk.small[t.GIVEN]
         self._batch = _Batch(self.state.layout.axes)
@@ -103,7 +104,7 @@ class FlatScan:
 
     def observe(self) -> int:
         """Judge and remember what is in row TOTAL, or `input`, and `given`."""
-        found: int = flat(self._table)
+        found: int = flat(self._address)
         if found == t.FULL:
             self.state.ensure(1, 2 * task.EXTENT)
             return self.observe()
@@ -230,7 +231,7 @@ class FlatScan:
                                 out=products[: high - low, : end - at, lanes],
                             )
                         table[t.START], table[t.STOP] = at, end
-                        self.workers.kernel(table)
+                        self.workers.kernel(desk.address)
                         if table[t.FOUND]:
                             found.append(desk.results(int(table[t.FOUND])))
             table[t.TASK] = OBSERVE
@@ -246,7 +247,7 @@ class FlatScan:
 
     def remove(self, rows: Rows) -> None:
         """Take remembered rows out."""
-        unseat_rows(self._table, rows)
+        unseat_rows(self._address, address_of(rows), len(rows))
 
     def depth(self) -> int:
         return 1

@@ -19,6 +19,7 @@ from likewise.indexes.state import State, TableLayout
 from likewise.indexes.workers import CHECK, PLANT, Found, Workers
 from likewise.kernels import decide as task
 from likewise.kernels import table as t
+from likewise.kernels.compile import address_of
 from likewise.kernels.decide import decide
 from likewise.kernels.grow import tend
 from likewise.kernels.rebuild import start_bulk
@@ -95,7 +96,7 @@ class LiveTree:
             take_any_output(self.state)
         self.workers = Workers(self.state, decide)
         self.coordinates = coordinates
-        self._table = self.state.table
+        self._table, self._address = self.state.table, self.state.address
         self.input: Floats = self.state.desk.small[t.INPUT]
         self.given: Floats = self.state.desk.small[t.GIVEN]
         self._most = _BLOCK_ROWS
@@ -103,7 +104,7 @@ class LiveTree:
         self.sound = True
         """False while what it holds may be wrong if the work on it is cut off."""
         self.workers.do(PLANT)
-        tend(self._table, 0)  # nothing to do yet, but compiled: no later decision waits for that
+        tend(self._address, 0)  # nothing to do yet, but compiled: no later decision waits for that
 
     @property
     def shape(self) -> str:
@@ -116,9 +117,9 @@ class LiveTree:
 
         The number of witnesses, or an error code.
         """
-        found: int = decide(self._table)
+        found: int = decide(self._address)
         if found >= _TEND:
-            tend(self._table, _TEND_BUDGET)
+            tend(self._address, _TEND_BUDGET)
             return found - _TEND
         if found == _FULL:
             self.state.ensure(1, 256)
@@ -140,7 +141,7 @@ class LiveTree:
     def settle(self) -> None:
         """After a call that was cut off between two kernels: the next finds the table in order."""
         self.state.settle()
-        tend(self._table, 0)  # the nodes noted for it may fill their list
+        tend(self._address, 0)  # the nodes noted for it may fill their list
 
     # Many decisions
 
@@ -178,7 +179,7 @@ class LiveTree:
             done = self.workers.do(task.INSERT)
             self.state.ensure(0, 256)
             if table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.JOB_PHASE] != 0:
-                tend(table, _TEND_BUDGET)
+                tend(self._address, _TEND_BUDGET)
 
     def _search(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
@@ -213,17 +214,17 @@ class LiveTree:
         """Make the trees anew from the whole history."""
         self._finish_rebuild()
         for root in range(int(self._table[t.TREES])):
-            start_bulk(self._table, root)
+            start_bulk(self._address, root)
             self._finish_rebuild()
 
     def _finish_rebuild(self) -> None:
         while self._table[t.JOB_PHASE] != 0:
             self.state.ensure(0, 4096 + self.state.history.total // 32)
-            tend(self._table, _WITHOUT_END)
+            tend(self._address, _WITHOUT_END)
 
     def remove(self, rows: Rows) -> None:
         """Take remembered rows out."""
-        remove_rows(self._table, rows)
+        remove_rows(self._address, address_of(rows), len(rows))
 
     # Looking at it
 

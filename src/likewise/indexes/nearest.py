@@ -82,7 +82,7 @@ class NearestTree(LiveTree):
         """NearestTree for a row whose output is in `given`."""
         table = self._table
         table[t.START], table[t.TASK] = row, HUNT_ONE
-        found: int = hunt(table)
+        found: int = hunt(self._address)
         table[t.TASK] = OBSERVE
         return found
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from likewise.history.decisions import History, Table
 from likewise.history.memory import PAGE, Region, reservable
 from likewise.kernels import table as t
+from likewise.kernels.compile import address_of
 
 _RESULTS = 1 << 24  # witnesses one thread can hold before they are taken away, or all rows
 _FILL = 80  # rows in a block, about
@@ -46,6 +47,7 @@ class State:
         self.history = history
         self.layout = layout
         self.table: Table = np.zeros(t.SLOTS, dtype=np.int64)
+        self.address = address_of(self.table)
         self.range_width = history.out_width if history.out_width <= 16 else 0
         self._regions: dict[int, Region] = {}
         self._settings = layout.settings
@@ -192,6 +194,7 @@ class Desk:
 
     def __init__(self, state: State, table: Table | None = None) -> None:
         self.table = state.table if table is None else table
+        self.address = address_of(self.table)
         history, axes = state.history, state.layout.axes
         padded = -(-history.width // 8) * 8
         self.small: dict[int, npt.NDArray[Any]] = {

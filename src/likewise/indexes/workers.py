@@ -24,7 +24,7 @@ _PIECES = 4  # of a block, for each thread
 _CHUNK_BYTES = 4 << 20  # of a batch, written together
 Found: TypeAlias = tuple[Rows, Floats, Floats, Rows]
 """Rows, input distances, output distances; for a flat scan, whose witnesses they are."""
-Kernel: TypeAlias = Callable[[Table], int]
+Kernel: TypeAlias = Callable[[int], int]
 Result = TypeVar("Result")
 
 
@@ -40,7 +40,7 @@ class Workers:
         table = self.state.table
         table[t.TASK] = task
         try:
-            return int(self.kernel(table))
+            return self.kernel(self.state.address)
         finally:
             table[t.TASK] = OBSERVE  # the standing task, so that observe need not say it
 
@@ -119,7 +119,7 @@ class Workers:
                 desk.table[t.FOUND] = 0
                 desk.table[t.START], desk.table[t.STOP] = start, stop
                 desk.table[t.TASK] = task
-                start = int(self.kernel(desk.table))
+                start = self.kernel(desk.address)
                 desk.table[t.TASK] = OBSERVE
                 found.append(desk.results(int(desk.table[t.FOUND])))
             return found

@@ -47,8 +47,9 @@ def _observe(table: Any, remember: bool) -> int:
 
 
 @entry
-def decide(table: Any) -> int:
-    """Do the TASK; what it answers is said there."""
+def decide(address: int) -> int:
+    """Do the TASK of the table there; what it answers is said with the task."""
+    table = view(address, np.int64)
     task = table[t.TASK]
     if task <= CHECK:
         return _observe(table, task == OBSERVE)

@@ -378,8 +378,9 @@ def _plant(table: Any) -> None:
 
 
 @entry
-def flat(table: Any) -> int:
-    """Do the TASK; what it answers is said there."""
+def flat(address: int) -> int:
+    """Do the TASK of the table there; what it answers is said with the task."""
+    table = view(address, np.int64)
     task = table[t.TASK]
     if task <= CHECK:
         return _observe(table, task == OBSERVE)
@@ -398,14 +399,16 @@ def flat(table: Any) -> int:
 
 
 @entry
-def unseat_rows(table: Any, rows: Any) -> None:
+def unseat_rows(address: int, rows_address: int, row_count: int) -> int:
     """Take remembered rows out of their blocks; the last point of the block takes the seat."""
+    table = view(address, np.int64)
+    rows = view(rows_address, np.int64)
     axes = table[t.AXES]
     count = ints(table, t.COUNT)
     ids = ints(table, t.IDS)
     seats = ints(table, t.SEATS)
     lengths = view(table[t.LENGTHS], np.float32)
-    for k in range(len(rows)):
+    for k in range(row_count):
         seat = seats[rows[k]]
         block = seat // BLOCK
         last = block * BLOCK + count[block] - 1
@@ -421,3 +424,4 @@ def unseat_rows(table: Any, rows: Any) -> None:
             ints(table, t.NEXT)[block] = ints(table, t.LEFT)[group]
             ints(table, t.LEFT)[group] = block
         count[block] -= 1
+    return 0

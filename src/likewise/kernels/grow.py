@@ -11,10 +11,12 @@ Invariant: one rebuild at a time; a node is not rebuilt again before it has grow
 
 from typing import Any
 
+import numpy as np
+
 from likewise.kernels import table as t
 from likewise.kernels.add import COLLECT, IDLE
 from likewise.kernels.balance import rebalance
-from likewise.kernels.compile import entry, kernel
+from likewise.kernels.compile import entry, kernel, view
 from likewise.kernels.rebuild import advance, start_rebuild
 from likewise.kernels.table import ints
 
@@ -46,8 +48,9 @@ def _find_scapegoat(table: Any, node: int) -> int:
 
 
 @entry
-def tend(table: Any, budget: int) -> None:
+def tend(address: int, budget: int) -> int:
     """Balance above the nodes that were split, and work on the rebuild under way, if any."""
+    table = view(address, np.int64)
     if table[t.JOB_PHASE] != COLLECT:
         parted = ints(table, t.PARTED)
         for k in range(table[t.PARTED_COUNT]):
@@ -62,3 +65,4 @@ def tend(table: Any, budget: int) -> None:
                     break
     table[t.PARTED_COUNT] = 0
     advance(table, budget)
+    return 0

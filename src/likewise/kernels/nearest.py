@@ -424,8 +424,9 @@ def _hunt_rows(table: Any) -> int:
 
 
 @entry
-def hunt(table: Any) -> int:
+def hunt(address: int) -> int:
     """Do the TASK: 1 or 0, whether one was found; or how far the batch has come."""
+    table = view(address, np.int64)
     if table[t.TASK] == HUNT_ROWS:
         return _hunt_rows(table)
     return 1 if hunt_row(table, table[t.START], 0) else 0

@@ -8,9 +8,11 @@ Invariant: a task that answers below zero has changed nothing that anyone can se
 
 from typing import Any
 
+import numpy as np
+
 from likewise.kernels import table as t
 from likewise.kernels.batch import write_rows
-from likewise.kernels.compile import entry, step
+from likewise.kernels.compile import entry, step, view
 from likewise.kernels.distance import is_different, output_distance
 from likewise.kernels.rows import admit, admit_output, remember_output
 from likewise.kernels.search import decide_candidates, note_search
@@ -61,8 +63,9 @@ def _decide(table: Any) -> int:
 
 
 @entry
-def propose(table: Any) -> int:
-    """Do the TASK; what it answers is said there."""
+def propose(address: int) -> int:
+    """Do the TASK of the table there; what it answers is said with the task."""
+    table = view(address, np.int64)
     task = table[t.TASK]
     if task == ADMIT:
         return _admit(table)

@@ -79,8 +79,9 @@ def start_rebuild(table: Any, node: int) -> None:
 
 
 @entry
-def start_bulk(table: Any, root: int) -> None:
+def start_bulk(address: int, root: int) -> int:
     """Begin to replace a whole tree, with all rows written so far that belong there."""
+    table = view(address, np.int64)
     start_rebuild(table, root)
     table[t.JOB_TOP] = 0
     rows = ints(table, t.JOB_IDS)
@@ -93,6 +94,7 @@ def start_bulk(table: Any, root: int) -> None:
             count += 1
     table[t.JOB_COUNT] = count
     _plan(table)
+    return 0
 
 
 @step

@@ -134,10 +134,12 @@ def _being_replaced(table: Any, node: int) -> bool:
 
 
 @entry
-def remove_rows(table: Any, rows: Any) -> None:
+def remove_rows(address: int, rows_address: int, row_count: int) -> int:
     """Take remembered rows out of the tree."""
+    table = view(address, np.int64)
+    rows = view(rows_address, np.int64)
     point = floats(table, t.OTHER)
-    for k in range(len(rows)):
+    for k in range(row_count):
         row = rows[k]
         read_point(table, row, point)
         leaf = descend(table, tree_of(table, row), point)
@@ -153,10 +155,14 @@ def remove_rows(table: Any, rows: Any) -> None:
             sketch = view(table[t.PLACES] + row * table[t.PLACE_BYTES], np.uint8)
             for i in range(table[t.PLACE_BYTES]):
                 sketch[i] = 0
+    return 0
 
 
 @entry
-def erase_rows(table: Any, rows: Any) -> None:
+def erase_rows(address: int, rows_address: int, row_count: int) -> int:
     """Overwrite rows that no index holds any more."""
-    for k in range(len(rows)):
+    table = view(address, np.int64)
+    rows = view(rows_address, np.int64)
+    for k in range(row_count):
         erase_row(table, rows[k])
+    return 0
