@@ -78,6 +78,10 @@ class Region:
                 self._map.madvise(_POPULATE, start, stop - start)
             self._prepared = stop
 
+    def read(self, count: int) -> bytes:
+        """A copy of the first `count` bytes."""
+        return self._map[:count]
+
     def view(self, dtype: Any, count: int) -> npt.NDArray[Any]:
         """The first `count` items."""
         return self.memory[: count * np.dtype(dtype).itemsize].view(dtype)

@@ -136,7 +136,7 @@ class LiveTree:
 
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
-        return Witnesses(*self.state.desk.results(found)[:3])
+        return Witnesses(*self.state.desk.result_bytes(found))
 
     def settle(self) -> None:
         """After a call that was cut off between two kernels: the next finds the table in order."""

@@ -189,7 +189,7 @@ class PythonIndex:
 
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
-        return Witnesses(*self.state.desk.results(found)[:3])
+        return Witnesses(*self.state.desk.result_bytes(found))
 
     # Many decisions
 

@@ -20,7 +20,8 @@ from likewise.kernels.compile import address_of
 
 _RESULTS = 1 << 24  # witnesses one thread can hold before they are taken away, or all rows
 _FILL = 80  # rows in a block, about
-_RESULT_SLOTS = (t.RESULT_ROWS, t.RESULT_INPUT, t.RESULT_OUTPUT, t.OWNERS)
+_WITNESS_SLOTS = (t.RESULT_ROWS, t.RESULT_INPUT, t.RESULT_OUTPUT)
+_RESULT_SLOTS = (*_WITNESS_SLOTS, t.OWNERS)
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,11 @@ class Desk:
     def found_rows(self, count: int) -> npt.NDArray[np.int64]:
         """The rows of the first `count` results, until the next search."""
         return self._large[t.RESULT_ROWS].view(np.int64, count)
+
+    def result_bytes(self, count: int) -> tuple[bytes, bytes, bytes]:
+        """Copies of the first `count` results: rows, and both distances."""
+        rows, near, far = map(self._large.__getitem__, _WITNESS_SLOTS)
+        return rows.read(8 * count), near.read(8 * count), far.read(8 * count)
 
     def results(
         self, count: int

@@ -5,7 +5,7 @@ A `Verdict` is what one decision revealed, its `Witnesses` are the past decision
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -33,20 +33,60 @@ class Witness:
     output_distance: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Witnesses:
-    """Past decisions near in input and different in output, by ascending row."""
+    """Past decisions near in input and different in output, by ascending row.
 
-    rows: Rows
-    input_distances: Floats
-    output_distances: Floats
+    Columns are read-only arrays, or bytes of one: most verdicts are never looked at so closely, and
+    an array takes longer to make than to fill. Then each look makes one, without copying.
+    """
 
-    def __post_init__(self) -> None:
-        for array in (self.rows, self.input_distances, self.output_distances):
-            array.flags.writeable = False
+    __slots__ = ("_input_distances", "_output_distances", "_rows")
+    _rows: Rows | bytes
+    _input_distances: Floats | bytes
+    _output_distances: Floats | bytes
+
+    def __init__(
+        self, rows: Rows | bytes, input_distances: Floats | bytes, output_distances: Floats | bytes
+    ) -> None:
+        for column in (rows, input_distances, output_distances):
+            if not isinstance(column, bytes):
+                column.flags.writeable = False
+        _set_rows(self, rows)
+        _set_input_distances(self, input_distances)
+        _set_output_distances(self, output_distances)
+
+    @property
+    def rows(self) -> Rows:
+        column = self._rows
+        return np.frombuffer(column, np.int64) if isinstance(column, bytes) else column
+
+    @property
+    def input_distances(self) -> Floats:
+        """In the user's unit."""
+        column = self._input_distances
+        return np.frombuffer(column) if isinstance(column, bytes) else column
+
+    @property
+    def output_distances(self) -> Floats:
+        column = self._output_distances
+        return np.frombuffer(column) if isinstance(column, bytes) else column
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __reduce__(self) -> Any:
+        return Witnesses, (self.rows, self.input_distances, self.output_distances)
+
+    def __repr__(self) -> str:
+        columns = ("rows", "input_distances", "output_distances")
+        return f"Witnesses({', '.join(f'{name}={getattr(self, name)!r}' for name in columns)})"
 
     def __len__(self) -> int:
-        return len(self.rows)
+        column = self._rows
+        return len(column) // 8 if isinstance(column, bytes) else len(column)
 
     def __getitem__(self, i: int) -> Witness:
         return Witness(
@@ -83,6 +123,10 @@ class Witnesses:
         places: list[int] = np.argsort(self.input_distances, kind="stable")[:count].tolist()
         return places
 
+
+_set_rows = vars(Witnesses)["_rows"].__set__
+_set_input_distances = vars(Witnesses)["_input_distances"].__set__
+_set_output_distances = vars(Witnesses)["_output_distances"].__set__
 
 NO_WITNESSES = Witnesses(np.empty(0, np.int64), np.empty(0), np.empty(0))
 
@@ -141,7 +185,7 @@ class Verdict:
     @property
     def violation(self) -> bool:
         """Whether a near past input got a different output."""
-        return len(self.witnesses.rows) > 0
+        return len(self.witnesses) > 0
 
     @property
     def over(self) -> Compared | None:
