@@ -1,7 +1,7 @@
 """Call a kernel from Python, compiled or not.
 
-Kernels are compiled without a wrapper for Python, since only other kernels call them. `compiled`
-gives one such a wrapper; under NUMBA_DISABLE_JIT=1 the kernel is plain Python and is its own.
+Numba compiles kernels without a wrapper for Python, since only other kernels call them. `compiled`
+gives one such a wrapper; where Numba compiles nothing, the kernel is plain Python and is its own.
 `state_for` is the memory behind a live tree over a small history and `flat_for` a flat scan over
 one, for kernels that work on the table.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import config, njit
+from numba import njit
 
 import likewise as lw
 from likewise.history.decisions import History
@@ -20,6 +20,7 @@ from likewise.indexes.live import LiveTree
 from likewise.indexes.rotation import Rotation
 from likewise.indexes.state import State
 from likewise.kernels import table as t
+from likewise.kernels.compile import way
 
 OUTPUT_KINDS = {"linf": t.OUT_LINF, "l1": t.OUT_L1, "l2": t.OUT_L2, "tv": t.OUT_TV}
 CAPACITY = 64
@@ -35,7 +36,7 @@ class Given:
 
 def compiled(kernel: Any) -> Callable[..., Any]:
     """The kernel as something that Python can call."""
-    if config.DISABLE_JIT:
+    if way != "jit":
         return kernel
 
     @njit(error_model="numpy")

@@ -205,4 +205,4 @@ def alter(whole, tmp_path, kind, *, each, most):
             error.add_note(f"event {event.number} ({kind}): {what}: {json.dumps(body)[:600]}")
             raise
         tried += 1
-    assert tried > 4
+    assert tried >= 3
