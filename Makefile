@@ -39,8 +39,9 @@ kernels: .venv/project  ## compile the kernels for this machine, unless they are
 demo: kernels  ## show what likewise does on a small stream of decisions
 	@$(BIN)/likewise demo $(ARGS)
 
+# Each core has a process of its own, so the libraries of the field are to use one each.
 test: kernels  ## run the tests, except the slow ones and those that need torch, on all cores
-	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow and not torch" $(ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow and not torch" $(ARGS)
 
 test-slow: kernels  ## run the slow tests
 	$(BIN)/pytest -m "slow and not torch" $(ARGS)

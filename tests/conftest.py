@@ -2,9 +2,10 @@
 
 Helpers are imported from the folder of the project: `from tests.oracle import Oracle`.
 Hypothesis runs the `quick` profile; `pytest --hypothesis-profile=thorough` runs every property
-twenty times as long (see `strategies.examples`).
+some thirty times as long (see `strategies.examples`).
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests.browser import Browser, find
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("quick", max_examples=100, **PATIENT)
+settings.register_profile("quick", max_examples=60, **PATIENT)
 settings.register_profile("thorough", max_examples=2_000, **PATIENT)
 settings.load_profile("quick")
 
@@ -35,6 +36,10 @@ def pytest_collection_modifyitems(items):
             )
         if NO_CUDD and "bdd" in item.nodeid:
             item.add_marker(pytest.mark.skip(reason="the package dd has no CUDD here"))
+
+
+def pytest_collection_finish():
+    gc.freeze()  # packages and thousands of tests stay; the collector need not look at them again
 
 
 NO_BROWSER = (
