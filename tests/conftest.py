@@ -2,7 +2,7 @@
 
 Helpers are imported from the folder of the project: `from tests.oracle import Oracle`.
 Hypothesis runs the `quick` profile; `pytest --hypothesis-profile=thorough` runs every property
-some thirty times as long (see `strategies.examples`).
+forty times as long (see `strategies.examples`).
 """
 
 import gc
@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests.browser import Browser, find
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("quick", max_examples=60, **PATIENT)
+settings.register_profile("quick", max_examples=50, **PATIENT)
 settings.register_profile("thorough", max_examples=2_000, **PATIENT)
 settings.load_profile("quick")
 

@@ -68,9 +68,9 @@ def main() -> None:
             for index in ("live", "kdtree", "flat"):
                 if index == "flat" and metric not in ("l2", "cosine"):
                     continue
-                for width, dtype in ((5, "float64"), (48, "float32")):
-                    name = f"{metric} {output} {index} {width} {dtype}"
-                    lives[name] = life(metric, output, index, width, dtype)
+                width, dtype = ((5, "float64"), (48, "float32"))[len(lives) % 2]
+                name = f"{metric} {output} {index} {width} {dtype}"
+                lives[name] = life(metric, output, index, width, dtype)
     print(json.dumps({"way": way, "lives": lives}))
 
 

@@ -77,7 +77,13 @@ def rows_found(folder, rule, rows):
 
 @pytest.mark.parametrize(
     ("rule", "durability"),
-    [(TABLE, "commit"), (TABLE, "batch"), (TABLE, "off"), (VECTORS, "batch"), (NUMBERS, "batch")],
+    [
+        pytest.param(TABLE, "commit", marks=pytest.mark.slow),
+        (TABLE, "batch"),
+        (TABLE, "off"),
+        (VECTORS, "batch"),
+        (NUMBERS, "batch"),
+    ],
     ids=["table-commit", "table-batch", "table-off", "labels", "numbers"],
 )
 def test_what_left_with_its_file_is_in_no_file(tmp_path, rule, durability):

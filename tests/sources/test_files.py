@@ -178,8 +178,9 @@ def megabytes(code, path):
 
 @pytest.mark.parametrize(
     "name, times",
-    [("t.csv", (4, 16)), ("t.parquet", (4, 16)), ("t.arrows", (4, 16)), ("t.jsonl", (3, 6)),
-     ("t.csv.gz", (2, 6))],
+    [("t.csv", (4, 16)), ("t.parquet", (4, 16)), ("t.arrows", (4, 16)),
+     pytest.param("t.jsonl", (3, 6), marks=pytest.mark.slow),
+     pytest.param("t.csv.gz", (2, 6), marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_memory_does_not_grow_with_the_file(name, times, tmp_path):
     """Twice to four times the file, the same peak, but for what allocators keep."""
