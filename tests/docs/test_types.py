@@ -26,7 +26,7 @@ MYPY = """
 [mypy]
 strict = True
 
-[mypy-docs_*]
+[mypy-docs.*]
 disallow_untyped_defs = False
 disallow_incomplete_defs = False
 disallow_untyped_calls = False
@@ -45,6 +45,8 @@ MISTAKES = {
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
+    (folder / "docs").mkdir()
+    (folder / "docs" / "__init__.py").touch()
     for page in PAGES:
         markdown = page.read_text(encoding="utf-8")
         lines = [""] * (markdown.count("\n") + 1)
@@ -54,9 +56,12 @@ def modules(tmp_path_factory) -> Path:
                 written = step.text.splitlines()
                 lines[start : start + len(written)] = written
         if any(lines):
-            name = "_".join(page.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
-            (folder / f"{name}.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert len(list(folder.glob("*.py"))) > 20
+            where, *parts = page.relative_to(ROOT).with_suffix("").parts
+            name = f"{where}/{'_'.join(parts)}" if parts else where
+            (folder / f"{name}.py".replace("-", "_")).write_text(
+                "\n".join(lines) + "\n", encoding="utf-8"
+            )
+    assert len(list(folder.rglob("*.py"))) > 20
     for i, line in enumerate(MISTAKES.values()):
         text = f"import likewise as lw\n\n{line}\n"
         (folder / f"mistake_{i}.py").write_text(text, encoding="utf-8")
@@ -103,7 +108,7 @@ def basedpyright(folder: Path, mode: str, *files: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def by_basedpyright(modules) -> list[str]:
-    return basedpyright(modules, "standard", "*.py")
+    return basedpyright(modules, "standard", "**/*.py")
 
 
 @pytest.mark.parametrize("checker", ["by_mypy", "by_basedpyright"])
