@@ -25,12 +25,12 @@ MADE_UP = (
 MYPY = """
 [mypy]
 strict = True
+ignore_missing_imports = True
 
 [mypy-docs.*]
 disallow_untyped_defs = False
 disallow_incomplete_defs = False
 disallow_untyped_calls = False
-ignore_missing_imports = True
 """
 MISTAKES = {
     "metric": 'lw.Rule("l3", 0.1)',
