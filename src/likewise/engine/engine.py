@@ -30,6 +30,7 @@ from likewise.values.verdicts import NO_WITNESSES, Rows, Verdict, Verdicts, Witn
 
 _LOAD = 1 << 16  # rows of a smaller batch inserted together
 _NONE: Rows = np.empty(0, np.int64)
+_ALONE: Rows = np.zeros(2, np.int64)  # offsets of a batch of one without witnesses
 
 
 class Engine(Admission):
@@ -195,7 +196,8 @@ class Engine(Admission):
         except BadDecision:
             self.refused()
             return None
-        offsets = np.array([0, len(verdict.witnesses)])
+        count = len(verdict.witnesses)
+        offsets = np.array([0, count]) if count else _ALONE
         return Verdicts(self.rows - 1, offsets, verdict.witnesses, past=self.beside.past)
 
     def _many_with_wildcards(

@@ -402,6 +402,8 @@ class Monitor:
 
     def _given(self, batch: Batch, keys: Any, times: Any) -> tuple[list[Any] | None, Rows]:
         """The keys and times of a batch."""
+        if self._direct and keys is None and times is None and self._journal is None:
+            return None, _NO_TIMES
         try:
             count = len(batch.outputs)
         except TypeError:
