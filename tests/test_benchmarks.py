@@ -17,7 +17,7 @@ from benchmarks.answer import Setting
 from benchmarks.contenders import Question
 
 ROOT = Path(__file__).resolve().parents[1]
-ALONE = ("higgs", "single", "arrivals", "growth", "threads", "load", "labels")
+ALONE = ("higgs", "single", "arrivals", "growth", "threads", "load", "labels", "ledger")
 WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensions")
 
 

@@ -15,6 +15,7 @@ import likewise as lw
 from benchmarks import bare, oracle
 from benchmarks.answer import Answer, Setting, Table
 from benchmarks.child import ROOT
+from likewise.monitors.opening import DURABILITIES
 
 Array = NDArray[Any]
 COLUMNS_WIDE = 12
@@ -104,7 +105,7 @@ def _writing(
             oracle.require(flagged == expected, "a ledger flags other decisions")
             oracle.require(flagged > 0 or radius == "few", "nothing was found")
             oracle.require(ledger.verify().ok, "a ledger does not verify")
-            chunk = {"observe_many": _CHUNK, "observe": ledger._most}[how]
+            chunk = {"observe_many": _CHUNK, "observe": DURABILITIES[durability][0]}[how]
             rows = bare.rows_of(ledger._journal.store.reader, count)
         size = sum(file.stat().st_size for file in path.iterdir())
         level = "OFF" if durability == "off" else "FULL"
