@@ -59,8 +59,8 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
 
     estimator         to be watched; it has `predict`, or `predict_proba` for such a rule
     rule              when inputs are near, and outputs different
-    on_violation      as for lw.watch; so are on_failure, on_bad_row, input, output, keep, background
-                      and queue_calls
+    on_violation      as for lw.watch; so are on_failure, on_bad_row, input, output, keep,
+                      background and queue_calls
     monitor_settings  a dictionary of settings for the Monitor
 
     What the fitted estimator has, such as `coef_` or `save_model`, this has. Copied or pickled (so
