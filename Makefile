@@ -34,7 +34,7 @@ help:  ## list the recipes (this list)
 	@echo '  ARGS="..." is passed on by demo, test, test-slow, test-torch, bench and paper.'
 
 kernels: .venv/project  ## compile the kernels for this machine, unless they are (src/likewise/kernels/built)
-	@$(BIN)/python -m likewise.kernels.building || echo "Numba compiles them when they are first used."
+	@$(BIN)/python -m likewise.kernels.building
 
 demo: kernels  ## show what likewise does on a small stream of decisions
 	@$(BIN)/likewise demo $(ARGS)

@@ -130,9 +130,6 @@ def _compile(level: str, names: list[str], folder: Path) -> None:
 
 def build(levels: list[str]) -> list[Path]:
     """Make the libraries that are not there yet; where they are."""
-    for level in levels:
-        if linker(level) is None:
-            raise SystemExit(f"There is no linker for {level}, such as cc or ld.lld.")
     wanted = [level for level in levels if not library_path(level).exists()]
     if not wanted:
         return [library_path(level) for level in levels]
@@ -184,7 +181,11 @@ def main() -> None:
         return
     levels = chosen.names or (list(LEVELS) if chosen.all else levels_here()[:1])
     if not levels:
-        raise SystemExit("Kernels are built for Linux on x86-64; here Numba compiles them.")
+        print("Kernels are built for Linux on x86-64 and aarch64; here Numba compiles them.")
+        return
+    if not all(map(linker, levels)):
+        print("There is no linker, such as cc or ld.lld, so Numba compiles the kernels.")
+        return
     build(levels)
 
 
