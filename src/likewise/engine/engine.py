@@ -137,21 +137,19 @@ class Engine(Admission):
 
         threads: how many cores may share the work; all of them unless told otherwise.
         """
-        if threads is not None:
-            threads_of(threads)  # which raises if it is no number of threads
+        count_threads = threads_of(threads)
         inputs, outputs = self.batch(x, z)
         if len(inputs) == 1 and self._neighbours is None and left_open is None:
             alone = self._observe_alone(inputs, outputs, firsts)
             if alone is not None:
                 return alone
-        index, count = self._write(inputs, outputs)
+        index, count = self._write(inputs, outputs, count_threads)
         first = self.rows
         if index is None or count == 0:
             nobody = None if self._neighbours is None else np.empty(0, np.int64)
             none = Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
             return self._verdicts(none, nobody, None)
         assert self.history is not None
-        count_threads = threads_of(threads)
         begins: Rows | int = 0 if firsts is None else firsts
         counts, found = [], []
         near: Rows | None = None

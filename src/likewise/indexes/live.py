@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
+from likewise.indexes.insertion import insert_together, pieces_of
 from likewise.indexes.state import State, TableLayout
 from likewise.indexes.workers import CHECK, PLANT, Found, Workers
 from likewise.kernels import decide as task
@@ -170,16 +171,28 @@ class LiveTree:
 
         lay_out(table)
         self.state.prepare(size)
+        if threads > 1 and table[t.PARTED_COUNT] > 0:
+            tend(self._address, _TEND_BUDGET)
         self.workers.share(size, threads, pool, lay_out, self.workers.call(task.ROUTE))
+        table[t.ROUTED] = table[t.MOVES]
         table[t.STOP] = size
         self.workers.do(task.SORT)
-        done = 0
-        while done < size:
-            table[t.START], table[t.STOP] = done, size
-            done = self.workers.do(task.INSERT)
-            self.state.ensure(0, 256)
-            if table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.JOB_PHASE] != 0:
-                tend(self._address, _TEND_BUDGET)
+        left = [(0, size)]
+        if threads > 1 and table[t.JOB_PHASE] == 0:
+            assert pool is not None
+            pieces = pieces_of(batch.paths[batch.order[:size]], threads)
+            if len(pieces) > 1:
+                left, splits = insert_together(self.workers, pieces, threads, pool, lay_out)
+                for nodes in splits:
+                    self.state.desk.note(nodes)
+                    tend(self._address, _TEND_BUDGET)
+        for done, stop in left:
+            while done < stop:
+                table[t.START], table[t.STOP] = done, stop
+                done = self.workers.do(task.INSERT)
+                self.state.ensure(0, 256)
+                if table[t.PARTED_COUNT] == t.PARTED_MOST or table[t.JOB_PHASE] != 0:
+                    tend(self._address, _TEND_BUDGET)
 
     def _search(
         self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None

@@ -181,6 +181,10 @@ class State:
         """A node array of whole numbers."""
         return self._regions[slot].view(np.int64, int(self.table[t.NODES]))
 
+    def blocks(self, slot: int) -> npt.NDArray[np.int64]:
+        """A block array of whole numbers."""
+        return self._regions[slot].view(np.int64, int(self.table[t.BLOCKS]))
+
     def dismantle(self) -> list[tuple[Region, int]]:
         """The memory of an index no longer in use, and how much of it was used."""
         return [
@@ -215,7 +219,7 @@ class Desk:
             t.LANES: np.zeros(8 * axes),
             t.TURNING: np.zeros(axes),
             t.ORDER: np.zeros(t.BLOCK, dtype=np.int64),
-            t.PARTED: np.zeros(t.PARTED_MOST, dtype=np.int64),
+            t.PARTED: np.zeros(t.PARTED_ROOM, dtype=np.int64),
             t.NOTES: np.zeros(8 * t.NOTES_WIDTH, dtype=np.int64),
             t.BUCKETS: np.zeros(1 << 12, dtype=np.int64),
         }
@@ -244,6 +248,15 @@ class Desk:
         for slot, array in self.small.items():
             self.table[slot] = array.ctypes.data
         self.table[t.RESULT_CAPACITY] = results
+
+    def splits(self) -> npt.NDArray[np.int64]:
+        """Nodes that were split and not tended yet."""
+        return self.small[t.PARTED][: int(self.table[t.PARTED_COUNT])].copy()
+
+    def note(self, nodes: npt.NDArray[np.int64]) -> None:
+        """Let these be the nodes that were split."""
+        self.small[t.PARTED][: len(nodes)] = nodes
+        self.table[t.PARTED_COUNT] = len(nodes)
 
     def propose(self, rows: npt.NDArray[np.int64]) -> None:
         """Lay out candidates for the kernel."""

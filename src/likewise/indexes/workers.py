@@ -37,38 +37,74 @@ class Workers:
         self._desks = [state.desk]
 
     def do(self, task: int) -> int:
-        table = self.state.table
-        table[t.TASK] = task
-        try:
-            return self.kernel(self.state.address)
-        finally:
-            table[t.TASK] = OBSERVE  # the standing task, so that observe need not say it
+        return self.run(self.state.desk, task)
 
-    def write(self, inputs: npt.NDArray[Any], outputs: Floats) -> tuple[int, int]:
+    def run(self, desk: Desk, task: int) -> int:
+        """Do a task at one of the desks."""
+        desk.table[t.TASK] = task
+        try:
+            return self.kernel(desk.address)
+        finally:
+            desk.table[t.TASK] = OBSERVE  # the standing task, so that observe need not say it
+
+    def desks(self, threads: int) -> list[Desk]:
+        """A desk for each thread; the first is the state's own."""
+        while len(self._desks) < threads:
+            self._desks.append(Desk(self.state, self.state.table.copy()))
+        return self._desks[:threads]
+
+    def write(
+        self, inputs: npt.NDArray[Any], outputs: Floats, threads: int = 1
+    ) -> tuple[int, int]:
         """Write a batch behind the history, unseen. (0, 0), or an error code and which was bad."""
-        state, history, table = self.state, self.state.history, self.state.table
+        state, history = self.state, self.state.history
         count, first = len(inputs), history.total
         state.ensure(count + 1, 256)
         history.prepare(count)
-        raw = history.takes(inputs.dtype)
-        table[t.FIRST] = first
         size = max(1, _CHUNK_BYTES // (8 * history.width))
-        for start in range(0, count, size):
-            stop = min(start + size, count)
-            given = np.ascontiguousarray(outputs[start:stop])
-            chunk = given
-            if raw:
-                history.rows[first + start : first + stop] = inputs[start:stop]
-            else:
-                chunk = np.ascontiguousarray(inputs[start:stop], dtype=np.float64)
-            table[t.START], table[t.STOP] = start, stop
-            table[t.INPUTS] = 0 if raw else chunk.ctypes.data
-            table[t.GIVENS] = given.ctypes.data
-            bad = self.do(WRITE)
-            history.touched(stop - start)
-            if bad != 0:
-                return bad, start + int(table[t.FOUND])
-        return 0, 0
+        chunks = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+        threads = 1 if history.file is not None else min(threads, len(chunks))
+        desks = self.desks(threads)
+        for desk in desks[1:]:
+            desk.fit(state)
+        waiting = iter(chunks)
+
+        def take(desk: Desk) -> list[tuple[int, int, int]]:
+            """Write chunks until one is bad: why, which row, and which of its values."""
+            for chunk in waiting:
+                bad, at = self._write_chunk(desk, first, chunk, inputs, outputs)
+                if bad != 0:
+                    return [(at, bad, int(desk.table[t.BAD_AT]))]
+            return []
+
+        if threads == 1:
+            bad = take(state.desk)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                bad = [one for found in pool.map(take, desks) for one in found]
+        if not bad:
+            return 0, 0
+        at, why, value = min(bad)
+        state.table[t.BAD_AT] = value
+        return why, at
+
+    def _write_chunk(
+        self, desk: Desk, first: int, chunk: slice, inputs: npt.NDArray[Any], outputs: Floats
+    ) -> tuple[int, int]:
+        history, table = self.state.history, desk.table
+        given = np.ascontiguousarray(outputs[chunk])
+        values = given
+        raw = history.takes(inputs.dtype)
+        if raw:
+            history.rows[first + chunk.start : first + chunk.stop] = inputs[chunk]
+        else:
+            values = np.ascontiguousarray(inputs[chunk], dtype=np.float64)
+        table[t.FIRST], table[t.START], table[t.STOP] = first, chunk.start, chunk.stop
+        table[t.INPUTS] = 0 if raw else values.ctypes.data
+        table[t.GIVENS] = given.ctypes.data
+        bad = self.run(desk, WRITE)
+        history.touched(chunk.stop - chunk.start)
+        return bad, chunk.start + int(table[t.FOUND])
 
     def share(
         self,
@@ -83,8 +119,7 @@ class Workers:
         pieces = 1 if threads == 1 else _PIECES * threads
         bounds = [size * k // pieces for k in range(pieces + 1)]
         results: list[list[Result]] = [[] for _ in range(pieces)]
-        while len(self._desks) < threads:
-            self._desks.append(Desk(self.state, self.state.table.copy()))
+        desks = self.desks(threads)
         waiting = SimpleQueue[int]()
         for piece in range(pieces):
             waiting.put(piece)
@@ -104,7 +139,7 @@ class Workers:
             take(self.state.desk)
         else:
             assert pool is not None
-            list(pool.map(take, self._desks[:threads]))
+            list(pool.map(take, desks))
         return [part for parts in results for part in parts]
 
     def call(self, task: int) -> Callable[[Desk, int, int], list[Found]]:
@@ -118,9 +153,7 @@ class Workers:
             while start < stop:
                 desk.table[t.FOUND] = 0
                 desk.table[t.START], desk.table[t.STOP] = start, stop
-                desk.table[t.TASK] = task
-                start = self.kernel(desk.address)
-                desk.table[t.TASK] = OBSERVE
+                start = self.run(desk, task)
                 found.append(desk.results(int(desk.table[t.FOUND])))
             return found
 

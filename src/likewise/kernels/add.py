@@ -7,7 +7,7 @@ from typing import Any
 
 from likewise.kernels import table as t
 from likewise.kernels.compile import kernel
-from likewise.kernels.split import split_leaf
+from likewise.kernels.split import count_split, split_leaf
 from likewise.kernels.table import BLOCK, bytes_of, ints
 from likewise.kernels.tree import descend, new_block, put, widen
 
@@ -29,8 +29,20 @@ def has_room(table: Any, rows: int) -> bool:
 
 
 @kernel
-def insert(table: Any, row: int, node: int, point: Any, codes: Any) -> int:
-    """Add a row at or below `node`. The node that was split for it, or -1."""
+def note_split(table: Any, node: int) -> None:
+    """Keep in mind a node above which the tree may need balancing."""
+    ints(table, t.PARTED)[table[t.PARTED_COUNT]] = node
+    table[t.PARTED_COUNT] += 1
+
+
+@kernel
+def insert(table: Any, row: int, node: int, point: Any, codes: Any, apart: bool) -> int:
+    """Add a row at or below `node`. The node that was split for it, or -1.
+
+    Apart from other threads, nodes above `node` are not told: splits, of which there are at most
+    two, are noted in PARTED and counted later.
+    """
+    above = ints(table, t.PARENT)[node] if apart else -1
     left = ints(table, t.LEFT)
     count = ints(table, t.COUNT)
     parted = -1
@@ -38,13 +50,17 @@ def insert(table: Any, row: int, node: int, point: Any, codes: Any) -> int:
     while count[left[node]] == BLOCK:
         if split_leaf(table, node):
             parted = node
+            if apart:
+                note_split(table, node)
+            else:
+                count_split(table, node)
             node = descend(table, node, point)
         else:  # equal points only: chain
             block = new_block(table)
             ints(table, t.NEXT)[block] = left[node]
             left[node] = block
     put(table, left[node], row, codes)
-    widen(table, node, row, point)
+    widen(table, node, row, point, above)
     table[t.LANDED] = node
     return parted
 
@@ -65,10 +81,9 @@ def _log(table: Any, row: int) -> None:
 @kernel
 def add(table: Any, row: int, node: int, point: Any, codes: Any) -> bool:
     """Add a written row at or below `node`. Whether the tree now wants tending."""
-    parted = insert(table, row, node, point, codes)
+    parted = insert(table, row, node, point, codes, False)
     if parted >= 0:
-        ints(table, t.PARTED)[table[t.PARTED_COUNT]] = parted
-        table[t.PARTED_COUNT] += 1
+        note_split(table, parted)
     phase = table[t.JOB_PHASE]
     if phase == IDLE:
         return table[t.PARTED_COUNT] == t.PARTED_MOST

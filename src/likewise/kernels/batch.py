@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
-from likewise.kernels.add import add, has_room
-from likewise.kernels.codes import encode
+from likewise.kernels.add import add, has_room, insert
 from likewise.kernels.compile import kernel, prefetch, step, view
 from likewise.kernels.rows import admit, admit_output, read_point, sketch_row
-from likewise.kernels.search import search
+from likewise.kernels.search import prepare, search
 from likewise.kernels.sort import PATH_BITS
-from likewise.kernels.split import fetch_rows
+from likewise.kernels.split import count_split, fetch_rows
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
-from likewise.kernels.tree import tree_of
+from likewise.kernels.tree import hold_child, tree_of
 
 _AHEAD = 8  # rows between asking for a leaf and inserting into it
 _TREE_BITS = 4  # of a path, for the root
@@ -101,7 +100,7 @@ def _fetch_row(table: Any, row: int) -> None:
 
 
 @step
-def _fetch_leaf(table: Any, node: int, coming: int) -> None:
+def fetch_leaf(table: Any, node: int, coming: int) -> None:
     """Ask for what inserting that many rows into a leaf will touch."""
     block = ints(table, t.LEFT)[node]
     slot = ints(table, t.COUNT)[block]
@@ -115,6 +114,23 @@ def _fetch_leaf(table: Any, node: int, coming: int) -> None:
         fetch_rows(table, view(table[t.IDS] + block * BLOCK * 8, np.int64), slot)
 
 
+@kernel
+def _fetch_ahead(table: Any, k: int, stop: int) -> None:
+    """Ask for what the next rows in the working order, up to `stop`, and their leaves need."""
+    axis = ints(table, t.AXIS)
+    order = ints(table, t.WORK_ORDER)
+    leaf_of = ints(table, t.LEAF_OF)
+    if table[t.ROUTED] == table[t.MOVES] and k + _AHEAD < stop:
+        coming = leaf_of[order[k + _AHEAD]]
+        if axis[coming] == -1 and coming != leaf_of[order[k + _AHEAD - 1]]:
+            last = k + _AHEAD + 1
+            while last < stop and leaf_of[order[last]] == coming:
+                last += 1
+            fetch_leaf(table, coming, last - k - _AHEAD)
+    if k + 2 * _AHEAD < stop:
+        _fetch_row(table, table[t.FIRST] + order[k + 2 * _AHEAD])
+
+
 @step
 def insert_rows(table: Any) -> int:
     """Insert routed rows in the working order, until the tree wants tending or memory is short.
@@ -122,12 +138,8 @@ def insert_rows(table: Any) -> int:
     How far the work has come; it goes on from there. Where tending has moved nodes since the rows
     were routed, they start at the root again.
     """
-    width = table[t.AXES]
     point = floats(table, t.POINT)
     codes = bytes_of(table, t.QCODES)
-    scale = floats(table, t.CODE_SCALE)
-    clamp = floats(table, t.NUMBERS)[t.CLAMP]
-    axis = ints(table, t.AXIS)
     order = ints(table, t.WORK_ORDER)
     leaf_of = ints(table, t.LEAF_OF)
     alive = bytes_of(table, t.ALIVE)
@@ -136,24 +148,64 @@ def insert_rows(table: Any) -> int:
     for k in range(table[t.START], stop):
         if not has_room(table, 0):
             return k
-        if routed and k + _AHEAD < stop:
-            coming = leaf_of[order[k + _AHEAD]]
-            if axis[coming] == -1 and coming != leaf_of[order[k + _AHEAD - 1]]:
-                last = k + _AHEAD + 1
-                while last < stop and leaf_of[order[last]] == coming:
-                    last += 1
-                _fetch_leaf(table, coming, last - k - _AHEAD)
-        if k + 2 * _AHEAD < stop:
-            _fetch_row(table, table[t.FIRST] + order[k + 2 * _AHEAD])
+        _fetch_ahead(table, k, stop)
         row = table[t.FIRST] + order[k]
         if alive[row] == 0:  # forgotten before this index came to it
             continue
-        read_point(table, row, point)
-        encode(point, scale, clamp, width, codes)
+        prepare(table, row)
         start = leaf_of[order[k]] if routed else tree_of(table, row)
         if add(table, row, start, point, codes):
             return k + 1
     return stop
+
+
+@step
+def insert_apart(table: Any) -> int:
+    """Insert routed rows whose leaves no other thread touches, while memory and notes have room.
+
+    Nodes above those leaves are not told: `join_rows` does that. How far the work has come.
+    """
+    point = floats(table, t.POINT)
+    codes = bytes_of(table, t.QCODES)
+    order = ints(table, t.WORK_ORDER)
+    leaf_of = ints(table, t.LEAF_OF)
+    alive = bytes_of(table, t.ALIVE)
+    stop = table[t.STOP]
+    for k in range(table[t.START], stop):
+        if not has_room(table, 0) or table[t.PARTED_COUNT] + 2 > t.PARTED_ROOM:
+            return k
+        _fetch_ahead(table, k, stop)
+        row = table[t.FIRST] + order[k]
+        if alive[row] != 0:  # else forgotten before this index came to it
+            prepare(table, row)
+            insert(table, row, leaf_of[order[k]], point, codes, True)
+    return stop
+
+
+@step
+def join_rows(table: Any) -> int:
+    """Tell the nodes above the leaves of rows START to STOP what was inserted apart."""
+    order = ints(table, t.WORK_ORDER)
+    leaf_of = ints(table, t.LEAF_OF)
+    parent = ints(table, t.PARENT)
+    last = -1
+    for k in range(table[t.START], table[t.STOP]):
+        node = leaf_of[order[k]]
+        if node == last:
+            continue
+        last = node
+        while parent[node] >= 0 and hold_child(table, parent[node], node):
+            node = parent[node]
+    return table[t.STOP]
+
+
+@step
+def count_splits(table: Any) -> int:
+    """Count the leaves that splits of the nodes in PARTED have made."""
+    parted = ints(table, t.PARTED)
+    for k in range(table[t.PARTED_COUNT]):
+        count_split(table, parted[k])
+    return 0
 
 
 @step
@@ -178,6 +230,7 @@ def search_rows(table: Any) -> int:
             break
         for j in range(width):
             given[j] = outputs[row * width + j]
+        prepare(table, row)
         found = search(table, row, results)
         counts[order[k]] = found
         results += found

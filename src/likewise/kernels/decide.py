@@ -11,15 +11,25 @@ import numpy as np
 
 from likewise.kernels import table as t
 from likewise.kernels.add import add, has_room
-from likewise.kernels.batch import insert_rows, route_rows, search_rows, write_rows
+from likewise.kernels.batch import (
+    count_splits,
+    fetch_leaf,
+    insert_apart,
+    insert_rows,
+    join_rows,
+    route_rows,
+    search_rows,
+    write_rows,
+)
 from likewise.kernels.compile import entry, step, view
 from likewise.kernels.rows import admit, admit_output, remember_output, sketch_row
-from likewise.kernels.search import search
+from likewise.kernels.search import prepare, search
 from likewise.kernels.sort import sort_by_path
 from likewise.kernels.table import bytes_of, floats, ints
-from likewise.kernels.tree import plant, tree_of
+from likewise.kernels.tree import descend, plant, tree_for
 
 OBSERVE, CHECK, PLANT, WRITE, ROUTE, SORT, INSERT, SEARCH = 0, 1, 2, 3, 4, 5, 6, 7
+APART, JOIN, COUNT = 8, 9, 10
 
 
 @step
@@ -36,11 +46,16 @@ def _observe(table: Any, remember: bool) -> int:
     if bad != 0:
         return bad
     sketch_row(table, row)
+    prepare(table, row)
+    leaf = 0
+    if remember:  # what inserting it will touch travels during the search
+        point = floats(table, t.POINT)
+        leaf = descend(table, tree_for(table, given[0]), point)
+        fetch_leaf(table, leaf, 1)
     found = search(table, row, 0)
     if remember:
         remember_output(table, row)
-        codes = bytes_of(table, t.QCODES)
-        wants_tending = add(table, row, tree_of(table, row), floats(table, t.POINT), codes)
+        wants_tending = add(table, row, leaf, floats(table, t.POINT), bytes_of(table, t.QCODES))
         if wants_tending:
             found += t.TEND
     return found
@@ -59,6 +74,12 @@ def decide(address: int) -> int:
         return insert_rows(table)
     if task == ROUTE:
         return route_rows(table)
+    if task == APART:
+        return insert_apart(table)
+    if task == JOIN:
+        return join_rows(table)
+    if task == COUNT:
+        return count_splits(table)
     if task == WRITE:
         return write_rows(table)
     if task == SORT:

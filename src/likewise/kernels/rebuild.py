@@ -297,7 +297,7 @@ def _apply_log(table: Any) -> int:
         scale = floats(table, t.CODE_SCALE)
         read_point(table, row, point)
         encode(point, scale, floats(table, t.NUMBERS)[t.CLAMP], table[t.AXES], codes)
-        insert(table, row, job_root(table), point, codes)
+        insert(table, row, job_root(table), point, codes, False)
     return 16
 
 

@@ -32,6 +32,7 @@ from likewise.kernels.sort import sort_rows
 from likewise.kernels.table import BLOCK, RECENT_MOST, bytes_of, floats, ints
 
 _LINES = 14  # cache lines of a block asked for when it is collected
+_SOON = 64  # candidates whose rows are asked for as soon as they are known
 
 
 @kernel
@@ -210,10 +211,6 @@ def _scan(table: Any, blocks: int, before: int) -> int:
     mask = bytes_of(table, t.MASK)
     sums = view(table[t.SUMS], np.uint16)
     candidates = ints(table, t.CANDIDATES)
-    outputs = floats(table, t.OUTPUTS)
-    given = floats(table, t.GIVEN)
-    out_width = table[t.OUT_WIDTH]
-    delta = floats(table, t.NUMBERS)[t.DELTA]
     words = view(table[t.MASK], np.uint64)
     kept = 0
     visited = 0
@@ -239,21 +236,52 @@ def _scan(table: Any, blocks: int, before: int) -> int:
                 )
             scanned += abs(lanes)
             if lanes > 0:
-                ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
                 for word in range(BLOCK // 8):
                     if words[word] == 0:
                         continue
+                    prefetch(table[t.IDS] + (block * BLOCK + word * 8) * 8)
                     for i in range(word * 8, word * 8 + 8):
-                        if mask[i] != 0 and ids[i] < before:
-                            far = output_distance(
-                                table[t.OUTPUT], given, outputs, ids[i] * out_width, out_width
-                            )
-                            if is_different(far, delta):
-                                candidates[kept] = ids[i]
-                                kept += 1
+                        if mask[i] != 0:
+                            candidates[kept] = block * BLOCK + i
+                            kept += 1
             block = following[block]
+    kept = _name(table, kept, before)
     note_search(table, before, visited, scanned * BLOCK, kept)
     return kept
+
+
+@kernel
+def _name(table: Any, kept: int, before: int) -> int:
+    """Turn candidates from places in blocks into rows; those that cannot be witnesses are left out.
+
+    What a decision will read of them is asked for here, so that the waits overlap.
+    """
+    candidates = ints(table, t.CANDIDATES)
+    ids = ints(table, t.IDS)
+    outputs = floats(table, t.OUTPUTS)
+    given = floats(table, t.GIVEN)
+    out_width = table[t.OUT_WIDTH]
+    delta = floats(table, t.NUMBERS)[t.DELTA]
+    # A label with a tree of its own is in no other, and its own tree was left out.
+    apart = table[t.OUTPUT] == t.LABEL and given[0] < table[t.TREES] - 1
+    rows = 0
+    for k in range(kept):
+        row = ids[candidates[k]]
+        if row >= before:
+            continue
+        if not apart:
+            far = output_distance(table[t.OUTPUT], given, outputs, row * out_width, out_width)
+            if not is_different(far, delta):
+                continue
+        elif rows < _SOON:
+            prefetch(table[t.OUTPUTS] + row * out_width * 8)
+        if rows < _SOON:
+            start = table[t.ROWS] + row * table[t.ROW_BYTES]
+            for byte in range(0, min(table[t.ROW_BYTES], 512), 64):
+                prefetch(start + byte)
+        candidates[rows] = row
+        rows += 1
+    return rows
 
 
 @kernel
@@ -262,11 +290,13 @@ def decide_row(table: Any, row: int, norm: float, found: int) -> int:
     numbers = floats(table, t.NUMBERS)
     out_width = table[t.OUT_WIDTH]
     distance = input_distance(table, row, numbers[t.REACH], norm)
+    if not is_near(distance, numbers[t.REACH]):
+        return found
     outputs = floats(table, t.OUTPUTS)
     different = output_distance(
         table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * out_width, out_width
     )
-    if is_near(distance, numbers[t.REACH]) and is_different(different, numbers[t.DELTA]):
+    if is_different(different, numbers[t.DELTA]):
         ints(table, t.RESULT_ROWS)[found] = row
         floats(table, t.RESULT_INPUT)[found] = distance
         floats(table, t.RESULT_OUTPUT)[found] = different
@@ -297,9 +327,8 @@ def decide_candidates(table: Any, row: int, kept: int, results: int) -> int:
 def search(table: Any, row: int, results: int) -> int:
     """Write the witnesses of a written row and GIVEN, among the rows before it, to the results.
 
-    They go from slot `results` on. PLACES holds the row's sketch already.
+    They go from slot `results` on. The row is prepared.
     """
-    prepare(table, row)
     metric = table[t.METRIC]
     if metric == t.LINF:
         blocks = _collect_box(table)

@@ -18,22 +18,45 @@ from likewise.kernels.tree import make_inner, make_leaf, new_block, new_pair, ro
 
 @kernel
 def _variance(points: Any, count: int, width: int, j: int) -> float:
-    """The variance of coordinate j, times count; in four sums so that additions can overlap."""
+    """The variance of coordinate j, times count."""
     origin = points[j]
     total = 0.0
     squares = 0.0
-    total_2 = 0.0
-    squares_2 = 0.0
-    for i in range(1, count, 2):
+    for i in range(1, count):
         step = points[i * width + j] - origin
         total += step
         squares += step * step
-        if i + 1 < count:
-            step = points[(i + 1) * width + j] - origin
-            total_2 += step
-            squares_2 += step * step
-    total += total_2
-    return squares + squares_2 - total * total / count
+    return squares - total * total / count
+
+
+@kernel
+def _four_variances(
+    points: Any, count: int, width: int, j: int
+) -> tuple[float, float, float, float]:
+    """The same of coordinates j to j + 3, side by side in one register."""
+    o0, o1, o2, o3 = points[j], points[j + 1], points[j + 2], points[j + 3]
+    t0 = t1 = t2 = t3 = 0.0
+    s0 = s1 = s2 = s3 = 0.0
+    for i in range(1, count):
+        at = i * width + j
+        d0 = points[at] - o0
+        d1 = points[at + 1] - o1
+        d2 = points[at + 2] - o2
+        d3 = points[at + 3] - o3
+        t0 += d0
+        t1 += d1
+        t2 += d2
+        t3 += d3
+        s0 += d0 * d0
+        s1 += d1 * d1
+        s2 += d2 * d2
+        s3 += d3 * d3
+    return (
+        s0 - t0 * t0 / count,
+        s1 - t1 * t1 / count,
+        s2 - t2 * t2 / count,
+        s3 - t3 * t3 / count,
+    )
 
 
 @kernel
@@ -44,12 +67,21 @@ def choose_axis(points: Any, count: int, width: int, gap_scale: Any, unit: float
     """
     best = -1
     most = 0.0
-    for j in range(width):
-        scale = gap_scale[j] / unit
-        variance = _variance(points, count, width, j) * scale * scale
-        if most < variance < np.inf:
-            most = variance
-            best = j
+    for start in range(0, width, 4):
+        if start + 4 <= width:
+            variances = _four_variances(points, count, width, start)
+        else:
+            first = _variance(points, count, width, start)
+            second = _variance(points, count, width, min(start + 1, width - 1))
+            third = _variance(points, count, width, min(start + 2, width - 1))
+            variances = (first, second, third, third)
+        for k in range(4):
+            j = min(start + k, width - 1)
+            scale = gap_scale[j] / unit
+            variance = variances[k] * scale * scale
+            if most < variance < np.inf:
+                most = variance
+                best = j
     if best >= 0:
         return best
     for j in range(width):
@@ -143,7 +175,7 @@ def fetch_rows(table: Any, ids: Any, count: int) -> None:
 
 @kernel
 def split_leaf(table: Any, node: int) -> bool:
-    """Part a leaf whose first block is full. False if no plane can."""
+    """Part a leaf whose first block is full; `count_split` is to follow. False if no plane can."""
     width = table[t.AXES]
     left = ints(table, t.LEFT)
     following = ints(table, t.NEXT)
@@ -194,10 +226,17 @@ def split_leaf(table: Any, node: int) -> bool:
     make_inner(table, node, axis, split, pair)
     _measure_range(table, pair)
     _measure_range(table, pair + 1)
-    while node >= 0:
-        ints(table, t.LEAVES)[node] += 1
-        node = ints(table, t.PARENT)[node]
     return True
+
+
+@kernel
+def count_split(table: Any, node: int) -> None:
+    """Count the leaf that a split of `node` has made, there and above."""
+    leaves = ints(table, t.LEAVES)
+    parent = ints(table, t.PARENT)
+    while node >= 0:
+        leaves[node] += 1
+        node = parent[node]
 
 
 @kernel

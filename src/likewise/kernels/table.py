@@ -125,7 +125,7 @@ REBUILDS = 94  # begun so far
 LIFTS = 95  # made so far
 LANDED = 96  # the leaf of the last insertion
 TOP = 97  # the root above the last split
-PARTED = 98  # int64, PARTED_MOST: nodes split since the tree was last tended
+PARTED = 98  # int64, PARTED_ROOM: nodes split since the tree was last tended
 PARTED_COUNT = 99
 MOVES = 100  # how often nodes have changed places so far
 ROUTED = 101  # MOVES when the batch was led to its leaves
@@ -166,7 +166,8 @@ SLOTS = 132
 
 NOTES_WIDTH = 32
 
-PARTED_MOST = 16
+PARTED_MOST = 16  # noted splits that make the tree want tending
+PARTED_ROOM = 4096
 CHUNK = 64  # coordinates of a row looked at before asking whether it can still be near
 RECENT_MOST = 1024  # searches whose cost is remembered
 TEND = 1 << 40

@@ -113,11 +113,17 @@ def plant(table: Any) -> None:
 
 
 @kernel
-def tree_of(table: Any, row: int) -> int:
-    """The root under which `row` belongs."""
+def tree_for(table: Any, output: float) -> int:
+    """The root under which a row with that output belongs."""
     if table[t.OUTPUT] != t.LABEL:
         return 0
-    return min(np.int64(floats(table, t.OUTPUTS)[row]), table[t.TREES] - 1)
+    return min(np.int64(output), table[t.TREES] - 1)
+
+
+@kernel
+def tree_of(table: Any, row: int) -> int:
+    """The root under which `row` belongs."""
+    return tree_for(table, floats(table, t.OUTPUTS)[row * table[t.OUT_WIDTH]])
 
 
 @kernel
@@ -183,18 +189,41 @@ def stretch_box(table: Any, node: int, point: Any) -> bool:
 
 
 @kernel
-def widen(table: Any, node: int, row: int, point: Any) -> None:
-    """Make ranges and boxes from `node` upwards hold a row.
+def widen(table: Any, node: int, row: int, point: Any, above: int) -> None:
+    """Make ranges and boxes from `node` upwards, below `above`, hold a row.
 
     A parent's hold its children's, so the first that need not grow end the walk.
     """
     parent = ints(table, t.PARENT)
-    above = node
-    while above >= 0 and stretch_range(table, above, row):
-        above = parent[above]
-    above = node
-    while above >= 0 and stretch_box(table, above, point):
-        above = parent[above]
+    at = node
+    while at != above and stretch_range(table, at, row):
+        at = parent[at]
+    at = node
+    while at != above and stretch_box(table, at, point):
+        at = parent[at]
+
+
+@kernel
+def hold_child(table: Any, node: int, child: int) -> bool:
+    """Make a node's range and box hold a child's. Whether one had to grow."""
+    width = table[t.RANGE_WIDTH]
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    grown = 0
+    for k in range(width):
+        at = node * width + k
+        of = child * width + k
+        grown |= (low[of] < low[at]) | (high[of] > high[at])
+        low[at] = min(low[at], low[of])
+        high[at] = max(high[at], high[of])
+    axes = table[t.AXES]
+    box = box_of(table, node)
+    inner = box_of(table, child)
+    for j in range(axes):
+        grown |= (inner[j] < box[j]) | (inner[axes + j] > box[axes + j])
+        box[j] = min(box[j], inner[j])
+        box[axes + j] = max(box[axes + j], inner[axes + j])
+    return grown != 0
 
 
 @kernel
