@@ -125,10 +125,16 @@ def _collect_box(table: Any) -> int:
                 a = axis[node]
                 child = left[node]
                 gap = (point[a] - split[node]) * gap_scale[a]
-                right = gap >= 0.0
-                stack[top] = child + 1 - right
-                top += abs(gap) <= reach
-                node = child + right
+                if gap >= 0.0:
+                    if gap <= reach:
+                        stack[top] = child
+                        top += 1
+                    node = child + 1
+                else:
+                    if gap >= -reach:
+                        stack[top] = child + 1
+                        top += 1
+                    node = child
             if not agrees(table, node, lowest, highest):
                 found[blocks] = left[node]
                 blocks += 1
