@@ -6,7 +6,7 @@ Invariant: a row added below the subtree being rebuilt is in that rebuild's log 
 from typing import Any
 
 from likewise.kernels import table as t
-from likewise.kernels.compile import kernel
+from likewise.kernels.compile import kernel, small
 from likewise.kernels.split import count_split, split_leaf
 from likewise.kernels.table import BLOCK, bytes_of, ints
 from likewise.kernels.tree import descend, new_block, put, widen
@@ -18,7 +18,7 @@ _EVERY = 16  # insertions between two pieces of work on a rebuild
 _ROOM = 64  # nodes and blocks kept free for one insertion and one such piece
 
 
-@kernel
+@small
 def has_room(table: Any, rows: int) -> bool:
     """Whether that many more rows, and one insertion's worth of nodes and blocks, fit."""
     return (

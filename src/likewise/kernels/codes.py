@@ -22,26 +22,26 @@ from typing import Any
 
 import numpy as np
 
-from likewise.kernels.compile import kernel, view
+from likewise.kernels.compile import kernel, small, view
 from likewise.kernels.table import BLOCK
 
 _CHECK = 4  # coordinates between two looks at whether any point is left
 
 
-@kernel
+@small
 def code_of(position: float, scale: float, clamp: float) -> Any:
     """floor(position * scale) mod 256, in floating point: every step is exact and vectorises."""
     unit = np.floor(min(max(position * scale, -clamp), clamp))
     return np.int32(unit - 256.0 * np.floor(unit * 0.00390625))
 
 
-@kernel
+@small
 def encode(point: Any, scale: Any, clamp: float, width: int, out: Any) -> None:
     for j in range(width):
         out[j] = code_of(point[j], scale[j], clamp)
 
 
-@kernel
+@small
 def scan_box(codes: int, query: Any, width: int, window: int, count: int, mask: Any) -> int:
     """Mark the points of the block at address `codes` whose every code is near the query's.
 

@@ -2,7 +2,7 @@
 
 `entry` marks the few functions that Python calls: whole numbers in, among them the address of a
 table, and one number out. `kernel` marks the functions that they are made of, `step` some of those
-with a single caller. There are three ways to have them:
+with a single caller, `small` those so short that a call would cost more than what they do. There are three ways to have them:
 
     native   entries are functions of a library that was compiled ahead of time (native.py)
     jit      Numba compiles entries when they are first called, and keeps them on disk; where no
@@ -44,7 +44,7 @@ if TYPE_CHECKING or way != "jit":
     def kernel(function: Any) -> Any:
         return function
 
-    step = kernel
+    step = small = kernel
 
     def entry(function: Any) -> Any:
         """The function of the library, or the plain one."""
@@ -66,11 +66,11 @@ if TYPE_CHECKING or way != "jit":
 
 else:
     try:
-        from likewise.kernels.jit import entry, kernel, prefetch, step, view, view_slot
+        from likewise.kernels.jit import entry, kernel, prefetch, small, step, view, view_slot
     except ModuleNotFoundError as error:
         raise ImportError(
             "likewise has no compiled kernels for this machine, and Numba, which would compile"
             " them, is not installed: pip install numba"
         ) from error
 
-__all__ = ["address_of", "entry", "kernel", "prefetch", "step", "view", "view_slot", "way"]
+__all__ = ["address_of", "entry", "kernel", "prefetch", "small", "step", "view", "view_slot", "way"]

@@ -14,24 +14,24 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
-from likewise.kernels.compile import kernel, view
+from likewise.kernels.compile import kernel, small, view
 from likewise.kernels.rows import load_values
 from likewise.kernels.table import CHUNK, floats
 
 
-@kernel
+@small
 def is_near(distance: float, reach: float) -> bool:
     """The one comparison of inputs: a closed ball."""
     return distance <= reach
 
 
-@kernel
+@small
 def is_different(distance: float, delta: float) -> bool:
     """The one comparison of outputs: strict."""
     return distance > delta
 
 
-@kernel
+@small
 def largest(values: Any, count: int) -> float:
     """The largest of some non-negative numbers, in four lanes."""
     a = b = c = d = 0.0
@@ -46,7 +46,7 @@ def largest(values: Any, count: int) -> float:
     return max(a, b, c, d)
 
 
-@kernel
+@small
 def gap_terms(metric: int, x: Any, y: Any, weights: Any, count: int) -> None:
     """Overwrite y with what each coordinate contributes; nothing where the weight is 0.
 
@@ -65,7 +65,7 @@ def gap_terms(metric: int, x: Any, y: Any, weights: Any, count: int) -> None:
             y[j] = weights[j] * gap
 
 
-@kernel
+@small
 def _chunk_terms(table: Any, row: int, start: int, count: int) -> None:
     """What `count` coordinates from `start` on contribute to the distance from QUERY, in PART."""
     part = floats(table, t.PART)
@@ -77,7 +77,7 @@ def _chunk_terms(table: Any, row: int, start: int, count: int) -> None:
     gap_terms(table[t.METRIC], query, part, weights, count)
 
 
-@kernel
+@small
 def _largest_term(table: Any, row: int, reach: float) -> float:
     """The largest term; infinity once it exceeds the reach."""
     width = table[t.WIDTH]
@@ -135,7 +135,7 @@ def input_distance(table: Any, row: int, reach: float, norm: float) -> float:
     return max(0.0, 1.0 - product / np.sqrt(norm * floats(table, t.NORMS)[row]))
 
 
-@kernel
+@small
 def output_distance(kind: int, z: Any, others: Any, at: int, width: int) -> float:
     """How different two outputs are; the second starts at others[at]."""
     if kind == t.LABEL:

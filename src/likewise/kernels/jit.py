@@ -31,6 +31,7 @@ INNER = {
 }
 kernel = njit(**INNER)
 step = njit(inline="always", **INNER)
+small = njit(forceinline=True, **INNER)
 _outer = {"_nrt": False, "nogil": True, "error_model": "numpy"}
 kept = True
 """Whether compiled kernels are kept for the next process."""

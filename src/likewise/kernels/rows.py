@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
-from likewise.kernels.compile import kernel, view
+from likewise.kernels.compile import kernel, small, view
 from likewise.kernels.table import bytes_of, floats, ints
 
 _SUM_TOLERANCE = 1e-3  # how far from 1 probabilities may add up
@@ -126,13 +126,13 @@ def _load_integer(address: int, storage: int, at: int) -> float:
     return np.float64(view(address, np.int32)[at])
 
 
-@kernel
+@small
 def _convert(source: Any, target: Any, count: int) -> None:
     for j in range(count):
         target[j] = source[j]
 
 
-@kernel
+@small
 def load_values(address: int, storage: int, count: int, out: Any) -> None:
     """Stored values from an address on, as float64."""
     if storage == t.FLOAT32:
@@ -146,7 +146,7 @@ def load_values(address: int, storage: int, count: int, out: Any) -> None:
             out[j] = _load_integer(address, storage, j)
 
 
-@kernel
+@small
 def _all_finite(values: Any, count: int) -> bool:
     bad = 0
     for j in range(count):
@@ -240,7 +240,7 @@ def _gather(source: Any, target: Any, coordinates: Any, count: int) -> None:
         target[j] = source[coordinates[j]]
 
 
-@kernel
+@small
 def sketch_row(table: Any, row: int) -> None:
     """Copy the coordinates that the index holds to PLACES; nothing to do where it holds all."""
     if table[t.PLACES] == table[t.ROWS]:
@@ -260,13 +260,13 @@ def sketch_row(table: Any, row: int) -> None:
         _gather(view(source, np.uint64), view(target, np.uint64), coordinates, axes)
 
 
-@kernel
+@small
 def _sphere_factor(table: Any, row: int) -> float:
     norm = floats(table, t.NORMS)[row]
     return 1.0 / np.sqrt(norm) if norm > 0.0 else 1.0
 
 
-@kernel
+@small
 def read_point(table: Any, row: int, out: Any) -> None:
     """The position of `row` in the tree: its sketched coordinates; for cosine on the unit sphere.
 

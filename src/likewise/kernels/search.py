@@ -19,7 +19,7 @@ import numpy as np
 
 from likewise.kernels import table as t
 from likewise.kernels.codes import encode, scan_box, scan_sum
-from likewise.kernels.compile import kernel, prefetch, view
+from likewise.kernels.compile import kernel, prefetch, small, view
 from likewise.kernels.distance import (
     input_distance,
     is_different,
@@ -35,7 +35,7 @@ _LINES = 14  # cache lines of a block asked for when it is collected
 _SOON = 64  # candidates whose rows are asked for as soon as they are known
 
 
-@kernel
+@small
 def prepare(table: Any, row: int) -> None:
     """The position and the codes of a written row that is to be searched for."""
     point = floats(table, t.POINT)
@@ -44,7 +44,7 @@ def prepare(table: Any, row: int) -> None:
     encode(point, floats(table, t.CODE_SCALE), clamp, table[t.AXES], bytes_of(table, t.QCODES))
 
 
-@kernel
+@small
 def _fetch(table: Any, block: int) -> None:
     address = table[t.CODES] + block * table[t.AXES] * BLOCK
     prefetch(table[t.COUNT] + block * 8)
@@ -52,7 +52,7 @@ def _fetch(table: Any, block: int) -> None:
         prefetch(address + line * 64)
 
 
-@kernel
+@small
 def note_search(table: Any, row: int, blocks: int, looks: int, kept: int) -> None:
     """Keep in mind what a search touched: blocks, bytes of their points, rows read in full."""
     recent = ints(table, t.RECENT)
@@ -62,7 +62,7 @@ def note_search(table: Any, row: int, blocks: int, looks: int, kept: int) -> Non
     recent[at + 2] = kept
 
 
-@kernel
+@small
 def agreement(table: Any) -> tuple[float, float]:
     """The interval in which a single-number output does not differ from the query's.
 
@@ -78,7 +78,7 @@ def agreement(table: Any) -> tuple[float, float]:
     return np.nextafter(z - delta, np.inf), np.nextafter(z + delta, -np.inf)
 
 
-@kernel
+@small
 def agrees(table: Any, node: int, lowest: float, highest: float) -> bool:
     """Whether no output below `node` can differ from the query's."""
     width = table[t.RANGE_WIDTH]

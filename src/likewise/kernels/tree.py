@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
-from likewise.kernels.compile import kernel, view
+from likewise.kernels.compile import kernel, small, view
 from likewise.kernels.table import BLOCK, box_of, floats, ints
 
 
@@ -112,7 +112,7 @@ def plant(table: Any) -> None:
         make_leaf(table, root, -1, new_block(table))
 
 
-@kernel
+@small
 def tree_for(table: Any, output: float) -> int:
     """The root under which a row with that output belongs."""
     if table[t.OUTPUT] != t.LABEL:
@@ -120,13 +120,13 @@ def tree_for(table: Any, output: float) -> int:
     return min(np.int64(output), table[t.TREES] - 1)
 
 
-@kernel
+@small
 def tree_of(table: Any, row: int) -> int:
     """The root under which `row` belongs."""
     return tree_for(table, floats(table, t.OUTPUTS)[row * table[t.OUT_WIDTH]])
 
 
-@kernel
+@small
 def descend(table: Any, node: int, point: Any) -> int:
     """The leaf below `node` to which `point` leads."""
     axis = ints(table, t.AXIS)
@@ -137,7 +137,7 @@ def descend(table: Any, node: int, point: Any) -> int:
     return node
 
 
-@kernel
+@small
 def stretch_range(table: Any, node: int, row: int) -> bool:
     """Make a node's range hold the output of `row`. Whether it had to grow."""
     width = table[t.RANGE_WIDTH]
@@ -169,7 +169,7 @@ def round_up(value: float) -> Any:
     return single if single >= value else np.nextafter(single, np.float32(np.inf))
 
 
-@kernel
+@small
 def stretch_box(table: Any, node: int, point: Any) -> bool:
     """Make a node's box hold a position. Whether it had to grow."""
     width = table[t.AXES]
@@ -188,7 +188,7 @@ def stretch_box(table: Any, node: int, point: Any) -> bool:
     return True
 
 
-@kernel
+@small
 def widen(table: Any, node: int, row: int, point: Any, above: int) -> None:
     """Make ranges and boxes from `node` upwards, below `above`, hold a row.
 
@@ -226,7 +226,7 @@ def hold_child(table: Any, node: int, child: int) -> bool:
     return grown != 0
 
 
-@kernel
+@small
 def put(table: Any, block: int, row: int, codes: Any) -> None:
     """Append a point to a block that has room."""
     count = ints(table, t.COUNT)
