@@ -88,7 +88,7 @@ class NearestTree(LiveTree):
 
     def witnesses(self, found: int) -> Witnesses:
         answer = super().witnesses(found)
-        self._found[self._noted % t.RECENT_MOST] = answer.input_distances[0]
+        self._found[self._noted % t.RECENT_MOST] = answer[0].input_distance
         self._noted += 1
         return answer
 

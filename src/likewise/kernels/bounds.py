@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from likewise.kernels import table as t
-from likewise.kernels.compile import kernel
+from likewise.kernels.compile import small
 from likewise.kernels.distance import farthest_output, is_different
 from likewise.kernels.table import box_of, floats
 
@@ -31,7 +31,7 @@ _ROOT_MARGIN = 1.0 + 1e-9  # for the roundings of a slope and of a root
 _LARGEST = 1.01  # how far apart two probabilities can be, given how far off their sums may be
 
 
-@kernel
+@small
 def slope_of(near: float, far: float, exponent: float) -> float:
     """far / near ** exponent; infinite at distance 0, and 0 where nothing differs."""
     if far == 0.0:
@@ -44,7 +44,7 @@ def slope_of(near: float, far: float, exponent: float) -> float:
     return far / power
 
 
-@kernel
+@small
 def radius_of_interest(table: Any, far: float, merit: float, slot: int) -> float:
     """Within which distance an input of that output distance could better the best, or equal it.
 
@@ -63,7 +63,7 @@ def radius_of_interest(table: Any, far: float, merit: float, slot: int) -> float
     return root * _ROOT_MARGIN
 
 
-@kernel
+@small
 def length_in_tree(table: Any, distance: float) -> float:
     """No input within `distance`, as computed, lies farther than this in the tree.
 
@@ -76,7 +76,7 @@ def length_in_tree(table: Any, distance: float) -> float:
     return distance * _MARGIN
 
 
-@kernel
+@small
 def farthest_below(table: Any, node: int) -> float:
     """The largest output distance that any row below `node` can have from GIVEN."""
     width = table[t.RANGE_WIDTH]
@@ -92,7 +92,7 @@ def farthest_below(table: Any, node: int) -> float:
     return farthest_output(kind, z, low, high, node * width, width, floats(table, t.CORNER))
 
 
-@kernel
+@small
 def box_bound(table: Any, node: int) -> float:
     """The tree's distance (its square for l2 and cosine) from POINT to the box of a node."""
     axes = table[t.AXES]

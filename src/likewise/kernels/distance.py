@@ -31,7 +31,7 @@ def is_different(distance: float, delta: float) -> bool:
     return distance > delta
 
 
-@small
+@kernel
 def largest(values: Any, count: int) -> float:
     """The largest of some non-negative numbers, in four lanes."""
     a = b = c = d = 0.0
@@ -46,7 +46,7 @@ def largest(values: Any, count: int) -> float:
     return max(a, b, c, d)
 
 
-@small
+@kernel
 def gap_terms(metric: int, x: Any, y: Any, weights: Any, count: int) -> None:
     """Overwrite y with what each coordinate contributes; nothing where the weight is 0.
 
@@ -65,7 +65,7 @@ def gap_terms(metric: int, x: Any, y: Any, weights: Any, count: int) -> None:
             y[j] = weights[j] * gap
 
 
-@small
+@kernel
 def _chunk_terms(table: Any, row: int, start: int, count: int) -> None:
     """What `count` coordinates from `start` on contribute to the distance from QUERY, in PART."""
     part = floats(table, t.PART)
@@ -77,7 +77,7 @@ def _chunk_terms(table: Any, row: int, start: int, count: int) -> None:
     gap_terms(table[t.METRIC], query, part, weights, count)
 
 
-@small
+@kernel
 def _largest_term(table: Any, row: int, reach: float) -> float:
     """The largest term; infinity once it exceeds the reach."""
     width = table[t.WIDTH]

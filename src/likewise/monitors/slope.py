@@ -234,10 +234,15 @@ class SlopeMonitor:
         found = verdict.witnesses
         if len(found) == 0:
             return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, violation=False)
-        near, far = float(found.input_distances[0]), float(found.output_distances[0])
-        slope = self._slope(near, far)
+        best = found[0]
+        slope = self._slope(best.input_distance, best.output_distance)
         return SlopeVerdict(
-            verdict.row, slope, int(found.rows[0]), near, far, violation=slope > self.level
+            verdict.row,
+            slope,
+            best.row,
+            best.input_distance,
+            best.output_distance,
+            violation=slope > self.level,
         )
 
     def _slope(self, near: float, far: float) -> float:

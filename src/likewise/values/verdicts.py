@@ -6,6 +6,7 @@ A `Verdict` is what one decision revealed, its `Witnesses` are the past decision
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,6 +32,9 @@ class Witness:
     row: int
     input_distance: float
     output_distance: float
+
+
+_ROW, _NUMBER = Struct("q").unpack_from, Struct("d").unpack_from
 
 
 class Witnesses:
@@ -89,6 +93,13 @@ class Witnesses:
         return len(column) // 8 if isinstance(column, bytes) else len(column)
 
     def __getitem__(self, i: int) -> Witness:
+        if isinstance(self._rows, bytes):
+            at = 8 * range(len(self))[i]
+            return Witness(
+                *_ROW(self._rows, at),
+                *_NUMBER(self._input_distances, at),
+                *_NUMBER(self._output_distances, at),
+            )
         return Witness(
             int(self.rows[i]), float(self.input_distances[i]), float(self.output_distances[i])
         )
