@@ -10,6 +10,7 @@ Not here: one thread (live.py), and trees that are being rebuilt, which one thre
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ def pieces_of(paths: npt.NDArray[np.uint64], threads: int) -> list[Piece]:
     for k in range(1, parts):
         cuts.add(int(np.searchsorted(paths, paths[count * k // parts])))
     ordered = sorted(cuts)
-    return list(zip(ordered[:-1], ordered[1:], strict=True))
+    return list(pairwise(ordered))
 
 
 def insert_together(

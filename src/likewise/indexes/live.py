@@ -186,7 +186,8 @@ class LiveTree:
                 for nodes in splits:
                     self.state.desk.note(nodes)
                     tend(self._address, _TEND_BUDGET)
-        for done, stop in left:
+        for start, stop in left:
+            done = start
             while done < stop:
                 table[t.START], table[t.STOP] = done, stop
                 done = self.workers.do(task.INSERT)

@@ -53,9 +53,7 @@ class Workers:
             self._desks.append(Desk(self.state, self.state.table.copy()))
         return self._desks[:threads]
 
-    def write(
-        self, inputs: npt.NDArray[Any], outputs: Floats, threads: int = 1
-    ) -> tuple[int, int]:
+    def write(self, inputs: npt.NDArray[Any], outputs: Floats, threads: int = 1) -> tuple[int, int]:
         """Write a batch behind the history, unseen. (0, 0), or an error code and which was bad."""
         state, history = self.state, self.state.history
         count, first = len(inputs), history.total

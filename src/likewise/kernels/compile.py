@@ -2,7 +2,8 @@
 
 `entry` marks the few functions that Python calls: whole numbers in, among them the address of a
 table, and one number out. `kernel` marks the functions that they are made of, `step` some of those
-with a single caller, `small` those so short that a call would cost more than what they do. There are three ways to have them:
+with a single caller, `small` those so short that a call would cost more than what they do. There
+are three ways to have them:
 
     native   entries are functions of a library that was compiled ahead of time (native.py)
     jit      Numba compiles entries when they are first called, and keeps them on disk; where no

@@ -93,13 +93,10 @@ class Witnesses:
         return len(column) // 8 if isinstance(column, bytes) else len(column)
 
     def __getitem__(self, i: int) -> Witness:
-        if isinstance(self._rows, bytes):
+        rows, near, far = self._rows, self._input_distances, self._output_distances
+        if isinstance(rows, bytes) and isinstance(near, bytes) and isinstance(far, bytes):
             at = 8 * range(len(self))[i]
-            return Witness(
-                *_ROW(self._rows, at),
-                *_NUMBER(self._input_distances, at),
-                *_NUMBER(self._output_distances, at),
-            )
+            return Witness(*_ROW(rows, at), *_NUMBER(near, at), *_NUMBER(far, at))
         return Witness(
             int(self.rows[i]), float(self.input_distances[i]), float(self.output_distances[i])
         )
