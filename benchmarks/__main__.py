@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks import child, contenders, measure, report, workloads
 from benchmarks.answer import Setting, Skipped
 from benchmarks.questions import QUESTIONS
+from likewise.runtime.load import Load
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -62,7 +63,7 @@ def make_setting(chosen: argparse.Namespace) -> Setting:
 
 def ask(name: str, setting: Setting) -> dict[str, Any]:
     """One question, whatever becomes of it: its answer, why it was skipped, or how it failed."""
-    start = time.perf_counter()
+    start, load = time.perf_counter(), Load()
     try:
         found = QUESTIONS[name](setting).as_json()
     except Skipped as why:
@@ -72,6 +73,8 @@ def ask(name: str, setting: Setting) -> dict[str, Any]:
     found["scale"] = setting.scale
     found["measured"] = datetime.date.today().isoformat()
     found["seconds"] = round(time.perf_counter() - start, 1)
+    told = load.so_far()
+    found["load"] = None if told is None else round(told, 2)
     return found
 
 
@@ -96,7 +99,7 @@ def main(words: list[str] | None = None) -> int:
             answer = ask(name, setting)
             outcome = next((key for key in ("skipped", "failed") if key in answer), None)
             told = f"{outcome}: {answer[outcome]}" if outcome else "done"
-            print(f"{told} ({answer['seconds']} s)", file=sys.stderr)
+            print(f"{told} ({answer['seconds']} s, load {answer['load']})", file=sys.stderr)
             if outcome == "skipped" and name in kept and not chosen.questions:
                 answer = kept[name]
             kept[name] = answer

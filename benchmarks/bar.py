@@ -40,6 +40,7 @@ class Bar:
             "unit": self.unit,
             "value": value,
             "reached": reached,
+            "load": answer.get("load"),
             "why_not": None if reached is not None else _why(answer, value),
         }
 

@@ -1,4 +1,4 @@
-"""Small programs that need a process of their own: memory, and the first use on a machine.
+"""Small programs that need a process of their own.
 
 `run_child` starts one and reads the JSON it prints; `python -m benchmarks.child` is one. `call`
 runs any function of the harness that way, in this Python or in another one.
@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 NEWEST_FAISS = ROOT / ".venv-faiss" / "bin" / "python"
 TORCH = ROOT / ".venv-torch" / "bin" / "python"
+PROJECT = ROOT / ".venv" / "bin" / "python"
 
 
 def run_child(
@@ -95,41 +95,11 @@ def memory(rows: int, columns: int, source: str) -> dict[str, Any]:
     }
 
 
-def first_use() -> dict[str, Any]:
-    """Seconds of the first call of each kind, in the order a user would make them."""
-    import numpy as np
-
-    points = np.random.default_rng(1).random((300, 12), dtype=np.float32)
-    outputs = np.arange(300) % 2
-    points[-1] = points[0]  # row 0 again, with the other label
-    clock = time.perf_counter
-    start = clock()
-    import likewise as lw
-
-    imported = clock()
-    monitor = lw.Monitor(lw.Rule(metric="linf", epsilon=0.025))
-    monitor.observe(points[0], 0)
-    observed = clock()
-    verdicts = monitor.observe_many(points[1:], outputs[1:])
-    observed_many = clock()
-    lw.Monitor(monitor.rule).load(points, outputs)
-    loaded = clock()
-    return {
-        "import_seconds": imported - start,
-        "observe_seconds": observed - imported,
-        "observe_many_seconds": observed_many - observed,
-        "load_seconds": loaded - observed_many,
-        "violation": bool(verdicts.violations[-1]),
-    }
-
-
 if __name__ == "__main__":
     program, *arguments = sys.argv[1:]
     if ":" in program:
         module, _, function = program.partition(":")
         answer = getattr(importlib.import_module(module), function)(json.loads(arguments[0]))
         print(json.dumps(answer))
-    elif program == "memory":
-        print(json.dumps(memory(int(arguments[0]), int(arguments[1]), arguments[2])))
     else:
-        print(json.dumps(first_use()))
+        print(json.dumps(memory(int(arguments[0]), int(arguments[1]), arguments[2])))

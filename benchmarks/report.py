@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import bars, curve, plot
+from likewise.runtime.load import NOT_FINAL, is_final
 
 BEGIN = "<!-- measured: begin (python -m benchmarks writes this part) -->"
 END = "<!-- measured: end -->"
@@ -83,6 +84,8 @@ def bars_table(judged: list[Mapping[str, Any]]) -> str:
         target = f"{sign} {number(bar['target'])}{unit}"
         value = "–" if bar["value"] is None else f"{number(bar['value'])}{unit}"
         verdict = {True: "yes", False: "**no**", None: bar["why_not"]}[bar["reached"]]
+        if bar["reached"] is not None and not is_final(bar.get("load")):
+            verdict += f", not final (load {bar['load']:g})"
         rows.append([bar["bar"], target, value, verdict])
     return _table(["what", "bar", "measured", "reached"], rows)
 
@@ -114,6 +117,12 @@ def _machine(machine: Mapping[str, Any], answers: Mapping[str, Any]) -> str:
         f" {machine['system']}, Python {machine['python']}; {versions}."
         f" Measured {' and '.join(dict.fromkeys((days[0], days[-1]))) if days else 'never'}."
     ]
+    loads = [a["load"] for a in answers.values() if a.get("load") is not None]
+    if loads:
+        lines.append(
+            f"Load of the machine, where 1 is the measurement alone: {min(loads):g} to"
+            f" {max(loads):g} from question to question. Above {NOT_FINAL:g} figures are not final."
+        )
     if shrunk:
         told = ", ".join(f"{s:g}" for s in shrunk)
         lines.append(f"**A trial run, shrunk to a scale of {told}: not a measurement.**")
@@ -126,6 +135,8 @@ def _answer(name: str, answer: Mapping[str, Any]) -> str:
     if "skipped" in answer:
         return f"## {name}\n\nSkipped: {answer['skipped']}"
     parts = [f"## {answer['title']}"]
+    if not is_final(answer.get("load")):
+        parts.append(f"**Not final: measured at a load of {answer['load']:g}.**")
     for table in answer["tables"].values():
         shown = {
             key: heading

@@ -6,18 +6,44 @@ Times mean nothing at these sizes and are not looked at; answers are.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import bars, neighbours, oracle, pictures, report, texts, workloads
+from benchmarks import (
+    bars,
+    child,
+    firsts,
+    neighbours,
+    oracle,
+    pictures,
+    report,
+    texts,
+    workloads,
+)
 from benchmarks.__main__ import ask
 from benchmarks.answer import Setting
 from benchmarks.contenders import Question
+from benchmarks.questions import first_use
+from likewise.runtime.load import Load
 
+TWO_THREADS = "two threads over one, 1M × 12, ε 0.01"
 ROOT = Path(__file__).resolve().parents[1]
-ALONE = ("higgs", "single", "arrivals", "growth", "threads", "load", "labels", "ledger")
+ALONE = (
+    "higgs",
+    "single",
+    "witnesses",
+    "arrivals",
+    "growth",
+    "threads",
+    "load",
+    "labels",
+    "ledger",
+)
 WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensions")
 
 
@@ -78,13 +104,51 @@ def test_bars_of_a_shrunk_run_are_never_reached(answers):
 
 
 def test_bars_say_reached_or_not_at_full_scale():
-    rows = [{"threads": 1, "speedup": 1.0}, {"threads": 2, "speedup": 1.4}]
-    answer = {"scale": 1, "tables": {"threads": {"rows": rows}}}
-    (bar,) = (b for b in bars.judge({"threads": answer}) if b["bar"].startswith("two threads"))
-    assert (bar["value"], bar["reached"]) == (1.4, False)
-    rows[1]["speedup"] = 1.5
-    (bar,) = (b for b in bars.judge({"threads": answer}) if b["bar"].startswith("two threads"))
+    row = {"epsilon": 0.01, "threads": 2, "speedup": 1.5}
+    answer = {"scale": 1, "tables": {"threads": {"rows": [row]}}}
+
+    (bar,) = (b for b in bars.judge({"threads": answer}) if b["bar"] == TWO_THREADS)
+    assert (bar["value"], bar["reached"]) == (1.5, False)
+    row["speedup"] = 1.6
+    (bar,) = (b for b in bars.judge({"threads": answer}) if b["bar"] == TWO_THREADS)
     assert bar["reached"] is True
+
+
+def test_figures_at_a_high_load_are_marked_as_not_final(answers):
+    row = {"epsilon": 0.01, "threads": 2, "speedup": 1.7}
+    answer = {**answers["threads"], "scale": 1, "tables": {"threads": {"rows": [row]}}}
+    for load, told in ((1.4, "| 1.7× | yes |"), (2.25, "| 1.7× | yes, not final (load 2.25) |")):
+        table = report.bars_table(bars.judge({"threads": {**answer, "load": load}}))
+        (line,) = (line for line in table.splitlines() if TWO_THREADS in line)
+        assert line.endswith(told)
+
+
+def test_load_counts_the_work_of_others_and_not_ones_own():
+    load, until = Load(), time.monotonic() + 0.5
+    while time.monotonic() < until:
+        pass
+    alone = load.so_far()
+    load = Load()
+    code = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    with subprocess.Popen([sys.executable, "-c", code]) as other:
+        time.sleep(0.8)
+        beside = load.so_far()
+        other.wait(timeout=30)
+    assert alone is not None and alone >= 1.0
+    assert beside is not None and beside > 1.3, "another process was busy, and is not counted"
+
+
+def test_firsts_are_measured_beside_the_next():
+    assert firsts.observe({})["violation"]
+    for one in firsts.again({}).values():
+        assert one["first_ms"] > 0 and one["next_ms"] > 0
+
+
+def test_commands_are_measured_beside_what_they_import():
+    if not child.PROJECT.exists():
+        pytest.skip("this environment is not the project's own")
+    rows = first_use._commands(1)
+    assert [row["command"].split(",")[0] for row in rows] == ["likewise --help", "likewise audit"]
 
 
 def test_report_leaves_the_prose_around_the_markers(answers, tmp_path):

@@ -32,6 +32,7 @@ from benchmarks.questions import (
     single,
     slope,
     threads,
+    witnesses,
 )
 
 QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
@@ -39,6 +40,7 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "acs": acs.ask,
     "paper": paper.ask,
     "single": single.ask,
+    "witnesses": witnesses.ask,
     "arrivals": arrivals.ask,
     "growth": growth.ask,
     "threads": threads.ask,

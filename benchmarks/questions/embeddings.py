@@ -24,6 +24,7 @@ Array = NDArray[Any]
 CASES = (("l2", 0.4), ("l2", 0.8), ("l2", 1.0), ("cosine", 0.08), ("cosine", 0.32))
 TRIAL_CASES = (("l2", 0.8), ("cosine", 0.32))
 HISTORY, SETTLE, QUERIES = 20_000, 2_000, 500
+LONGER, LONGER_CASE = 100_000, ("l2", 0.8)
 ANSWERS = 100  # queries whose neighbours are compared with FAISS's
 BRUTE = 10  # and those that are compared with looking at every row
 
@@ -76,10 +77,17 @@ def ask(setting: Setting) -> Answer:
         put_beside(row, faiss, {"ratio": row["mean_us"]})
         rows.append(row)
     oracle.require(any(row["witnesses"] for row in rows), "no query has a witness")
+    long = {**source, "rows": setting.rows(LONGER, least=400), "rounds": setting.rounds}
+    metric, epsilon = LONGER_CASE
+    longer = setting.alone(
+        "benchmarks.questions.embeddings:run", {**long, "metric": metric, "epsilon": epsilon}
+    )
+    del longer["near"]
     return Answer(
         f"Embeddings, one at a time onto {source['rows']:,} × {WIDTH}",
         {
             "embeddings": Table(COLUMNS, rows, "Microseconds per decision or query."),
+            "longer": Table(COLUMNS, [longer], "A longer history, likewise alone."),
             "memory": Table(
                 MEMORY_COLUMNS, rows, "Work of the last 1,000 decisions, and resident memory."
             ),

@@ -13,10 +13,11 @@ from benchmarks.answer import Answer, Setting, Skipped, Table
 from benchmarks.contenders import Question, judge_all, warm_up
 from benchmarks.measure import alternate, machine, wall_us
 
-EPSILON = 0.05
+RADII = (0.01, 0.05)
 COLUMNS_WIDE = 12
 
 COLUMNS = {
+    "epsilon": "ε",
     "threads": "threads",
     "us": "µs per decision",
     "us_low": "least",
@@ -33,8 +34,22 @@ def ask(setting: Setting) -> Answer:
     source = setting.rows_source()
     n = setting.rows(1_000_000)
     points, outputs = source.rows(n, COLUMNS_WIDE)
-    question = Question("linf", EPSILON)
-    warm_up(question, points, outputs)
+    rows: list[dict[str, Any]] = []
+    checks: list[str] = []
+    for epsilon in RADII:
+        question = Question("linf", epsilon)
+        warm_up(question, points, outputs)
+        found, pairs = _compare(setting, question, points, outputs)
+        rows += found
+        checks.append(f"ε={epsilon:g}: the same {pairs:,} pairs, row by row, in every run")
+        checks.append(oracle.prove(question, points, outputs))
+    return Answer(f"Threads, {n:,} × {COLUMNS_WIDE}, L∞", {"threads": Table(COLUMNS, rows)}, checks)
+
+
+def _compare(
+    setting: Setting, question: Question, points: Any, outputs: Any
+) -> tuple[list[dict[str, Any]], int]:
+    n = len(points)
     first: dict[str, Any] = {}
 
     def keep(threads: str, result: Any) -> None:
@@ -51,17 +66,15 @@ def ask(setting: Setting) -> Answer:
     }
     times = alternate(runs, setting.rounds + 2, keep)
     pairs = int(first["verdicts"].pairs)
-    rows: list[dict[str, Any]] = [
-        {"threads": int(t), "rows": n, "pairs": pairs, **wall_us(times[t], n)} for t in runs
-    ]
     one = statistics.median(timing.wall for timing in times["1"])
-    for row in rows:
-        row["speedup"] = one / statistics.median(t.wall for t in times[str(row["threads"])])
-    return Answer(
-        f"Threads, {n:,} × {COLUMNS_WIDE}, {question.label}",
-        {"threads": Table(COLUMNS, rows)},
-        [
-            f"both name the same {pairs:,} pairs, row by row, in every run",
-            oracle.prove(question, points, outputs),
-        ],
-    )
+    return [
+        {
+            "epsilon": question.epsilon,
+            "threads": int(threads),
+            "rows": n,
+            "pairs": pairs,
+            **wall_us(spent, n),
+            "speedup": one / statistics.median(timing.wall for timing in spent),
+        }
+        for threads, spent in times.items()
+    ], pairs

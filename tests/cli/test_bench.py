@@ -8,6 +8,7 @@ from tests.commands import likewise
 def test_bench_measures_beside_a_scan_that_finds_the_same():
     told = json.loads(likewise("bench", "--quick", "--json").stdout)
     assert told["cores"] >= 1
+    assert told["load"] >= 1.0 and told["final"] == (told["load"] <= 1.5)
     for one in told["workloads"]:
         assert 0 < one["flagged"] < one["rows"]
         assert min(one["observe_many"], one["observe"], one["scan"]) > 0

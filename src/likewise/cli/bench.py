@@ -15,13 +15,16 @@ def bench(
 ) -> int:
     """Measure decisions per second on this machine, beside a NumPy scan of the whole past.
 
-    Generated decisions; every figure is given only if both name the same witnesses.
+    Generated decisions; every figure is given only if both name the same witnesses. The load of the
+    machine is stated, and figures at a load above 1.5 are marked as not final.
     """
     from likewise.cli.endings import FINE
     from likewise.cli.screen import progress
     from likewise.cli.workloads import WORKLOADS, measure, warm
+    from likewise.runtime.load import Load
 
     measured = []
+    load = Load()
     with progress("measuring") as bar:
         for workload in WORKLOADS:
             warm(workload)
@@ -29,9 +32,9 @@ def bench(
             bar.update(i, len(WORKLOADS), workload.name)
             measured.append(measure(workload, quick))
     if json:
-        _print_json(measured)
+        _print_json(measured, load.so_far())
     else:
-        _print(measured)
+        _print(measured, load.so_far())
     return FINE
 
 
@@ -55,16 +58,19 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _print_json(measured: list[Any]) -> None:
+def _print_json(measured: list[Any], load: float | None) -> None:
     from dataclasses import asdict
 
     from likewise.cli.screen import print_json
+    from likewise.runtime.load import is_final
 
-    print_json({**_machine(), "workloads": [asdict(one) for one in measured]})
+    state = {"load": None if load is None else round(load, 2), "final": is_final(load)}
+    print_json({**_machine(), **state, "workloads": [asdict(one) for one in measured]})
 
 
-def _print(measured: list[Any]) -> None:
+def _print(measured: list[Any], load: float | None) -> None:
     from likewise.cli.screen import say
+    from likewise.runtime.load import NOT_FINAL, is_final
 
     say("Decisions per second", "bold")
     say()
@@ -91,3 +97,7 @@ def _print(measured: list[Any]) -> None:
     say("observe beside a scan of the same past. Both named the same witnesses.")
     told = ", ".join(f"{name} {value}" for name, value in _machine().items())
     say(told)
+    if load is not None:
+        say(f"Load of the machine {load:.2f}, where 1 is this measurement alone.")
+    if not is_final(load):
+        say(f"Not final: above {NOT_FINAL} other programs slow down what is measured.", "bold")
