@@ -10,29 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.measure import no_collector, peak_rss_bytes
-
-
-def observe(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The first decision of a process, imports included, and how much memory the process has."""
-    start = time.perf_counter()
-    import numpy as np
-
-    import likewise as lw
-
-    imported = time.perf_counter()
-    monitor = lw.Monitor(lw.Rule(metric="linf", epsilon=0.025))
-    empty = peak_rss_bytes()
-    monitor.observe(np.zeros(12, np.float32), 0)
-    observed = time.perf_counter()
-    found = monitor.observe(np.zeros(12, np.float32), 1).violation
-    return {
-        "numpy_and_likewise_seconds": imported - start,
-        "observe_seconds": observed - imported,
-        "seconds": observed - start,
-        "empty_mb": empty / 1e6,
-        "violation": found,
-    }
+from benchmarks.measure import no_collector
 
 
 def again(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from likewise.indexes import insertion, live
 from tests.browser import Browser, find
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -36,6 +37,11 @@ def pytest_collection_modifyitems(items):
             )
         if NO_CUDD and "bdd" in item.nodeid:
             item.add_marker(pytest.mark.skip(reason="the package dd has no CUDD here"))
+
+
+# Threads share out a batch of thousands. Here they share out hundreds, so that short streams, which
+# an oracle can follow, are judged by several of them.
+live._LEAST_ROUTED = live._LEAST_SEARCHED = insertion._LEAST_ROWS = 256
 
 
 def pytest_collection_finish():

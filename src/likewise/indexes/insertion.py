@@ -23,7 +23,7 @@ from likewise.kernels import table as t
 from likewise.values.verdicts import Rows
 
 _PIECES = 4  # for each thread
-_LEAST_ROWS = 1024  # in a piece, else one thread is as fast
+_LEAST_ROWS = 2048  # in a piece, else one thread is as fast
 _SPLIT_ROWS = 48  # rows for which a thread is given one more leaf
 _SPARE = 128  # leaves that it is given besides
 

@@ -33,6 +33,8 @@ _RESTLESS_ROWS = 1 << 12  # the same while the tree is being reshaped, which und
 _TEND_BUDGET = 2048  # rows a rebuild may touch between two decisions: some 30 microseconds
 _WITHOUT_END = 1 << 60
 _TEND, _FULL = t.TEND, t.FULL
+_LEAST_ROUTED = 8192  # rows for each thread: finding a leaf takes so little that fewer do not pay
+_LEAST_SEARCHED = 2048  # the same for searching
 _LABEL_TREES = 4  # labels with a tree of their own; all further ones share one more
 
 _PER_NODE = {t.AXIS: 8, t.SPLIT: 8, t.LEFT: 8, t.PARENT: 8, t.LEAVES: 8, t.TRIED: 8, t.BUILT: 8}
@@ -173,7 +175,8 @@ class LiveTree:
         self.state.prepare(size)
         if threads > 1 and table[t.PARTED_COUNT] > 0:
             tend(self._address, _TEND_BUDGET)
-        self.workers.share(size, threads, pool, lay_out, self.workers.call(task.ROUTE))
+        route = self.workers.call(task.ROUTE)
+        self.workers.share(size, threads, pool, lay_out, route, least=_LEAST_ROUTED)
         table[t.ROUTED] = table[t.MOVES]
         table[t.STOP] = size
         self.workers.do(task.SORT)
@@ -204,7 +207,8 @@ class LiveTree:
         def lay_out(table: Rows) -> None:
             batch.lay_out(table, first)
 
-        parts = self.workers.share(size, threads, pool, lay_out, self.workers.call(task.SEARCH))
+        search = self.workers.call(task.SEARCH)
+        parts = self.workers.share(size, threads, pool, lay_out, search, least=_LEAST_SEARCHED)
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         found = batch.counts[:size].copy()
         if len(rows) == 0:

@@ -21,6 +21,7 @@ OBSERVE, CHECK, PLANT, WRITE = 0, 1, 2, 3
 """Tasks that the kernel of every index knows."""
 
 _PIECES = 4  # of a block, for each thread
+_LEAST_ROWS = 256
 _CHUNK_BYTES = 4 << 20  # of a batch, written together
 Found: TypeAlias = tuple[Rows, Floats, Floats, Rows]
 """Rows, input distances, output distances; for a flat scan, whose witnesses they are."""
@@ -111,9 +112,13 @@ class Workers:
         pool: ThreadPoolExecutor | None,
         lay_out: Callable[[Table], None],
         work: Callable[[Desk, int, int], list[Result]],
+        least: int = _LEAST_ROWS,
     ) -> list[Result]:
-        """Let threads work on `size` rows, piece by piece, reading only; what comes of it."""
-        threads = max(1, min(threads, size // 256))
+        """Let threads work on `size` rows, piece by piece, reading only; what comes of it.
+
+        Fewer rows than `least` for each thread are not worth a further one.
+        """
+        threads = max(1, min(threads, size // least))
         pieces = 1 if threads == 1 else _PIECES * threads
         bounds = [size * k // pieces for k in range(pieces + 1)]
         results: list[list[Result]] = [[] for _ in range(pieces)]
