@@ -41,6 +41,24 @@ def pieces_of(paths: npt.NDArray[np.uint64], threads: int) -> list[Piece]:
     return list(pairwise(ordered))
 
 
+def has_spare_blocks(state: State, rows: int, threads: int) -> bool:
+    """Whether many blocks are free: then one thread inserts, and uses them up.
+
+    Several would take new ones, and a history that forgets as much as it takes would grow.
+    """
+    following, block = state.blocks(t.NEXT), int(state.table[t.FREE_BLOCK])
+    for _ in range(_leaves_for(rows, threads)):
+        if block < 0:
+            return False
+        block = int(following[block])
+    return True
+
+
+def _leaves_for(rows: int, threads: int) -> int:
+    """For how many new leaves a thread is given room."""
+    return rows // threads // _SPLIT_ROWS + _SPARE
+
+
 def insert_together(
     workers: Workers,
     pieces: list[Piece],
@@ -54,8 +72,7 @@ def insert_together(
     """
     state = workers.state
     threads = min(threads, len(pieces))
-    share = pieces[-1][1] // threads
-    leaves = share // _SPLIT_ROWS + _SPARE
+    leaves = _leaves_for(pieces[-1][1], threads)
     state.ensure(0, threads * leaves + 256)
     desks = workers.desks(threads)
     for desk in desks[1:]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.indexes.insertion import insert_together, pieces_of
+from likewise.indexes.insertion import has_spare_blocks, insert_together, pieces_of
 from likewise.indexes.state import State, TableLayout
 from likewise.indexes.workers import CHECK, PLANT, Found, Workers
 from likewise.kernels import decide as task
@@ -181,7 +181,8 @@ class LiveTree:
         table[t.STOP] = size
         self.workers.do(task.SORT)
         left = [(0, size)]
-        if threads > 1 and table[t.JOB_PHASE] == 0:
+        alone = threads == 1 or table[t.JOB_PHASE] != 0
+        if not alone and not has_spare_blocks(self.state, size, threads):
             assert pool is not None
             pieces = pieces_of(batch.paths[batch.order[:size]], threads)
             if len(pieces) > 1:
