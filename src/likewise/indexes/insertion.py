@@ -47,7 +47,7 @@ def has_spare_blocks(state: State, rows: int, threads: int) -> bool:
     Several would take new ones, and a history that forgets as much as it takes would grow.
     """
     following, block = state.blocks(t.NEXT), int(state.table[t.FREE_BLOCK])
-    for _ in range(_leaves_for(rows, threads)):
+    for _ in range(2 * _leaves_for(rows, threads)):
         if block < 0:
             return False
         block = int(following[block])
