@@ -312,9 +312,7 @@ class Admission:
             )
         return inputs, z
 
-    def _write(
-        self, inputs: npt.NDArray[Any], z: Any, threads: int = 1
-    ) -> tuple[Index | None, int]:
+    def _write(self, inputs: npt.NDArray[Any], z: Any) -> tuple[Index | None, int]:
         """Check the values of a batch and write it where no query sees it yet."""
         count = len(inputs)
         if count == 0:
@@ -330,7 +328,7 @@ class Admission:
         index = self.index
         assert index is not None and self.history is not None
         outputs = self.outputs.read_many(z, count)  # type: ignore[union-attr]
-        bad, at = index.workers.write(inputs, outputs, threads)
+        bad, at = index.workers.write(inputs, outputs)
         self._inputs = self.history.rows
         if bad != 0:
             raise self._refusal(bad, inputs[at], z[at], f" of decision {at} of the batch")

@@ -143,7 +143,7 @@ class Engine(Admission):
             alone = self._observe_alone(inputs, outputs, firsts)
             if alone is not None:
                 return alone
-        index, count = self._write(inputs, outputs, count_threads)
+        index, count = self._write(inputs, outputs)
         first = self.rows
         if index is None or count == 0:
             nobody = None if self._neighbours is None else np.empty(0, np.int64)

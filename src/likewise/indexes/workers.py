@@ -54,56 +54,31 @@ class Workers:
             self._desks.append(Desk(self.state, self.state.table.copy()))
         return self._desks[:threads]
 
-    def write(self, inputs: npt.NDArray[Any], outputs: Floats, threads: int = 1) -> tuple[int, int]:
+    def write(self, inputs: npt.NDArray[Any], outputs: Floats) -> tuple[int, int]:
         """Write a batch behind the history, unseen. (0, 0), or an error code and which was bad."""
-        state, history = self.state, self.state.history
+        state, history, table = self.state, self.state.history, self.state.table
         count, first = len(inputs), history.total
         state.ensure(count + 1, 256)
         history.prepare(count)
-        size = max(1, _CHUNK_BYTES // (8 * history.width))
-        chunks = [slice(start, min(start + size, count)) for start in range(0, count, size)]
-        threads = 1 if history.file is not None else min(threads, len(chunks))
-        desks = self.desks(threads)
-        for desk in desks[1:]:
-            desk.fit(state)
-        waiting = iter(chunks)
-
-        def take(desk: Desk) -> list[tuple[int, int, int]]:
-            """Write chunks until one is bad: why, which row, and which of its values."""
-            for chunk in waiting:
-                bad, at = self._write_chunk(desk, first, chunk, inputs, outputs)
-                if bad != 0:
-                    return [(at, bad, int(desk.table[t.BAD_AT]))]
-            return []
-
-        if threads == 1:
-            bad = take(state.desk)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                bad = [one for found in pool.map(take, desks) for one in found]
-        if not bad:
-            return 0, 0
-        at, why, value = min(bad)
-        state.table[t.BAD_AT] = value
-        return why, at
-
-    def _write_chunk(
-        self, desk: Desk, first: int, chunk: slice, inputs: npt.NDArray[Any], outputs: Floats
-    ) -> tuple[int, int]:
-        history, table = self.state.history, desk.table
-        given = np.ascontiguousarray(outputs[chunk])
-        values = given
         raw = history.takes(inputs.dtype)
-        if raw:
-            history.rows[first + chunk.start : first + chunk.stop] = inputs[chunk]
-        else:
-            values = np.ascontiguousarray(inputs[chunk], dtype=np.float64)
-        table[t.FIRST], table[t.START], table[t.STOP] = first, chunk.start, chunk.stop
-        table[t.INPUTS] = 0 if raw else values.ctypes.data
-        table[t.GIVENS] = given.ctypes.data
-        bad = self.run(desk, WRITE)
-        history.touched(chunk.stop - chunk.start)
-        return bad, chunk.start + int(table[t.FOUND])
+        table[t.FIRST] = first
+        size = max(1, _CHUNK_BYTES // (8 * history.width))
+        for start in range(0, count, size):
+            stop = min(start + size, count)
+            given = np.ascontiguousarray(outputs[start:stop])
+            chunk = given
+            if raw:
+                history.rows[first + start : first + stop] = inputs[start:stop]
+            else:
+                chunk = np.ascontiguousarray(inputs[start:stop], dtype=np.float64)
+            table[t.START], table[t.STOP] = start, stop
+            table[t.INPUTS] = 0 if raw else chunk.ctypes.data
+            table[t.GIVENS] = given.ctypes.data
+            bad = self.do(WRITE)
+            history.touched(stop - start)
+            if bad != 0:
+                return bad, start + int(table[t.FOUND])
+        return 0, 0
 
     def share(
         self,
