@@ -1,4 +1,4 @@
-"""The bars for rules about people: tables, calibration, slope."""
+"""The bars for rules about people: tables, comparables, calibration, slope."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ BARS = [
             True,
             "×",
             value_of("people", "people", "ratio", who=table),
+        )
+        for table in ("Census-Income", "American Community Survey")
+    ),
+    *(
+        Bar(
+            f"{table}: `observe_many` that says what was comparable ÷ one that does not",
+            "comparable",
+            1.5,
+            False,
+            "×",
+            value_of("comparable", "comparable", "ratio", who=table),
         )
         for table in ("Census-Income", "American Community Survey")
     ),

@@ -107,6 +107,12 @@ def witnesses(rule, storage, slack, past_x, past_z, alive, x, z):
     return rows[different], distances[rows][different], apart[different]
 
 
+def like_cases(rule, storage, slack, past_x, alive, x):
+    """The rows of all that is near x, whatever its output."""
+    distances = input_distances(rule, as_stored(storage, past_x), as_stored(storage, x).ravel())
+    return np.flatnonzero(alive & (distances <= rule.epsilon * (1.0 + slack)))
+
+
 @dataclass(frozen=True)
 class Expected:
     """A verdict as the oracle sees it."""
@@ -115,13 +121,15 @@ class Expected:
     rows: np.ndarray
     input_distances: np.ndarray
     output_distances: np.ndarray
+    comparable: bool | None = None
 
 
 class Oracle:
     """The monitor's interface over `witnesses`."""
 
-    def __init__(self, rule: lw.Rule) -> None:
+    def __init__(self, rule: lw.Rule, *, comparable: bool = False) -> None:
         self.rule = rule
+        self.comparable = comparable
         self.storage: np.dtype | None = None
         self.inputs = np.empty((0, 0))
         self.outputs: list[Any] = []
@@ -155,11 +163,16 @@ class Oracle:
     def _judge(self, row: int | None, x: Any, z: Any) -> Expected:
         n = len(self.outputs)
         if n == 0:
-            return Expected(row, np.empty(0, dtype=int), np.empty(0), np.empty(0))
+            like = False if self.comparable else None
+            return Expected(row, np.empty(0, dtype=int), np.empty(0), np.empty(0), like)
         assert self.storage is not None
         slack = slack_of(self.rule, self.storage)
-        past = self.inputs[:n], self.outputs, self.alive[:n]
-        return Expected(row, *witnesses(self.rule, self.storage, slack, *past, x, z))
+        past, alive = self.inputs[:n], self.alive[:n]
+        found = witnesses(self.rule, self.storage, slack, past, self.outputs, alive, x, z)
+        if not self.comparable:
+            return Expected(row, *found)
+        near = like_cases(self.rule, self.storage, slack, past, alive, x)
+        return Expected(row, *found, len(near) > 0)
 
     def _remember(self, x: Any, z: Any) -> None:
         n = len(self.outputs)
@@ -179,6 +192,7 @@ def assert_same_verdict(verdict: lw.Verdict, expected: Expected) -> None:
     """Same row, same witnesses, and distances equal to the last bit."""
     found, where = verdict.witnesses, f"decision {expected.row}"
     assert verdict.row == expected.row
+    assert verdict.comparable == expected.comparable, where
     missed = sorted(set(expected.rows.tolist()) - set(found.rows.tolist()))
     invented = sorted(set(found.rows.tolist()) - set(expected.rows.tolist()))
     assert not missed, f"{where}: rows {missed[:20]} are witnesses, yet were not named"
@@ -203,6 +217,9 @@ def assert_same_verdicts(verdicts: lw.Verdicts, expected: list[Expected]) -> Non
         assert_same_verdict(verdict, one)
     assert verdicts.counts.tolist() == counts
     assert verdicts.violations.tolist() == [count > 0 for count in counts]
+    if verdicts.comparable is not None:
+        assert verdicts.comparable.dtype == np.bool_ and not verdicts.comparable.flags.writeable
+        assert verdicts.comparable.tolist() == [one.comparable for one in expected]
     assert verdicts.pairs == sum(counts)
     assert verdicts.offsets.tolist() == [0, *np.cumsum(counts, dtype=int).tolist()]
     assert len(verdicts.witnesses) == sum(counts)

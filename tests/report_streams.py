@@ -7,6 +7,7 @@ import numpy as np
 
 import likewise as lw
 from likewise import Feature
+from likewise.reports.evidence import Evidence
 from likewise.reports.findings import Findings, Tally
 
 FEATURES = {
@@ -46,11 +47,13 @@ def found(
     rule: lw.Rule, rows: Any, *, outputs: Any = None, cuts: Any = (), times: Any = None, **said: Any
 ) -> Findings:
     """The findings of a stream that comes in pieces, cut at these rows."""
-    monitor = lw.Monitor(rule)
+    monitor = lw.Monitor(rule, comparable=said.pop("comparable", True))
     tally = Tally(monitor, worst=said.pop("worst", 20), columns=said.pop("columns", None))
     edges = [0, *sorted(cuts), len(rows)]
     for start, stop in pairwise(edges):
         given = () if outputs is None else (outputs[start:stop],)
         verdicts = monitor.observe_many(rows[start:stop], *given)
         tally.add(verdicts, None if times is None else times[start:stop])
-    return tally.findings(**{"source": "a test", **said})
+    evidence = {name: said.pop(name) for name in ("head", "seconds", "order") if name in said}
+    source = Evidence(said.pop("source", "a test"), **evidence)
+    return tally.findings(source=source, **said)

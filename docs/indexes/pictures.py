@@ -558,7 +558,7 @@ def draw_codes(picture: Picture, centre: Spot) -> None:
     picture.legend(y + 96, (x + 6, picture.idle, "outside: cannot be near"))
 
 
-COORDINATES, CHECK = 16, 8  # rotated ones, and how many between two looks
+COORDINATES, CHECK = 32, 16  # rotated ones, and how many between two looks
 
 
 def flat() -> Picture:
@@ -568,7 +568,7 @@ def flat() -> Picture:
         "A flat scan: rotated first, then abandoned early",
         "Above, a slanted cloud of points, and the same cloud rotated so that it varies most along"
         " the first axis. Below, sums of squared gaps to the new decision, coordinate by"
-        " coordinate. In one block all sums have passed epsilon squared after eight coordinates:"
+        " coordinate. In one block all sums have passed epsilon squared after sixteen coordinates:"
         " the block is abandoned. In another, one sum stays below to the end: that row decides.",
     )
     cloud = [(max(-126.0, min(126.0, dice.gauss(0, 62))), dice.gauss(0, 15)) for _ in range(60)]
@@ -604,7 +604,7 @@ def draw_block(
     x, top, tall = frame
     bottom, across, most = top + tall, 240, 2.4  # times epsilon squared, at the top
     lines = [  # the first directions vary most
-        list(accumulate(scale * dice.uniform(0.5, 1.5) * 0.82**k for k in range(COORDINATES)))
+        list(accumulate(scale * dice.uniform(0.2, 0.8) * 0.9**k for k in range(COORDINATES)))
         for scale in scales
     ]
     end = next(

@@ -12,10 +12,13 @@ SECTIONS = {
     "Begin": ["docs/tutorial", "README"],
     "How to": [
         "docs/how-to/install",
+        "docs/how-to/files-as-they-are",
+        "docs/how-to/work-on-pairs",
         "docs/how-to/rule-for-people",
         "docs/how-to/choose-epsilon",
         "docs/how-to/audit-in-ci",
         "docs/how-to/read-the-report",
+        "docs/how-to/compare-two-models",
         "docs/how-to/watch-a-model-in-code",
         "docs/how-to/watch-in-production",
         "docs/how-to/notice-a-burst",

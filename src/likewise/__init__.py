@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from likewise.monitors.opening import open
     from likewise.monitors.replay import Replay, replay
     from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
+    from likewise.monitors.varied import Varied
+    from likewise.monitors.varying import vary
     from likewise.reports.gallery import Gallery
     from likewise.rules.burst import Burst
     from likewise.rules.embedder import Embedder
@@ -84,6 +86,7 @@ _HOMES = {
     "SlopeVerdict": "monitors.slope",
     "SlopeVerdicts": "monitors.slope",
     "Split": "indexes.split",
+    "Varied": "monitors.varied",
     "Verdict": "values.verdicts",
     "Verdicts": "values.verdicts",
     "Verification": "ledger.verify",
@@ -96,6 +99,7 @@ _HOMES = {
     "calibrate": "monitors.calibration",
     "open": "monitors.opening",
     "replay": "monitors.replay",
+    "vary": "monitors.varying",
     "watch": "watching.watched",
 }
 
@@ -129,6 +133,7 @@ __all__ = [
     "SlopeVerdict",
     "SlopeVerdicts",
     "Split",
+    "Varied",
     "Verdict",
     "Verdicts",
     "Verification",
@@ -142,6 +147,7 @@ __all__ = [
     "calibrate",
     "open",
     "replay",
+    "vary",
     "watch",
 ]
 

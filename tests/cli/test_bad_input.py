@@ -98,11 +98,16 @@ DATA = {
     ),
     "semicolons": (
         csv(header=HEADER.replace(",", ";")),
-        AUDIT,
+        [*AUDIT, "--delimiter", ","],
         3,
         r"data.csv, line 1: .*a semicolon is meant: say --delimiter ';'",
     ),
-    "tabs": (csv(header=HEADER.replace(",", "\t")), AUDIT, 3, "say --delimiter tab"),
+    "tabs": (
+        csv(header=HEADER.replace(",", "\t")),
+        [*AUDIT, "--delimiter", ","],
+        3,
+        "say --delimiter tab",
+    ),
     "wrong delimiter given": (csv(*GOOD), [*AUDIT, "--delimiter", ";"], 3, "say --delimiter ','"),
     "duplicate column": (
         csv(header="id,age,age,job,grade,sex,approved"),
@@ -111,15 +116,20 @@ DATA = {
         "data.csv, line 1: two columns are called 'age', columns 2 and 3",
     ),
     "column without a name": (csv(header=HEADER + ","), AUDIT, 3, "column 7 of the header has no"),
-    "UTF-16": (csv(*GOOD).decode().encode("utf-16"), AUDIT, 3, "data.csv is UTF-16"),
-    "Latin-1": (
-        csv(*GOOD, "d,50,Köchin,1,f,yes").decode().encode("latin-1"),
+    "UTF-16 without its end": (
+        csv(*GOOD).decode().encode("utf-16")[:-1],
         AUDIT,
         3,
-        "data.csv, line 5: byte 0xF6 .*not UTF-8.*iconv -f LATIN1",
+        "data.csv is not UTF-16.*copy the file again",
     ),
-    "Latin-1 header": (
-        csv(header="prénom,z").decode().encode("latin-1"),
+    "Latin-1 in UTF-8": (
+        csv(*GOOD, "d,50,Köchin,1,f,yes") + "e,50,Köchin,1,f,yes\n".encode("latin-1"),
+        AUDIT,
+        3,
+        "data.csv, line 6: byte 0xF6 .*not UTF-8.*--encoding latin-1",
+    ),
+    "Latin-1 header in UTF-8": (
+        csv(header="prénom,z").decode().encode("latin-1") + "é,1\n".encode(),
         QUICK,
         3,
         "data.csv, line 1: byte 0xE9",
@@ -149,11 +159,11 @@ DATA = {
         3,
         "data.csv, line 5: 'age' is 'old'; expected a number.*--missing 'old'",
     ),
-    "decimal comma": (
-        csv(*GOOD, 'd,"50,5",cook,1,f,yes'),
+    "decimal comma among decimal points": (
+        csv(*GOOD, "d,50.5,cook,1,f,yes", 'e,"50,5",cook,1,f,yes'),
         AUDIT,
         3,
-        r"line 5: 'age' is '50,5'.*decimal point: 50\.5",
+        r"line 6: 'age' is '50,5'.*decimal point: 50\.5; or say --decimal comma",
     ),
     "NaN": (csv(*GOOD, "d,NaN,cook,1,f,yes"), AUDIT, 3, "data.csv, line 5: 'age' is missing"),
     "infinite": (csv(*GOOD, "d,inf,cook,1,f,yes"), AUDIT, 3, "line 5: 'age' is infinite"),
@@ -319,10 +329,10 @@ USAGE = {
     "report in no folder": ([*AUDIT, "--report", "no/page.html"], "folder no is not there.*mkdir"),
     "report that is a folder": ([*AUDIT, "--report", "place.html"], "place.html is a folder"),
     "report that is no page": ([*AUDIT, "--report", "page.docx"], r"ends in \.html"),
-    "pairs of no kind": ([*AUDIT, "--out", "pairs.xls"], r"ends in \.csv or \.jsonl or \.parquet"),
+    "pairs of no kind": ([*AUDIT, "--out", "pairs.xls"], r"ends in \.xlsx or \.csv or"),
     "bad rows to be mended": ([*AUDIT, "--on-bad-row", "mend"], "expected fail or skip"),
     "long delimiter": ([*AUDIT, "--delimiter", "::"], "expected one character"),
-    "format unknown": ([*AUDIT, "--format", "xml"], "expected csv, tsv, jsonl, parquet, arrow"),
+    "format unknown": ([*AUDIT, "--format", "xml"], "expected csv, tsv, jsonl, parq"),
     "init over a file": (["init", "data.csv", "--out", "rule.toml"], "rule.toml is there already"),
 }  # fmt: skip
 

@@ -55,7 +55,10 @@ def shown(data):
 def test_epsilon_typed_from_the_screen_flags_no_more(data, shown, capsys):
     line = next(one for one in shown.splitlines() if one.strip().startswith("3.0%"))
     audit = ["audit", str(data / "d.csv"), "--rule", str(data / "r.toml"), "--epsilon"]
-    assert main([*audit, line.split()[-1], "--max-rate", "0.03", "--json"]) == 0
+    assert (
+        main([*audit, line.split()[-1], "--max-rate", "0.03", "--max-rate-of", "later", "--json"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["rate"] > 0.02
 
 
@@ -105,3 +108,34 @@ def test_bad_rows_are_left_out(tmp_path, capsys):
     assert "line 4" in capsys.readouterr().err
     assert main([*asked, "--on-bad-row", "skip", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bad"][0]["line"] == 4
+
+
+def test_share_comparable_at_each_epsilon_is_that_of_all_pairs(data, frame, capsys):
+    x = frame.select("a", "b").to_numpy()
+    apart = np.abs(x[:, None] - x[None]).max(axis=2)
+    apart[np.triu_indices(len(x))] = np.inf  # only earlier ones
+    nearest = apart.min(axis=1)
+    asked = [
+        "calibrate",
+        str(data / "d.csv"),
+        "--output-column",
+        "z",
+        "--epsilon",
+        "0.01",
+        "--json",
+    ]
+    assert main(asked) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["comparable"] == (nearest <= 0.01 * (1 + 1e-9)).sum() > 0
+    curve = told["curve"]
+    assert len(curve["epsilons"]) == len(curve["comparable"]) > 10
+    for epsilon, share in zip(curve["epsilons"], curve["comparable"], strict=True):
+        assert share == (nearest <= epsilon * (1 + 1e-9)).mean()
+    for one in told["targets"]:
+        assert one["comparable"] == (nearest <= one["epsilon"] * (1 + 1e-9)).mean()
+
+
+def test_epsilon_with_which_nothing_is_alike_is_said_aloud(data, capsys):
+    asked = ["calibrate", str(data / "d.csv"), "--output-column", "z", "--epsilon", "1e-9"]
+    assert main(asked) == 0
+    assert "nothing could be compared, so nothing follows" in capsys.readouterr().out

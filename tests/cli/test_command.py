@@ -52,9 +52,17 @@ def test_help_of_a_command_fits_a_terminal_and_is_plain_in_a_pipe(name):
     assert "\x1b" not in shown
 
 
-def test_no_command_is_bad_usage_and_shows_help():
+def test_no_command_is_bad_usage_and_shows_help_once():
     done = likewise(code=2)
-    assert "Usage: likewise" in done.stdout + done.stderr
+    assert done.stdout.count("Usage: likewise") == 1 and done.stderr == ""
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS, "warm"])
+def test_wrong_option_is_one_line_on_standard_error(name):
+    done = likewise(*filter(None, [name]), "--nonsense", code=2)
+    see = " ".join(filter(None, ["likewise", name]))
+    assert done.stdout == ""
+    assert done.stderr == f"likewise: No such option: --nonsense. See: {see} --help\n"
 
 
 def test_installed_command_is_what_is_tested():

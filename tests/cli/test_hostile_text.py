@@ -399,14 +399,14 @@ def test_keys_that_look_like_formulas_are_marked_in_csv_and_in_no_other_file(her
         cells = list(csv.DictReader(file))
     assert len(cells) > len(keys)
     for cell in cells:
-        for row, key in ((cell["row"], cell["key"]), (cell["witness_row"], cell["witness_key"])):
-            given = keys[int(row)]
+        for side in ("later", "earlier"):
+            given, key = keys[int(cell[f"{side}_row"])], cell[f"{side}: id"]
             assert key == (f"'{given}" if given in KEYS else given)
-    seen = {cell["key"] for cell in cells} | {cell["witness_key"] for cell in cells}
+    seen = {cell["later: id"] for cell in cells} | {cell["earlier: id"] for cell in cells}
     assert len(seen) == len(keys), "two keys look the same"
     others = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
     for table in (others, pl.read_parquet("o.parquet").to_dicts()):
-        assert [one["key"] for one in table] == [keys[one["row"]] for one in table]
+        assert [one["later: id"] for one in table] == [keys[one["later_row"]] for one in table]
 
 
 def test_numbers_stay_numbers_in_csv(here):
@@ -416,5 +416,6 @@ def test_numbers_stay_numbers_in_csv(here):
     Path("k.toml").write_text(rule + '[features.id]\nkind = "key"\n')
     assert main(["audit", "k.jsonl", "--rule", "k.toml", "--out", "o.csv"]) == 0
     frame = pl.read_csv("o.csv")
-    assert frame["key"].dtype == pl.Int64 and set(frame["key"]) <= {-1, -2, -3, -4}
+    keys = frame["later: id"]
+    assert keys.dtype == pl.Int64 and set(keys) <= {-1, -2, -3, -4}
     assert frame["input_distance"].dtype == pl.Float64

@@ -69,11 +69,16 @@ def test_written_file_has_the_permissions_of_any_new_file(here, name, mask, caps
 
 
 def test_pairs_are_whole_in_every_format(here, capsys):
-    for name, read in (("p.csv", pl.read_csv), ("p.jsonl", pl.read_ndjson)):
+    for name, read in (
+        ("p.csv", pl.read_csv),
+        ("p.CSV", pl.read_csv),
+        ("p.jsonl", pl.read_ndjson),
+        ("p.xlsx", pl.read_excel),
+    ):
         run(name)
-        assert read(name)["witness_row"].to_list() == [0]
+        assert read(name)["earlier_row"].to_list() == [0]
     run("p.parquet")
-    assert pl.read_parquet("p.parquet")["witness_row"].to_list() == [0]
+    assert pl.read_parquet("p.parquet")["earlier_row"].to_list() == [0]
 
 
 def test_demo_writes_through_no_link(here, capsys):

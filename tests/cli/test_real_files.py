@@ -44,6 +44,30 @@ def test_papers_adult_file_gives_the_papers_count(tmp_path):
     assert "10,656" in (tmp_path / "page.html").read_text()
 
 
+def test_compas_has_the_shares_of_all_pairs_and_its_reverse_the_same_free_of_order(tmp_path):
+    """The paper's file in its order and upside down, against a look at every pair."""
+    with zipfile.ZipFile(PAPER) as archive:
+        frame = pl.read_csv(archive.read("compas-base-P2-combined.csv"))
+    z = frame["prediction"].to_numpy()
+    x = frame.drop("prediction").to_numpy().astype(float)
+    near = np.empty((len(x), len(x)), dtype=bool)
+    for i, row in enumerate(x):
+        near[i] = np.abs(x - row).max(axis=1) <= 0.16 * (1 + 1e-9)
+    differs = near & (z[:, None] != z[None])
+    earlier = np.tri(len(x), k=-1, dtype=bool)
+    for name, rows, before in (("down", frame, earlier), ("up", frame.reverse(), earlier.T)):
+        rows.write_csv(tmp_path / f"{name}.csv")
+        done = likewise(
+            "audit", tmp_path / f"{name}.csv", "--epsilon", "0.16",
+            "--output-column", "prediction", "--json",
+        )  # fmt: skip
+        told = json.loads(done.stdout)
+        assert told["comparable"] == (near & before).any(axis=1).sum()
+        assert told["flagged"] == (differs & before).any(axis=1).sum() > 0
+        assert told["in_any_pair"] == differs.any(axis=1).sum()
+        assert told["flagged"] == 2_923 or name == "up"
+
+
 def acs():
     with np.load(ACS) as file:
         columns = {str(name): file["x"][:, j] for j, name in enumerate(file["columns"])}
@@ -74,3 +98,35 @@ def test_census_is_audited_by_its_rule(table, rule, rows, flagged, end, tmp_path
     told = json.loads(done.stdout)
     assert (told["rows"], told["flagged"], told["bad_rows"]) == (rows, flagged, 0)
     assert told["groups"] and (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def test_compas_within_ninety_days_has_the_counts_of_all_pairs(tmp_path):
+    """Decisions in order of their screening, against a look at every pair."""
+    path = FOLDER / "compas_two_years_noname.csv.gz"
+    if not path.is_file():
+        pytest.skip("the folder of real data has no dates of screening")
+    names = ["age", "priors_count", "c_charge_degree", "score_text", "compas_screening_date"]
+    frame = pl.read_csv(path, infer_schema_length=None).select(names)
+    frame.write_csv(tmp_path / "compas.csv")
+    (tmp_path / "rule.toml").write_text(
+        '[output]\ncolumn = "score_text"\n[features.age]\nkind = "number"\ntolerance = 2\n'
+        '[features.priors_count]\nkind = "number"\ntolerance = 1\n'
+        '[features.c_charge_degree]\nkind = "category"\n'
+    )
+    done = likewise(
+        "audit", tmp_path / "compas.csv", "--rule", tmp_path / "rule.toml",
+        "--time-column", "compas_screening_date", "--within", "90 days", "--json",
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    days = frame["compas_screening_date"].str.to_date().to_numpy().astype("datetime64[D]")
+    order = np.argsort(days, kind="stable")
+    age, priors, degree, score = (frame[name].to_numpy()[order] for name in names[:4])
+    days = days[order].astype(np.int64)
+    like = np.tril(np.abs(days[:, None] - days) <= 90, -1)
+    like &= (np.abs(age[:, None] - age) <= 2) & (np.abs(priors[:, None] - priors) <= 1)
+    like &= degree[:, None] == degree
+    bad = like & (score[:, None] != score)
+    assert told["comparable"] == like.any(axis=1).sum() == 6_822
+    assert told["flagged"] == bad.any(axis=1).sum()
+    assert told["in_any_pair"] == (bad | bad.T).any(axis=1).sum()
+    assert told["pairs"] == bad.sum() == 118_849

@@ -68,7 +68,11 @@ def test_verdicts_are_those_of_observe():
         ]
         assert one["witnesses"] == nearest
     flagged = sum(one["violation"] for one in told)
-    assert f"500 decisions, {flagged} contradict an earlier one" in done.stderr
+    comparable = sum(one["comparable"] for one in told)
+    assert flagged < comparable < 500
+    assert (
+        f"500 decisions, {comparable} with an earlier like case, {flagged} of them" in done.stderr
+    )
 
 
 def test_verdict_comes_before_the_next_decision_is_sent(running):
@@ -155,3 +159,26 @@ def test_nothing_to_watch_is_fine():
 
 if sys.platform == "win32":
     pytest.skip("signals and pipes of another kind", allow_module_level=True)
+
+
+def test_how_it_went_as_json_counts_the_comparable():
+    rows = [
+        {"a": a, "b": 0.0, "z": z} for a, z in ((0.0, "x"), (0.05, "x"), (0.05, "y"), (9.0, "y"))
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    done = likewise("watch", *QUICK, "--json", given=lines + "nonsense\n")
+    told = json.loads(done.stderr.splitlines()[-1])
+    assert told == {
+        "rows": 4, "comparable": 2, "flagged": 1, "alarms": 0, "known": 0, "bad_rows": 1,
+    }  # fmt: skip
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one.get("comparable") for one in answers] == [False, True, True, False, None]
+
+
+def test_nothing_comparable_is_said_aloud():
+    lines = "".join(json.dumps({"a": float(i), "b": 0.0, "z": "x"}) + "\n" for i in range(3))
+    done = likewise("watch", *QUICK, given=lines)
+    assert done.stderr == (
+        "3 decisions: none had an earlier like case, so nothing could be compared, and nothing"
+        " follows\n"
+    )

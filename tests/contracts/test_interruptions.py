@@ -7,7 +7,7 @@ there afterwards. Ledgers are opened again and verified at the end.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,13 @@ SUBJECTS = {
     "vectors": Subject(LINF, vectors(3), rounds=160, least=80),
     "numbers": Subject(lw.Rule("l2", 0.2, output="number", delta=1), vectors(4, "number")),
     "rows in a file": Subject(LINF, vectors(3), file=True),
+    "comparables": Subject(LINF, vectors(6), {"comparable": True}),
+    "comparables, an index in Python": Subject(
+        LINF, vectors(6), {"index": "kdtree", "comparable": True}
+    ),
+    "comparables of a table": Subject(
+        replace(PEOPLE, protected_must_differ=True), people, {"comparable": True}
+    ),
     "bursts": Subject(LINF, vectors(3), {"burst": lw.Burst(50, alarm=20)}),
     "change-overs": Subject(lw.Rule("l2", 3.0), clusters),
     "an index in Python": Subject(LINF, vectors(3), {"index": "kdtree"}),
@@ -132,7 +139,7 @@ class Life:
         self.rng = np.random.default_rng(seed)
         self.gone: set[int] = set()
         self.expected: dict[int, int] = {}  # by row: witnesses
-        self.joined = self.refused = self.flagged = 0
+        self.joined = self.refused = self.flagged = self.comparable = 0
         rule, settings = subject.rule, dict(subject.settings)
         if subject.ledger:
             self.monitor = lw.open(folder / "ledger", rule, **settings)
@@ -144,7 +151,8 @@ class Life:
             self.monitor = lw.Monitor(rule, **settings)
             simple = rule.features is None and "burst" not in settings
             settings.pop("rows", None)
-            self.twin = Oracle(rule) if simple else lw.Monitor(rule, **settings)
+            asked = settings.get("comparable", False)
+            self.twin = Oracle(rule, comparable=asked) if simple else lw.Monitor(rule, **settings)
 
     @property
     def rows(self) -> int:
@@ -170,6 +178,8 @@ class Life:
         assert mine.row == theirs.row
         found = theirs.rows if hasattr(theirs, "rows") else theirs.witnesses.rows
         assert mine.witnesses.rows.tolist() == found.tolist()
+        assert mine.comparable == theirs.comparable
+        self.comparable += bool(mine.comparable)
         if "burst" in self.subject.settings:
             assert mine.neighbours == theirs.neighbours
         self.flagged += mine.violation
@@ -322,6 +332,7 @@ def live(name: str, folder: Any, seed: int) -> None:
     if name == "change-overs":
         assert life.monitor.explain().changes > 0
     assert life.flagged > 200
+    assert life.comparable >= life.flagged or "comparable" not in subject.settings
     assert life.refused > 0
 
 
@@ -342,6 +353,13 @@ def test_interrupted_calls_through_many_lives(name, seed, tmp_path):
 STEPWISE = {
     "vectors": (LINF, vectors(3), {}, 1),
     "bursts": (LINF, vectors(3), {"burst": lw.Burst(50)}, 1),
+    "comparables": (LINF, vectors(6), {"comparable": True}, 1),
+    "comparables of a table": (
+        replace(PEOPLE, protected_must_differ=True),
+        people,
+        {"comparable": True},
+        7,
+    ),
     "an index in Python": (LINF, vectors(3), {"index": "kdtree"}, 3),
     "tables": (PEOPLE, people, {}, 3),
     "ledger": (LINF, vectors(3), {"durability": "commit"}, 11),

@@ -27,6 +27,7 @@ class Kept:
     near        whether two inputs are near
     bad         a decision that is refused
     steepest    whether verdicts name the steepest pair and not all near ones
+    comparable  whether verdicts say if there was a near past input at all
     """
 
     make: Callable[[Any], Any]
@@ -34,6 +35,7 @@ class Kept:
     near: Callable[[Any, Any], bool]
     bad: tuple[Any, Any]
     steepest: bool = False
+    comparable: bool = False
 
 
 def points(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
@@ -103,6 +105,34 @@ KINDS = {
     ),
     "vectors, bursts": Kept(
         lambda _: lw.Monitor(VECTORS, burst=lw.Burst(20)), points, near_points, BAD_POINT
+    ),
+    "vectors, comparables": Kept(
+        lambda _: lw.Monitor(VECTORS, comparable=True),
+        points,
+        near_points,
+        BAD_POINT,
+        comparable=True,
+    ),
+    "vectors, comparables by an index in Python": Kept(
+        lambda _: lw.Monitor(VECTORS, index="kdtree", comparable=True),
+        points,
+        near_points,
+        BAD_POINT,
+        comparable=True,
+    ),
+    "tables, comparables": Kept(
+        lambda _: lw.Monitor(PEOPLE, comparable=True),
+        people,
+        near_people,
+        BAD_PERSON,
+        comparable=True,
+    ),
+    "ledger of vectors, comparables": Kept(
+        lambda folder: lw.open(folder / "ledger", VECTORS, comparable=True, durability="off"),
+        points,
+        near_points,
+        BAD_POINT,
+        comparable=True,
     ),
     "tables": Kept(lambda _: lw.Monitor(PEOPLE), people, near_people, BAD_PERSON),
     "embedded": Kept(lambda _: lw.Monitor(TEXTS), texts, near_texts, (17, "0")),
@@ -195,6 +225,47 @@ def test_batches_give_the_same_verdicts(kept, monitor, told, sizes):
         found += [answered(kept, verdict) for verdict in verdicts]
         start += size
     assert found == oracle(kept, told)
+
+
+def likes(kept: Kept, told: list[tuple[Any, Any]], gone: set[int] = frozenset()) -> list[Any]:
+    """For each decision whether an earlier input was near; None where that is not asked."""
+    if not kept.comparable:
+        return [None] * len(told)
+    return [
+        any(kept.near(x, told[j][0]) for j in range(i) if j not in gone)
+        for i, (x, _) in enumerate(told)
+    ]
+
+
+def test_it_says_whether_there_was_a_near_input_where_that_is_asked(kept, monitor, told):
+    if kept.steepest:
+        pytest.skip("a slope is measured without a radius")
+    expected = likes(kept, told)
+    if kept.comparable:
+        lonely = [
+            not like and not rows for like, rows in zip(expected, oracle(kept, told), strict=True)
+        ]
+        assert any(lonely) and any(expected), "a test on nothing"
+    assert monitor.check(*told[0]).comparable == expected[0]
+    assert [monitor.observe(*one).comparable for one in told[:20]] == expected[:20]
+    verdicts = monitor.observe_many(*batch(told[20:45]))
+    assert [verdict.comparable for verdict in verdicts] == expected[20:45]
+    gone = set(range(0, 45, 2))
+    monitor.forget(sorted(gone))
+    rest = [likes(kept, [*told[:45], one], gone)[-1] for one in told[45:]]
+    checked = monitor.check_many(*batch(told[45:]))
+    assert [verdict.comparable for verdict in checked] == rest
+    assert [monitor.check(*one).comparable for one in told[45:]] == rest
+    x, z = batch(told)
+    nothing = monitor.observe_many(x[:0], z[:0]), monitor.check_many(x[:0], z[:0])
+    for several in (verdicts, checked, *nothing):
+        if not kept.comparable:
+            assert several.comparable is None
+            assert not any("comparable" in one for one in several.to_dicts())
+            continue
+        said = several.comparable.tolist()
+        assert said == [one.comparable for one in several]
+        assert said == [one["comparable"] for one in several.to_dicts()]
 
 
 def test_an_empty_batch_is_nothing(monitor, told):

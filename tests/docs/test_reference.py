@@ -55,7 +55,10 @@ def test_every_page_is_in_the_navigation_of_the_site():
 
 def test_report_has_the_sections_that_its_how_to_goes_through():
     told = text("how-to", "read-the-report.md").partition("## From top to bottom")[2]
-    code = (ROOT / "src" / "likewise" / "reports" / "page.py").read_text(encoding="utf-8")
+    reports = ROOT / "src" / "likewise" / "reports"
+    code = "".join(
+        (reports / name).read_text(encoding="utf-8") for name in ("page.py", "group_section.py")
+    )
     named = re.findall(r"^\*\*(.+?)[.?]?\*\*", told.partition("\n## ")[0], re.MULTILINE)
     assert len(named) == 7
     for name in named:

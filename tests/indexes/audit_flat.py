@@ -1,7 +1,7 @@
 """Walk a flat scan and check that every remembered row sits where its seat says, as it should.
 
-Rotates every row again in NumPy, in the kernel's own order of additions, so that coordinates,
-errors and lengths must agree to the last bit. (How far they may be from the truth is proved in
+Rotates every row again in NumPy, in the kernel's own order of additions, so that codes must agree,
+and errors up to the rounding of sums. (How far they may be from the truth is proved in
 tests/kernels/test_flat.py.)
 
 Cost: one pass over the history.
@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise.indexes.flat import FlatScan
-from likewise.kernels import flat
+from likewise.indexes.flat import FlatScan, code_bytes
 from likewise.kernels import table as t
+from likewise.kernels import turning as turned
 from likewise.kernels.table import BLOCK
+from likewise.kernels.turning import FINER, FRONT, UNITS
 
 
 def audit_flat(index: FlatScan, known: int | None = None) -> None:
@@ -36,11 +37,12 @@ class _Audit:
         self.next = self.array(t.NEXT, np.int64, self.blocks)
         self.open = self.array(t.LEFT, np.int64, self.groups)
         self.ids = self.array(t.IDS, np.int64, self.blocks * BLOCK).reshape(-1, BLOCK)
-        self.lanes = self.array(t.LEADING, np.float32, self.blocks * self.axes * BLOCK)
-        self.lanes = self.lanes.reshape(-1, self.axes, BLOCK)
-        self.halves = self.array(t.LENGTHS, np.float32, self.blocks * BLOCK).reshape(-1, BLOCK)
-        self.errors = self.array(t.ERRORS, np.float64, self.blocks)
-        self.longest = self.array(t.LONGEST, np.float64, self.blocks)
+        self.front, self.tail = code_bytes(self.axes)
+        self.lanes = self.array(t.CODES, np.uint8, self.blocks * self.front * BLOCK)
+        self.lanes = self.lanes.reshape(self.blocks, self.front, BLOCK)
+        self.tails = self.array(t.TAILS, np.uint8, self.blocks * BLOCK * self.tail)
+        self.tails = self.tails.reshape(self.blocks, BLOCK, self.tail)
+        self.errors = self.array(t.ERRORS, np.float64, 2 * self.blocks).reshape(-1, 2)
 
     def slot(self, slot: int) -> int:
         return int(self.state.table[slot])
@@ -68,6 +70,7 @@ class _Audit:
         assert taken.reshape(-1)[seats].all(), "a seat behind the last of its block"
         empty = np.broadcast_to(~taken[:, None, :], self.lanes.shape)
         assert not self.lanes[empty].any(), "a point that left is still there"
+        assert not self.tails[~taken].any(), "a part of a point that left is still there"
 
     def group_of(self, rows: np.ndarray) -> np.ndarray:
         if self.slot(t.OUTPUT) != t.LABEL:
@@ -93,8 +96,8 @@ class _Audit:
             assert not groups or listed.get(block) in (None, *groups), f"block {block} is elsewhere"
 
     @np.errstate(all="ignore")
-    def turned(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rotated coordinates, errors and lengths of all rows, as the kernel works them out."""
+    def turned(self) -> tuple[np.ndarray, np.ndarray]:
+        """Codes and errors of all rows, as the kernel works them out."""
         settings, width = self.state._settings, self.history.width
         stored = self.history.rows[: self.known].reshape(self.known, width).astype(np.float64)
         factor = np.ones(self.known)
@@ -115,19 +118,24 @@ class _Audit:
         errors += numbers[t.VALUE_ERROR] * np.sqrt(in_order(values * values))
         errors = np.where(np.isfinite(errors), errors, np.inf)
         turning = np.where(np.isfinite(turning), turning, 0.0)
-        lanes = np.clip(turning, -flat._CUT, flat._CUT).astype(np.float32)
-        return lanes, errors, np.sqrt(in_order(lanes.astype(np.float64) ** 2))
+        turning = np.clip(turning, -turned._CUT, turned._CUT)
+        scale = np.where(np.arange(self.axes) < FRONT, UNITS, FINER * UNITS)
+        units = np.floor(turning * scale + 0.5)
+        codes = np.zeros((self.known, self.front + self.tail), dtype=np.uint8)
+        codes[:, : self.axes] = units.astype(np.int64).astype(np.uint8)
+        rests = (turning - units / scale) ** 2
+        fronts, alls = rests[:, :FRONT].sum(axis=1), rests.sum(axis=1)
+        return codes, errors[:, None] + np.sqrt(np.stack([fronts, alls], axis=1))
 
     def check_points(self) -> None:
-        lanes, errors, lengths = self.turned()
+        codes, errors = self.turned()
         for block in range(self.blocks):
             count = int(self.count[block])
             rows = self.ids[block, :count]
-            assert (lanes[rows] == self.lanes[block, :, :count].T).all(), f"points of block {block}"
-            halves = (0.5 * lengths[rows] * lengths[rows]).astype(np.float32)
-            assert (self.halves[block, :count] == halves).all(), f"lengths in block {block}"
-            assert (lengths[rows] <= self.longest[block]).all(), f"longest of block {block}"
-            assert (errors[rows] <= self.errors[block]).all(), f"error of block {block}"
+            front, tail = self.lanes[block, :, :count].T, self.tails[block, :count]
+            assert (codes[rows] == np.hstack([front, tail])).all(), f"points of block {block}"
+            least = errors[rows] * (1 - 1e-12)
+            assert (least <= self.errors[block]).all(), f"error of block {block}"
 
     def check_ranges(self) -> None:
         width = self.slot(t.RANGE_WIDTH)

@@ -6,7 +6,7 @@ import pytest
 import likewise as lw
 from likewise.history import decisions as history
 from likewise.history import memory
-from likewise.indexes import flat, state
+from likewise.indexes import state
 from likewise.kernels import table as t
 from tests.indexes import shapes
 from tests.indexes.audit import audit
@@ -140,8 +140,7 @@ def test_sketches_and_rotations_do_not_depend_on_the_memory_reserved(
     metric, index, batch, moves, monkeypatch
 ):
     """Two indexes stand over the history while one is about to take over: both have to move."""
-    together = flat._GROUP * flat._STACK * t.BLOCK  # products that are looked at together
-    monkeypatch.setattr(state, "_RESULTS", together)
+    monkeypatch.setattr(state, "_RESULTS", 8)
     rule, X, Z = wide_decisions(metric)
     foreseen = Foreseen(rule, X, Z)
     assert foreseen.pairs > 1_000

@@ -85,7 +85,7 @@ def test_vectors_that_cannot_be_read_are_told_by_whose_fault_it_is(rule, columns
 
 @pytest.mark.parametrize("frame", [False, True], ids=["rows", "frame"])
 def test_column_beside_is_read_and_not_judged(frame):
-    binding = bind_vectors(VECTOR_RULE, ["a", "z"], "z", **VECTOR_NAMES).with_beside("t")
+    binding = bind_vectors(VECTOR_RULE, ["a", "z"], "z", **VECTOR_NAMES).with_beside(["t"])
     assert binding.wanted == ("a", "z", "t")
     rows = [{"a": 1.0, "z": "x", "t": "monday"}]
     inputs, _ = binding.arguments(pl.DataFrame(rows) if frame else rows)
@@ -93,9 +93,9 @@ def test_column_beside_is_read_and_not_judged(frame):
 
 
 def test_column_beside_that_the_rule_knows_is_judged_too():
-    binding = bind_features(TABLE_RULE, ["id", "age", "grade", "z"], **NAMES).with_beside("age")
+    binding = bind_features(TABLE_RULE, ["id", "age", "grade", "z"], **NAMES).with_beside(["age"])
     assert binding.wanted == ("id", "age", "grade", "z")
-    assert binding.beside is None
+    assert binding.beside == ()
 
 
 def test_monitor_judges_what_the_binding_gives_it_with_further_settings():

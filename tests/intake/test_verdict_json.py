@@ -30,6 +30,6 @@ def test_dictionary_of_a_verdict_is_what_watch_prints(most, ledger, burst, tmp_p
     options += ["--burst", burst.last, "--alarm", burst.alarm] if burst else []
     given = "".join(json.dumps(row) + "\n" for row in ROWS)
     told = likewise("watch", *options, given=given).stdout.splitlines()
-    verdicts = lw.Monitor(RULE, burst=burst).observe_many(ROWS)
+    verdicts = lw.Monitor(RULE, burst=burst, comparable=True).observe_many(ROWS)
     wanted = [{"line": i, **fields} for i, fields in enumerate(verdicts.to_dicts(most), 1)]
     assert told == [json.dumps(fields) for fields in wanted]

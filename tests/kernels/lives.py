@@ -31,7 +31,7 @@ def life(metric: str, output: str, index: str, width: int, dtype: str) -> tuple[
     delta = 0.3 if output != "label" else 0.0
     rule = lw.Rule(metric, epsilon, output=output, delta=delta)
     digest, found = hashlib.sha256(), 0
-    with lw.Monitor(rule, index=index) as monitor:
+    with lw.Monitor(rule, index=index, comparable=True) as monitor:
         seen = [monitor.observe(x, z) for x, z in zip(X[:500], Z[:500], strict=True)]
         seen += list(monitor.observe_many(X[500:1_500], Z[500:1_500], threads=2))
         monitor.forget(range(0, 900, 7))
@@ -41,6 +41,7 @@ def life(metric: str, output: str, index: str, width: int, dtype: str) -> tuple[
     for verdict in seen:
         told = verdict.witnesses
         found += len(told)
+        digest.update(b"like" if verdict.comparable else b"alone")
         for array in (told.rows, told.input_distances, told.output_distances):
             digest.update(array.tobytes())
     return found, digest.hexdigest()

@@ -30,7 +30,7 @@ def decisions(metric, output):
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_few_decisions_get_exact_verdicts(metric, output):
     rule, X, Z = decisions(metric, output)
-    monitor, oracle = lw.Monitor(rule), Oracle(rule)
+    monitor, oracle = lw.Monitor(rule, comparable=True), Oracle(rule, comparable=True)
     monitor.load(X[:PAST], Z[:PAST])
     oracle.load(X[:PAST], Z[:PAST])
     found = 0
@@ -68,7 +68,8 @@ def test_a_few_wide_decisions_get_exact_verdicts(metric, index, output):
     kinds = rng.integers(0, 3, len(X))
     Z = {"label": kinds.tolist(), "number": kinds * 1.0}.get(output, np.eye(3)[kinds])
     rule = lw.Rule(metric, WIDE[metric], output=output, delta=0.0 if output == "label" else 0.5)
-    monitor, oracle = lw.Monitor(rule, index=index), Oracle(rule)
+    monitor = lw.Monitor(rule, index=index, comparable=True)
+    oracle = Oracle(rule, comparable=True)
     monitor.load(X[:PAST], Z[:PAST])
     oracle.load(X[:PAST], Z[:PAST])
     found = 0
@@ -91,7 +92,7 @@ def test_a_growing_tree_gets_exact_verdicts():
     rule = lw.Rule("linf", 0.5)
     X = np.arange(600, dtype=float)[:, None] * [0.1, -0.3]
     Z = [i % 3 for i in range(600)]
-    monitor, oracle = lw.Monitor(rule), Oracle(rule)
+    monitor, oracle = lw.Monitor(rule, comparable=True), Oracle(rule, comparable=True)
     for i in range(600):
         verdict = monitor.observe(X[i], Z[i])
         if i % 40:

@@ -1,11 +1,14 @@
 """The page: one whole document, safe whatever the data holds, written whole or not at all."""
 
+import base64
 import dataclasses
 import datetime
+import hashlib
 import re
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +18,14 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise.reports.page import page, write_page
 from likewise.reports.safe import both_shown, safe
+from likewise.reports.worst import Whereabouts
 from tests import hostile_text
 from tests.report_streams import RULE, SCORES, found, people
 from tests.strict_html import Reader, read_strictly
 
 
 def read(findings):
-    return read_strictly(page(findings))
+    return read_strictly(page(findings), more=("a", "script"))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +49,9 @@ def test_page_says_everything(findings):
     text = " ".join(" ".join(read(findings).texts).split())
     for words in (
         "people.csv",
-        f"{findings.flagged:,} of 400 decisions",
+        f"({findings.flagged:,} of {findings.comparable:,}) contradict",
+        f"of {findings.comparable:,} comparable decisions contradict an earlier one",
+        f"In whatever order: {findings.in_any_pair:,} of 400 decisions",
         f"{findings.pairs:,} ",
         "What counts as alike",
         "sex and race are protected",
@@ -60,8 +66,9 @@ def test_page_says_everything(findings):
         "How this was computed",
         RULE.fingerprint,
         "chain head d34db33f",
-        "3 rows that could not be read",
-        "nothing is sampled or estimated",
+        "3 rows that could not be used",
+        "a part: the first 3 of 400 decisions judged",
+        "no verdict is sampled or estimated",
         f"likewise {lw.__version__}",
         "likewise audit DATA --rule likewise.toml --report page.html",
     ):
@@ -76,18 +83,48 @@ def test_page_carries_the_rule_as_it_can_be_used_again(findings):
     assert lw.Rule.from_toml("".join(reader.texts)) == RULE
 
 
-def test_page_loads_nothing_and_runs_nothing(findings):
+def test_page_loads_nothing_and_runs_its_own_script_alone(findings):
     reader = read(findings)
-    assert "script" not in reader.seen
+    assert reader.seen.count("script") == 1
+    script = page(findings).partition("<script>")[2].partition("</script>")[0]
+    written = (Path(lw.__file__).parent / "reports" / "tables.js").read_text()
+    assert script == f"\n{written}"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     for tag, name, value in reader.attributes:
         if name in ("src", "href", "action", "data", "srcset", "xlink:href"):
-            assert value == "data:,", (tag, name, value)
+            inside = tag == "a" and re.fullmatch(r"#pair-\d+", value)
+            assert value == "data:," or inside, (tag, name, value)
     assert "url(" not in page(findings) and "@import" not in page(findings)
     assert (
         "meta",
         "content",
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'",
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none';"
+        f" script-src 'sha256-{digest}'",
     ) in reader.attributes
+
+
+def test_page_says_on_paper_what_is_folded_away(findings):
+    document = page(findings)
+    folded = document.count("<details>")
+    assert folded >= 2
+    assert document.count('</details><p class="on-paper small">') == folded
+    assert f"Side by side, {len(findings.worst) - 6} more pairs can be seen in the page" in document
+
+
+def test_cards_show_lines_times_and_ignored_columns(findings):
+    later = Whereabouts(14, "line", "2026-01-03", (("note", "<i>"), ("desk", None)))
+    earlier = Whereabouts(5, "line", "2026-01-01 10:00:00", (("note", "b"), ("desk", None)))
+    first = dataclasses.replace(findings.worst[0], later=later, earlier=earlier)
+    document = page(dataclasses.replace(findings, worst=(first,)))
+    text = " ".join(" ".join(read_strictly(document, more=("a", "script")).texts).split())
+    for words in (
+        "Line 14 contradicts line 5",
+        "2026-01-03 UTC",
+        "2026-01-01 10:00:00 UTC",
+        "2 columns ignored column earlier later note b <i> desk missing missing",
+        "2 columns that the rule ignores are in the page and not printed",
+    ):
+        assert words in text, words
 
 
 def test_page_can_be_heard(findings):

@@ -8,8 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.explaining.groups import Groups
-from likewise.reports.words import figure, found_in_words, in_words, listed, lopsided, percent
+from likewise.reports.words import figure, found_in_words, in_words, listed, percent
 from tests.report_streams import RULE, found, people
 
 RULES = sorted((Path(__file__).parents[2] / "examples" / "rules").glob("*.toml"))
@@ -130,27 +129,35 @@ def test_many_columns_of_one_condition_are_told_together():
 def test_findings_in_words():
     rows = people(200, seed=1)
     findings = found(RULE, rows)
-    first, second, *_ = found_in_words(findings)
-    assert first.startswith(f"{findings.flagged:,} of 200 decisions (")
-    assert second.startswith(f"{findings.margins.identical:,} of them were decided differently")
-    assert found_in_words(found(RULE, rows[:1])) == [
-        "None of 1 decision contradicts an earlier one about a like case."
-    ]
-    assert found_in_words(found(RULE, [])) == ["There were no decisions to look at."]
-
-
-def test_one_side_that_lost_clearly_more_often_is_told():
-    def said(lost, won):
-        pairs = {("a", "b"): lost, ("b", "a"): won, ("a", "a"): 999}
-        return lopsided(Groups("sex", pairs, {"a": 1, "b": 1}, {"a": 0.0, "b": 1.0}, 0))
-
-    assert (
-        said(1_200, 10)
-        == "By sex: a got less than a like b in 1,200 pairs, the other way round in 10."
+    first, second, third, fourth, *_ = found_in_words(findings)
+    flagged, comparable = findings.flagged, findings.comparable
+    share = percent(flagged / comparable)
+    assert first == (
+        f"{share} of the comparable decisions ({flagged} of {comparable}) contradict an earlier"
+        f" one about a like case; of all 200 it is {percent(flagged / 200)}."
     )
-    assert said(10, 1_200).startswith("By sex: b got less than a like a in 1,200 pairs")
-    assert said(105, 100) is None
-    assert said(3, 0) is None
+    assert second.startswith(f"{comparable} of 200 decisions (")
+    assert second.endswith(
+        f"; the other {200 - comparable} had nothing to contradict, which proves nothing."
+    )
+    assert third.startswith(f"{findings.margins.identical:,} decisions contradict an earlier one")
+    assert fourth.startswith(f"In whatever order: {findings.in_any_pair} of 200 decisions (")
+    assert found_in_words(found(RULE, rows[:1])) == [
+        "Nothing could be compared, so nothing follows: none of 1 decision had an earlier like"
+        " case."
+    ]
+    alike = [{**rows[0], "id": i} for i in range(2)]
+    assert found_in_words(found(RULE, alike)) == [
+        "None of 1 comparable decision contradicts an earlier one about a like case.",
+        "1 of 2 decisions (50.0%) had an earlier like case to be compared with; the other 1 had"
+        " nothing to contradict, which proves nothing.",
+    ]
+    unknown = found_in_words(found(RULE, rows, comparable=False))
+    assert unknown[0] == (
+        f"{flagged} of 200 decisions ({percent(flagged / 200)}) contradict an earlier one about a"
+        " like case. How many had an earlier like case was not looked at."
+    )
+    assert found_in_words(found(RULE, [])) == ["There were no decisions to look at."]
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,13 @@ EVERY_SETTING = {
     "mismatch": 0.5,
     "values": WORDS,
     "missing": "mismatch",
+    "labels": {"1.0": "women"},
 }
 SAYS_SOMETHING = {
     "number": {"tolerance", "missing"},
     "ordinal": {"order", "tolerance", "missing"},
     "category": {"mismatch", "values", "missing"},
-    "protected": {"values", "missing"},
+    "protected": {"values", "missing", "labels"},
     "key": set(),
     "ignore": set(),
 }

@@ -68,7 +68,7 @@ def test_records_are_those_of_pythons_reader(table, delimiter, end, tmp_path_fac
 
 
 def test_bad_records_are_refused_with_their_lines_and_the_rest_is_read(block, tmp_path):
-    lines = ["a,b,c"] + [f"{i},x{i},0.5" for i in range(200)]
+    lines = ["a,b,c"] + [f"{i},xé{i},0.5" for i in range(200)]  # UTF-8, beyond doubt
     bad = {
         11: "1,2",
         50: "1,2,3,4",

@@ -23,4 +23,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from likewise.cli.endings import ended
 
     given = list(sys.argv[1:] if arguments is None else arguments)
-    return ended(lambda: app(given, prog_name="likewise", standalone_mode=False))
+    return ended(lambda: app(given, prog_name="likewise", standalone_mode=False, obj=given))

@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from likewise import __version__
+from likewise.cli import options as o
 from likewise.cli.audit import audit
 from likewise.cli.bench import bench
 from likewise.cli.calibrate import calibrate
+from likewise.cli.compare import compare
 from likewise.cli.erase import erase
 from likewise.cli.init import init
 from likewise.cli.replay import replay
@@ -46,18 +48,21 @@ def likewise(
 
 @app.command()
 def demo(
+    context: typer.Context,
     folder: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Where the page, the data and the rule go.")
     ] = Path(),
+    json: o.Json = False,
 ) -> int:
     """Watch generated loan decisions of a real model, and see what is found. Start here."""
     from likewise.cli.demo import run
 
-    return run(folder)
+    return run(folder, as_json=json, command=o.command_line(context))
 
 
 app.command()(init)
 app.command()(audit)
+app.command()(compare)
 app.command()(calibrate)
 app.command()(watch)
 for _command in (report, show, verify, replay, erase):

@@ -1,7 +1,7 @@
 """`likewise audit`: a file of decisions, judged from beginning to end.
 
-The file goes through a monitor chunk by chunk, in its order, and is judged as it would have been
-had every decision been watched when it was made.
+The file goes through a monitor chunk by chunk, in order of its time column or of its lines, and is
+judged as it would have been had every decision been watched when it was made.
 The work is in auditing.py, what is printed in summary.py.
 """
 
@@ -29,9 +29,13 @@ class Wishes:
     burst: Burst | None = None
     trust_code: bool = False
     max_ahead: str | None = None
+    max_rate_of: str = "any-pair"
+    command: str | None = None
+    within: str | None = None
 
 
 def audit(
+    context: typer.Context,
     data: o.Data,
     rule: o.RuleFile = None,
     trust_code: o.TrustCode = False,
@@ -41,7 +45,9 @@ def audit(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write every violating pair, as .parquet, .csv or .jsonl."
+            metavar="FILE",
+            help="Write every violating pair with the values of both sides, to work on: .xlsx,"
+            " .csv, .parquet or .jsonl.",
         ),
     ] = None,
     ledger: Annotated[
@@ -54,15 +60,21 @@ def audit(
             metavar="SHARE",
             min=0.0,
             max=1.0,
-            help="End with exit code 1 if a larger share of decisions is flagged.",
+            help="End with exit code 1 if a larger share of decisions contradicts another:"
+            " see --max-rate-of.",
         ),
     ] = None,
-    time_column: Annotated[
-        str | None,
+    max_rate_of: Annotated[
+        str,
         typer.Option(
-            metavar="COLUMN", help="When decisions were made: the report shows rates by it."
+            metavar="any-pair|later|comparable",
+            help="Which share --max-rate limits. any-pair: decisions in any contradicting pair,"
+            " the same in every order. later: those that contradict an earlier one. comparable:"
+            " the latter, as a share of those that had an earlier like case.",
         ),
-    ] = None,
+    ] = "any-pair",
+    time_column: o.TimeColumn = None,
+    within: o.Within = None,
     max_ahead: Annotated[
         str | None,
         typer.Option(
@@ -78,10 +90,16 @@ def audit(
     output: o.Output = None,
     delta: o.Delta = None,
     ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
+    person: o.Person = None,
     format: o.Format = None,
     delimiter: o.Delimiter = None,
     missing: o.Missing = [],  # noqa: B006
     on_bad_row: o.OnBadRow = "fail",
+    decimal: o.Decimal = None,
+    dates: o.Dates = None,
+    encoding: o.Encoding = None,
+    header: o.Header = None,
+    sheet: o.Sheet = None,
     burst: o.Last = None,
     alarm: o.Alarm = None,
 ) -> int:
@@ -91,7 +109,11 @@ def audit(
 
     likewise audit scores.parquet --metric linf --epsilon 0.16 --output-column prediction
 
-    Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data.
+    With --time-column decisions are judged in order of time, whatever the order of the lines;
+    without it, "earlier" means "above in the file".
+
+    Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data, or
+    nothing could be compared, so that --max-rate says nothing.
     """
     from likewise.cli.bursts import burst_of
     from likewise.cli.reading import Reading
@@ -99,33 +121,51 @@ def audit(
 
     counted = burst_of(burst, alarm)
     wishes = Wishes(
-        report, out, ledger, max_rate, time_column, json, counted, trust_code, max_ahead
+        report,
+        out,
+        ledger,
+        max_rate,
+        time_column,
+        json,
+        counted,
+        trust_code,
+        max_ahead,
+        max_rate_of,
+        o.command_line(context),
+        within,
     )
-    quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
-    return run(data, rule, quick, Reading(format, delimiter, missing, on_bad_row), wishes)
+    quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore), person)
+    reading = Reading(
+        format, delimiter, missing, on_bad_row, decimal, dates, encoding, header, sheet
+    )
+    return run(data, rule, quick, reading, wishes)
 
 
 def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) -> int:
     """Judge, write what was asked for, tell."""
-    from likewise.cli.auditing import judge
-    from likewise.cli.endings import FINE, OVER, Stop
+    from likewise.cli.auditing import Again, judge
+    from likewise.cli.endings import DATA, FINE, OVER, Stop
+    from likewise.cli.limits import Limit
     from likewise.cli.places import check_place
     from likewise.cli.rules import ask
     from likewise.cli.summary import print_json, print_summary
-    from likewise.cli.violations import SUFFIXES
+    from likewise.cli.violations import check_out
 
+    limit = Limit(wishes.max_rate, wishes.max_rate_of)
     check_place(wishes.report, "--report", (".html", ".htm"))
-    check_place(wishes.out, "--out", SUFFIXES)
+    check_out(wishes.out, data)
     with reading.open(data) as source:
         binding = ask(
             rule,
             quick,
             source.columns,
             source.name,
-            wishes.time_column,
+            () if wishes.time_column is None else (wishes.time_column,),
+            left_out=source.left_out,
             trust_code=wishes.trust_code,
         )
-        audited = judge(source, binding, reading.skip, wishes)
+        again = Again(lambda: reading.open_again(data), reading.day_order)
+        audited = judge(source, binding, reading.skip, wishes, again)
     if wishes.report is not None:
         from likewise.reports.page import write_page
 
@@ -133,9 +173,11 @@ def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) 
             write_page(audited.findings, wishes.report)
         except BadFile as error:
             raise Stop(str(error)) from None
-    over = wishes.max_rate is not None and audited.findings.rate > wishes.max_rate
+    kept = limit.kept(audited.findings)
     if wishes.json:
-        print_json(audited, wishes, over)
+        print_json(audited, wishes, limit)
     else:
-        print_summary(audited, wishes, over)
-    return OVER if over else FINE
+        print_summary(audited, wishes, limit)
+    if kept is None:
+        raise Stop(limit.words(audited.findings), DATA)
+    return FINE if kept else OVER

@@ -1,6 +1,9 @@
 """`likewise calibrate`: which share of a file's decisions would be flagged, at every epsilon?
 
-Cost: all decisions of the file at once, and one or two passes over them.
+And which share could be compared at all: a small epsilon may flag little because nothing is alike.
+And what each line of the rule does: what both would be if it were changed.
+
+Cost: all decisions of the file at once, and a few passes over them.
 """
 
 import math
@@ -13,6 +16,7 @@ import typer
 from likewise.cli import options as o
 
 _RATES = (0.001, 0.01, 0.05, 0.1)
+_LINES = 24  # of the table of changed rules
 
 
 def calibrate(
@@ -42,39 +46,69 @@ def calibrate(
     delimiter: o.Delimiter = None,
     missing: o.Missing = [],  # noqa: B006
     on_bad_row: o.OnBadRow = "fail",
+    decimal: o.Decimal = None,
+    dates: o.Dates = None,
+    encoding: o.Encoding = None,
+    header: o.Header = None,
+    sheet: o.Sheet = None,
 ) -> int:
-    """How near is near? The share of decisions flagged at every epsilon, drawn.
+    """How near is near? The share of decisions flagged, and comparable, at every epsilon.
 
     likewise calibrate decisions.csv --rule likewise.toml --rate 0.01
 
     With a rule that has features, epsilon is what all its tolerances are multiplied by.
+
+    Then, for each column: what is comparable, and what contradicts, if the rule ignored it, halved
+    its tolerance, or doubled it.
     """
     from likewise.cli.places import check_place
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick, ask
 
     check_place(report, "--report", (".html", ".htm"))
-    reading = Reading(format, delimiter, missing, on_bad_row)
-    if rule is None and epsilon is None:
+    reading = Reading(
+        format, delimiter, missing, on_bad_row, decimal, dates, encoding, header, sheet
+    )
+    varies = rule is not None or epsilon is not None
+    if not varies:
         epsilon = 1.0  # plays no part in what is found
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     with reading.open(data) as source:
-        binding = ask(rule, quick, source.columns, source.name, trust_code=trust_code)
-        found, bad = _calibrated(source, binding, reading.skip)
-    return _tell(_Told(found, bad, rate, source.name), report, json)
+        binding = ask(
+            rule,
+            quick,
+            source.columns,
+            source.name,
+            left_out=source.left_out,
+            trust_code=trust_code,
+        )
+        told = _calibrated(source, binding, reading.skip, rate, varies)
+    return _tell(told, report, json)
 
 
 @dataclass(frozen=True)
 class _Told:
     found: Any
+    alike: Any
+    """The same for like cases of any output."""
     bad: Any
     rate: float | None
     source: str
+    varied: Any
+    """Each line of the rule changed; None where nobody has said what is near."""
 
     def targets(self) -> list[tuple[float, float | None]]:
         """Rates with the largest epsilon that flags no more."""
         rates = sorted({*_RATES, *([] if self.rate is None else [self.rate])})
         return [(rate, _rounded_down(self.epsilon_for(rate))) for rate in rates]
+
+    def comparable(self, epsilon: float | None) -> float | None:
+        """The share of decisions that could be compared at an epsilon."""
+        return None if epsilon is None else float(self.alike.rate(epsilon))
+
+    def count_comparable(self, epsilon: float) -> int:
+        share: float = self.alike.rate(epsilon)
+        return round(share * len(self.alike))
 
     def epsilon_for(self, rate: float) -> float | None:
         try:
@@ -94,11 +128,13 @@ def _rounded_down(epsilon: float | None) -> float | None:
     )
 
 
-def _calibrated(source: Any, binding: Any, skip: bool) -> tuple[Any, Any]:
+def _calibrated(source: Any, binding: Any, skip: bool, rate: float | None, varies: bool) -> _Told:
     from likewise.cli.feeding import Refusals, feed
     from likewise.cli.screen import progress
     from likewise.monitors.calibration import calibrate as nearest
+    from likewise.monitors.calibration import like_cases
     from likewise.monitors.monitor import reader_of
+    from likewise.monitors.varying import vary
     from likewise.reading.protocol import FROM_ROW
     from likewise.sources.chunk import joined
 
@@ -117,7 +153,13 @@ def _calibrated(source: Any, binding: Any, skip: bool) -> tuple[Any, Any]:
             bar.update(done, total, "reading")
         table = joined(tables)
         bar.update(0, None, f"{len(table):,} decisions")
-        return nearest(binding.rule, *binding.arguments(table)), bad
+        arguments = binding.arguments(table)
+        found = nearest(binding.rule, *arguments)
+        alike = like_cases(binding.rule, *arguments)
+        varied = None
+        if varies:
+            varied = vary(binding.rule, *arguments, columns=binding.inputs or None)
+        return _Told(found, alike, bad, rate, source.name, varied)
 
 
 def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
@@ -127,7 +169,8 @@ def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
     if report is not None:
         from likewise.reports.curve_page import curve_page
 
-        write_text(report, curve_page(told.found, told.targets(), told.source))
+        page = curve_page(told.found, told.alike, told.targets(), told.source, told.varied)
+        write_text(report, page)
     if as_json:
         _print_json(told)
     else:
@@ -147,20 +190,30 @@ def _print_json(told: _Told) -> None:
     from likewise.reports.findings import curve_of
 
     found = told.found
-    curve = curve_of(found, found.rule)
+    curve = curve_of(found, found.rule, told.alike)
     wanted = None if told.rate is None else told.epsilon_for(told.rate)
     answer = {
         "rows": len(found),
         "contradicted": int((found.rows >= 0).sum()),
         "epsilon": found.rule.epsilon,
         "rate": found.rate(found.rule.epsilon),
+        "comparable": told.count_comparable(found.rule.epsilon),
         "target_rate": told.rate,
         "epsilon_for_target": _finite(wanted),
-        "targets": [{"rate": rate, "epsilon": _finite(one)} for rate, one in told.targets()],
-        "curve": {"epsilons": list(curve.epsilons), "rates": list(curve.rates)},
+        "targets": [
+            {"rate": rate, "epsilon": _finite(one), "comparable": told.comparable(one)}
+            for rate, one in told.targets()
+        ],
+        "curve": {
+            "epsilons": list(curve.epsilons),
+            "rates": list(curve.rates),
+            "comparable": list(curve.comparable or ()),
+        },
+        "varied": told.varied and told.varied.to_dict(),
         "closest": [one._asdict() for one in found.closest(10)],
         "bad_rows": told.bad.count,
         "bad": [{told.bad.source.unit: one.place, "why": one.why} for one in told.bad.first],
+        "remarks": [one.to_dict() for one in told.bad.source.remarks],
     }
     print_json(answer)
 
@@ -186,13 +239,51 @@ def _print(told: _Told, report: Path | None) -> None:
     say()
     for rate, epsilon in told.targets():
         said = "any" if epsilon == math.inf else "none" if epsilon is None else figure(epsilon)
-        asked = rate == told.rate
-        said = f"{percent(rate):>7} flagged at most: epsilon {said}"
-        say(said, "bold" if asked else "")
+        compared = told.comparable(epsilon)
+        of = "" if compared is None else f" ({percent(compared)} comparable)"
+        said = f"{percent(rate):>7} flagged at most{of}: epsilon {said}"
+        say(said, "bold" if rate == told.rate else "")
     at = found.rule.epsilon
-    say(f"{percent(found.rate(at)):>7} flagged at the rule's epsilon of {figure(at)}")
+    alike = told.count_comparable(at)
+    if alike == 0:
+        say(
+            f"At the rule's epsilon of {figure(at)} nothing could be compared, so nothing follows:"
+            " no decision has an earlier like case.",
+            "bold red",
+        )
+    else:
+        say(f"{percent(found.rate(at)):>7} flagged at the rule's epsilon of {figure(at)}")
+        share = percent(found.rate(at) * len(found) / alike)
+        say(f"{percent(told.alike.rate(at)):>7} comparable there; {share} of these are flagged")
+    if told.varied is not None:
+        _print_varied(told)
     if told.bad.count:
         say()
         print_bad(told.bad)
     if report is not None:
         say(f"The curve: {report}")
+
+
+def _print_varied(told: _Told) -> None:
+    from likewise.cli.screen import say
+    from likewise.reports.varied_table import (
+        TITLE,
+        lines_of,
+        rests_on,
+        sentences_of,
+        share_of,
+    )
+
+    lines = lines_of(told.varied)
+    say()
+    say(TITLE, "bold")
+    say(f"{rests_on(told.varied, len(told.found))}:")
+    say(f"{'comparable':>12}{'contradict':>12}{'share':>10}")
+    for i, line in enumerate(lines[:_LINES]):
+        found = line.outcome
+        numbers = f"{found.comparable:>12,}{found.contradicting:>12,}{share_of(found):>10}"
+        say(f"{numbers}  {line.text}", "" if i else "bold")
+    if len(lines) > _LINES:
+        say(f"and {len(lines) - _LINES:,} lines more, with less effect: --json has all")
+    for sentence in sentences_of(told.varied):
+        say(sentence)

@@ -7,14 +7,17 @@ Invariant: every number that is printed comes from the findings.
 Cost: some seconds; where kernels are compiled at run time, the first use waits, and says so.
 """
 
+import hashlib
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from likewise.cli.screen import progress, say_aside, say_lines
+from likewise.cli.screen import print_json, progress, say_aside, say_lines
+from likewise.runtime.load import Load
 
 if TYPE_CHECKING:
     from likewise.cli.loans import Row
@@ -25,8 +28,11 @@ _WIDTH = 78
 _BATCH = 500  # decisions watched at a time
 
 
-def run(folder: Path | None = None) -> int:
-    """Make the stream, watch it, tell what was found; files go to `folder`, or where we are."""
+def run(folder: Path | None = None, *, as_json: bool = False, command: str | None = None) -> int:
+    """Make the stream, watch it, tell what was found; files go to `folder`, or where we are.
+
+    command: the whole command line, for the report.
+    """
     if find_spec("sklearn") is None:
         say_aside(
             "The demo trains a model with scikit-learn, which is not installed:\n"
@@ -34,64 +40,97 @@ def run(folder: Path | None = None) -> int:
         )
         return 2
     where = folder or Path()
-    say_lines(_beginning(), wrap=False)
-    sys.stdout.flush()
+    if not as_json:
+        say_lines(_beginning(), wrap=False)
+        sys.stdout.flush()
     from likewise.cli.loans import stream
 
     rows = stream()
     with progress("watching"):
-        findings = watch(rows)
+        findings = watch(rows, command)
     try:
-        _write(where, rows, findings)
+        kept = _write(where, rows, findings)
     except OSError as error:
         say_aside(
             f"cannot write to {where.resolve()}: {error.strerror or error}. Run the demo in a"
             " folder that may be written to and has room."
         )
         return 2
+    if as_json:
+        print_json({**findings.to_dict(), "folder": str(where), "kept": kept})
+        return 0
     say_lines(_told(findings), wrap=False)
     say_lines(_pair(findings), wrap=False)
-    say_lines(_NEXT, wrap=False)
+    say_lines(_next(kept), wrap=False)
     return 0
 
 
-def watch(rows: "list[Row]") -> "Findings":
+def watch(rows: "list[Row]", command: str | None = None) -> "Findings":
     """What a monitor finds in the stream, as it comes in batches."""
-    from likewise.cli.loans import RULE
-    from likewise.monitors.calibration import calibrate
+    import numpy as np
+
+    from likewise.cli.kept_rows import KeptRows
+    from likewise.cli.loans import RULE, SEED, as_csv
+    from likewise.monitors.calibration import calibrate, like_cases
     from likewise.monitors.monitor import Monitor
+    from likewise.reports.evidence import Evidence, Order
     from likewise.reports.findings import Tally
     from likewise.rules.rule import Rule
+    from likewise.sources.chunk import Chunk
 
-    began = time.perf_counter()
+    began, load = time.perf_counter(), Load()
     rule = Rule.from_toml(RULE)
-    monitor = Monitor(rule)
+    monitor = Monitor(rule, comparable=True)
     tally = Tally(monitor)
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
         tally.add(monitor.observe_many(batch), times=[row["applied"] for row in batch])
-    seconds = time.perf_counter() - began
-    return tally.findings(
-        source=f"{DATA} (generated loan decisions)",
-        calibration=calibrate(rule, rows),
-        seconds=seconds,
+    data = as_csv(rows)
+    days = [row["applied"] for row in rows]
+    evidence = Evidence(
+        f"{DATA} (generated loan decisions)",
+        Order("applied", ties=len(days) - len(set(days)), lines=True),
+        hashlib.sha256(data).hexdigest(),
+        len(data),
+        command,
+        "line",
+        seconds=time.perf_counter() - began,
+        load=load.so_far(),
+        seeds=(("applicants", SEED),),
     )
+    findings = tally.findings(
+        source=evidence, calibration=calibrate(rule, rows), like_cases=like_cases(rule, rows)
+    )
+    kept = KeptRows(["district"], ["district"], "line")
+    lines = np.arange(len(rows)) + 2  # below the header
+    kept.add(Chunk(rows, lines, times=np.array(days, dtype="datetime64[us]")))
+    return replace(findings, worst=tuple(map(kept.beside, findings.worst)))
 
 
-def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> None:
-    from likewise.cli.loans import RULE, write_csv
+def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
+    """Leave the page, the decisions and the rule behind; the names of what was there and stays.
+
+    A rule or data that someone has changed since an earlier demo are not replaced: the demo's own
+    are written beside them.
+    """
+    from likewise.cli.loans import RULE, as_csv
     from likewise.reports.page import write_page
     from likewise.reports.whole import whole
     from likewise.values.errors import BadFile
 
-    with whole(folder / DATA) as file:
-        write_csv(rows, file)
-    with whole(folder / RULE_FILE) as file:
-        file.write(RULE.encode())
+    kept = []
+    for name, content in ((DATA, as_csv(rows)), (RULE_FILE, RULE.encode())):
+        path = folder / name
+        if path.is_file() and not path.is_symlink() and path.read_bytes() != content:
+            kept.append(name)
+            path = path.with_stem(f"{path.stem}-new")
+        with whole(path) as file:
+            file.write(content)
     try:
         write_page(findings, folder / REPORT)
     except BadFile as error:
         raise OSError(str(error)) from None
+    return kept
 
 
 # What is printed
@@ -125,13 +164,13 @@ def _told(findings: "Findings") -> str:
     before = [one for one in findings.by_time if str(one.start) < UPDATED_ON.isoformat()]
     after = findings.by_time[len(before) :]
     rates = [
-        sum(one.flagged for one in part) / sum(one.decisions for one in part)
+        sum(one.flagged for one in part) / max(1, sum(one.of for one in part))
         for part in (before, after)
     ]
     first, *rest = found_in_words(findings)
     change = (
-        f"Before the model was trained anew it was {percent(rates[0])} of the decisions, since then"
-        f" {percent(rates[1])}."
+        f"Before the model was trained anew it was {percent(rates[0])} of the comparable, since"
+        f" then {percent(rates[1])}."
     )
     lines += [_paragraph(one, "  ") for one in (first, change, *rest)]
     return "\n".join(lines) + "\n"
@@ -142,15 +181,22 @@ def _pair(findings: "Findings") -> str:
     return f"The clearest pair (* where they differ)\n\n{clearest}\n"
 
 
-_NEXT = f"""\
-Written here
+_WHAT = {
+    REPORT: "a page with all of it, to open in a browser",
+    DATA: "the decisions",
+    RULE_FILE: "the rule",
+}
 
-  {REPORT:<21} a page with all of it, to open in a browser
-  {DATA:<21} the decisions
-  {RULE_FILE:<21} the rule
 
-Try next
-
-  likewise init {DATA}
-  likewise audit {DATA} --rule {RULE_FILE}
-  likewise calibrate {DATA} --rule {RULE_FILE}"""
+def _next(kept: list[str]) -> str:
+    """What was written, and what to try; `kept` are the files that were changed and stay."""
+    names = {name: f"{Path(name).stem}-new{Path(name).suffix}" for name in kept}
+    lines = ["Written here", ""]
+    lines += [f"  {names.get(name, name):<23} {what}" for name, what in _WHAT.items()]
+    for name, new in names.items():
+        changed = f"{name} was changed since it was written. It stays as it is: the demo's own is"
+        lines += ["", _paragraph(f"{changed} {new}.")]
+    data, rule = names.get(DATA, DATA), names.get(RULE_FILE, RULE_FILE)
+    lines += ["", "Try next", "", f"  likewise init {data}"]
+    lines += [f"  likewise {command} {data} --rule {rule}" for command in ("audit", "calibrate")]
+    return "\n".join(lines)

@@ -113,15 +113,18 @@ def _tell(message: str, code: int) -> int:
 
 
 def _usage(error: Any) -> int:
-    """What the parser did not understand, and how to ask it."""
-    context = getattr(error, "ctx", None)
-    message = error.format_message()
-    if context is not None and message != context.get_help():
-        path = context.command_path
-        message = f"{message.rstrip('.')}. See: {path} --help"
-    if not message.strip() or type(error).__name__ == "NoArgsIsHelpError":
+    """What the parser did not understand, and how to ask it.
+
+    Nobody here asks a context for its help: Typer prints that on stdout instead of returning it.
+    Without any argument the parser has printed the help already, when it made the error.
+    """
+    if type(error).__name__ == "NoArgsIsHelpError":
         return USAGE
-    return _tell(message, USAGE)
+    context = getattr(error, "ctx", None)
+    message = error.format_message().rstrip(".")
+    if context is not None:
+        message = f"{message}. See: {context.command_path} --help"
+    return _tell(message or "the command was not understood. See: likewise --help", USAGE)
 
 
 def _let_go() -> None:

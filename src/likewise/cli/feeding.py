@@ -1,35 +1,47 @@
 """A file through a monitor, chunk by chunk; rows that cannot be judged are found and counted.
 
-Invariant: the rows judged are the good rows of the file, in its order; every other row is counted.
+Invariant: the rows judged are the good rows of the file, in its order or in order of time; every
+other row is counted, by the kind of its reason.
 Cost: a chunk with a bad row is read about twice; with many, once more for each halving.
 Not here: which rows of a chunk are bad (intake/sifting.py).
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from likewise.cli.endings import DATA, Stop
 from likewise.intake.binding import Binding
 from likewise.intake.sifting import Judged, Unfit, reason, sifted
-from likewise.sources.chunk import Chunk, Places, Refused
+from likewise.sources.chunk import Chunk, Places, Refused, Types
 from likewise.sources.files import Source
 
 SHOWN = 10
+_KINDS = 20  # kinds of reasons that are counted apart
+_COLUMN = re.compile(r"'[^']*'")
+_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[\d.,]*")
 _HOPELESS = 100  # rows, all of them bad, after which it is the file and not its rows
 AnswerT = TypeVar("AnswerT")
 
 
+class Chunks(Protocol):
+    """Rows of a file: all of them or some, in some order."""
+
+    def chunks(self, types: Types, wanted: Sequence[str]) -> Iterator[Chunk]: ...
+
+
 @dataclass
 class Refusals:
-    """Bad rows: how many, and the first few."""
+    """Bad rows: how many, the first few, and how many of each kind."""
 
     source: Source
     skip: bool
     count: int = 0
     first: list[Refused] = field(default_factory=list)
+    _kinds: dict[str, tuple[Refused, int]] = field(default_factory=dict)
 
     def add(self, row: Refused) -> None:
         """Count it, or end here."""
@@ -42,14 +54,37 @@ class Refusals:
         self.count += 1
         if len(self.first) < SHOWN:
             self.first.append(row)
+        kind = _kind(row.why)
+        if kind in self._kinds or len(self._kinds) < _KINDS:
+            first, before = self._kinds.get(kind, (row, 0))
+            self._kinds[kind] = first, before + 1
+
+    def kinds(self) -> list[tuple[Refused, int]]:
+        """The first row refused for each kind of reason, and how many; the most frequent first."""
+        return sorted(self._kinds.values(), key=lambda one: (-one[1], one[0].place))
+
+
+def _kind(why: str) -> str:
+    """A reason without its values, but with the column that it begins with, if it does.
+
+    >>> _kind("'age' is 'old'; expected a number")
+    "'age' is …; expected a number"
+    """
+    column = _COLUMN.match(why)
+    name = column[0] if column else ""
+    return name + _VALUES.sub("…", why[len(name) :])
 
 
 def feed(
-    source: Source, binding: Binding, judge: Callable[[Chunk], AnswerT], bad: Refusals
+    source: Source,
+    binding: Binding,
+    judge: Callable[[Chunk], AnswerT],
+    bad: Refusals,
+    rows: Chunks | None = None,
 ) -> Iterator[Judged[Chunk, AnswerT]]:
-    """The parts of a file that were judged together."""
+    """The parts of a file that were judged together: `rows`, or all of them as its lines stand."""
     good, total = 0, 0
-    for chunk in source.chunks(binding.types, binding.wanted):
+    for chunk in (rows or source).chunks(binding.types, binding.wanted):
         for row in chunk.refused:
             bad.add(row)
         total += len(chunk.refused)
@@ -89,24 +124,30 @@ def refused(row: Unfit[Chunk]) -> Refused:
 
 
 class PlaceOf:
-    """Where each row of the history stood in the file, kept as stretches without gaps."""
+    """Where each row of the history stood in the file, kept as stretches without gaps.
+
+    Cost: sixteen bytes for each stretch; rows that were sorted are stretches of one row.
+    """
 
     def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._gaps: list[int] = []
-        self._rows = 0
+        self._starts: Places = np.zeros(64, np.int64)
+        self._gaps: Places = np.zeros(64, np.int64)
+        self._stretches = self._rows = 0
 
     def add(self, places: Places) -> None:
         """The next rows, in their order."""
         gaps = places - np.arange(self._rows, self._rows + len(places))
-        before = self._gaps[-1] if self._gaps else None
-        changes = np.flatnonzero(np.diff(gaps, prepend=gaps[:1] - 1)).tolist()
-        for at in changes:
-            if at or int(gaps[at]) != before:
-                self._starts.append(self._rows + at)
-                self._gaps.append(int(gaps[at]))
+        before = self._gaps[self._stretches - 1] if self._stretches else gaps[:1] - 1
+        at = np.flatnonzero(np.diff(gaps, prepend=before))
+        stop = self._stretches + len(at)
+        while stop > len(self._starts):
+            self._starts = np.concatenate([self._starts, np.zeros_like(self._starts)])
+            self._gaps = np.concatenate([self._gaps, np.zeros_like(self._gaps)])
+        self._starts[self._stretches : stop] = self._rows + at
+        self._gaps[self._stretches : stop] = gaps[at]
+        self._stretches = stop
         self._rows += len(places)
 
     def __call__(self, rows: Places) -> Places:
-        which = np.searchsorted(np.array(self._starts), rows, side="right") - 1
-        return np.asarray(rows + np.array(self._gaps, dtype=np.int64)[which])
+        starts, gaps = self._starts[: self._stretches], self._gaps[: self._stretches]
+        return np.asarray(rows + gaps[np.searchsorted(starts, rows, side="right") - 1])

@@ -1,51 +1,28 @@
 """`likewise init`: a first rule for a file, written to be read and changed.
 
-Kinds and tolerances come from the values (rules/proposal.py), the output, protected columns and
-columns that hold the truth from their names. Whatever is a guess says so beside itself.
+What columns are is read from their values and names (rules/proposal.py); the rule is then tried on
+the first rows, and loosened where it would compare nothing (loosening.py). Whatever is a guess says
+so beside itself. Where names do not tell which column is the output, somebody is asked.
 """
 
-import datetime
-import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from likewise.cli import options as o
 
+if TYPE_CHECKING:
+    from likewise.cli.proposed_rule import ProposedRule
+    from likewise.cli.reading import Reading
+    from likewise.rules.output_column import Guess
+    from likewise.rules.profile import Profile
+    from likewise.sources.remarks import Remark
+
 SAMPLE = 100_000
-_OUTPUTS = [
-    "prediction",
-    "pred",
-    "predicted",
-    "decision",
-    "outcome",
-    "output",
-    "approved",
-    "accepted",
-    "granted",
-    "hired",
-    "score",
-    "label",
-    "class",
-    "result",
-    "response",
-    "target",
-    "y",
-    "income",
-]
-_TRUTHS = ("label", "target", "truth", "true_label", "ground_truth", "y_true", "actual", "y")
-_GOOD = ("yes", "true", "approved", "accepted", "accept", "granted", "hired", "good", "pass", "1")
-_PROTECTED = re.compile(
-    r"sex$|gender|(^|[_\W])rac(e|ial)|rac1p|ethni|hispan|religio|disab|handicap|national(?!_id)|native"
-    r"|citizen|birth_?place|country_of|marital|married|pregnan|orientation|caste|veteran",
-    re.IGNORECASE,
-)
-_DAY = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
-_AGE = re.compile(r"(^|[_\W])age([_\W]|$)|^agep$|birth", re.IGNORECASE)
+_NAMES = 6  # of columns in a line
 
 
 def init(
@@ -62,25 +39,71 @@ def init(
     format: o.Format = None,
     delimiter: o.Delimiter = None,
     missing: o.Missing = [],  # noqa: B006
+    decimal: o.Decimal = None,
+    dates: o.Dates = None,
+    encoding: o.Encoding = None,
+    header: o.Header = None,
+    sheet: o.Sheet = None,
 ) -> int:
     """Propose a rule for a file of decisions: likewise.toml, with comments, to be edited.
 
     likewise init decisions.csv --output-column approved
     """
-    from likewise.cli.endings import DATA, FINE, Stop
+    from likewise.cli.endings import FINE, Stop
     from likewise.cli.places import check_place, write_text
+    from likewise.cli.proposed_rule import propose_rule
     from likewise.cli.reading import Reading
     from likewise.cli.screen import progress, say_aside, say_lines
-    from likewise.sources.guessing import first_rows
+    from likewise.rules.output_column import Guess
+    from likewise.rules.profile import profiles_of
+    from likewise.values.frames import table_columns
 
     printed = str(out) == "-"
     if not printed:
         check_place(out, "--out", (".toml",))
         if out.exists() and not force:
             raise Stop(f"{out} is there already. Write to another file with --out, or say --force.")
-    with Reading(format, delimiter, missing).open(data) as source:
+    reading = Reading(format, delimiter, missing, "fail", decimal, dates, encoding, header, sheet)
+    again = reading.command(data)
+    sample = _read(reading, data, output_column)
+    name = sample.name
+    with progress(f"looking at {name}", compiles=False):
+        profiles = profiles_of(table_columns(sample.table))
+    guess = Guess("", "") if output_column else _guessed(profiles, name, again, ask=not json)
+    with progress(f"trying a rule on {name}"):
+        outputs = output_column or [guess.column]
+        made = propose_rule(sample.table, profiles, outputs, name, guess.note)
+    if printed:
+        say_lines(made.text.removesuffix("\n"), wrap=False)
+    else:
+        write_text(out, made.text)
+    if json:
+        _print_json(made, None if printed else out, sample.remarks)
+    elif not printed:
+        _print_next(made, again, out)
+    if sample.unreadable:
+        say_aside(sample.unreadable)
+    return FINE
+
+
+class _Sample(NamedTuple):
+    """The first rows of a file."""
+
+    name: str
+    table: Any
+    unreadable: str
+    """What to say of rows that could not be read, if there are any."""
+    remarks: "Sequence[Remark]"
+    """On how the file was read."""
+
+
+def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
+    from likewise.cli.endings import DATA, Stop
+    from likewise.cli.screen import progress
+    from likewise.sources.guessing import first_rows
+
+    with reading.open(data) as source:
         name = source.name
-        outputs = output_column or [_guess_output(source.columns, name)]
         absent = [one for one in outputs if one not in source.columns]
         if absent:
             raise Stop(
@@ -90,126 +113,67 @@ def init(
             )
         with progress(f"reading {name}", compiles=False):
             table, refused = first_rows(source, SAMPLE)
-        told = f"{source.place(refused[0].place)}: {refused[0].why}" if refused else ""
+        first = f"{source.place(refused[0].place)}: {refused[0].why}" if refused else ""
     if len(table) == 0 and refused:
-        raise Stop(told, DATA)
+        raise Stop(first, DATA)
     if len(table) == 0:
         raise Stop(f"{name} has a header and no rows; a rule is proposed from values.", DATA)
-    with progress(f"looking at {name}", compiles=False):
-        rule, text = propose(table, outputs, name)
-    if printed:
-        say_lines(text.removesuffix("\n"), wrap=False)
-    else:
-        write_text(out, text)
-    if json:
-        _print_json(rule, text, None if printed else out)
-    elif not printed:
-        _print_next(rule, _again(data, format, delimiter, missing), out)
-    if refused:
-        say_aside(f"{len(refused):,} rows could not be read. The first: {told}")
-    return FINE
+    told = f"{len(refused):,} rows could not be read. The first: {first}" if refused else ""
+    return _Sample(name, table, told, source.remarks)
 
 
-def propose(table: Any, outputs: Sequence[str], name: str) -> tuple[Any, str]:
-    """A rule for a table, and its text with comments."""
-    from likewise.cli.proposing import commented
-    from likewise.rules.feature import Feature
-    from likewise.rules.proposal import comparable, mostly_rounded
-    from likewise.rules.rule import Rule
-    from likewise.values.frames import table_columns
-
-    columns = table_columns(table)
-    inputs = [one for one in columns if one not in outputs]
-    nested = [one for one in inputs if not comparable(columns[one])]
-    protected = [one for one in inputs if _PROTECTED.search(one) and one not in nested]
-    output = outputs[0] if len(outputs) == 1 else list(outputs)
-    rule = Rule.from_data(table, output=output, protected=protected)
-    truths = {
-        one: Feature("ignore") for one in inputs if one.lower() in _TRUTHS and one not in protected
-    }
-    times = {one: Feature("ignore") for one in inputs if _is_time(columns[one])}
-    features: dict[str, Any] = {**(rule.features or {}), **truths, **times}
-    favourable = _favourable(columns[outputs[0]]) if rule.output == "label" else None
-    rule = replace(rule, features=features, favourable=favourable)
-    ages = [one for one in inputs if _AGE.search(one) and one not in (*protected, *nested)]
-    ignored = [one for one in inputs if features[one].kind == "ignore" and one not in nested]
-    large = [one for one in ignored if mostly_rounded(columns[one])]
-    notes = {
-        **dict.fromkeys(nested, "It holds lists or the like, which cannot be compared."),
-        **dict.fromkeys(large, "Whole numbers beyond 2**53 cannot be compared as float64."),
-        **dict.fromkeys(truths, "By its name the true answer, which is no input."),
-        **dict.fromkeys(times, "A time. `likewise audit --time-column` shows rates by it."),
-        **dict.fromkeys(ages, 'Protected in some places: then kind = "protected" alone.'),
-    }
-    return rule, commented(rule, columns, name=name, notes=notes)
-
-
-def _is_time(column: Any) -> bool:
-    """Whether all values are times, or text that begins like one."""
-    from likewise.values.frames import is_missing, values_of
-
-    there = [value for value in values_of(column) if not is_missing(value)]
-    return bool(there) and all(
-        isinstance(value, datetime.date) or (isinstance(value, str) and _DAY.match(value))
-        for value in there
-    )
-
-
-def _guess_output(columns: Sequence[str], name: str) -> str:
+def _guessed(profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: bool) -> "Guess":
+    """The output, by its name or from somebody at the terminal."""
     from likewise.cli.endings import Stop
+    from likewise.cli.screen import answer_to, is_interactive, say_aside
+    from likewise.rules.output_column import Guess, candidates, guess_output
 
-    by_name = {one.lower(): one for one in reversed(columns)}
-    for one in _OUTPUTS:
-        if one in by_name:
-            return by_name[one]
+    guess = guess_output(profiles)
+    if guess is not None:
+        return guess
+    likely = candidates(profiles)
+    question = f"which column of {name} is the output, what was decided?"
+    if ask and is_interactive():
+        listed = [f"{i}  {one}" for i, one in enumerate(likely, 1)]
+        say_aside("\n".join([f"The names do not tell {question}", *listed]))
+        answer = answer_to("A number, or the name of a column")
+        chosen = dict(zip(map(str, range(1, len(likely) + 1)), likely, strict=True))
+        column = answer if answer in profiles else chosen.get(answer, answer)
+        if column in profiles:
+            return Guess(column, "")
+        raise Stop(f"{name} has no column {answer!r}; it has {', '.join(map(repr, profiles))}.")
+    some = likely[0] if likely else next(iter(profiles))
     raise Stop(
-        f"which column of {name} is the output, what was decided? Say --output-column; the columns"
-        f" are {', '.join(map(repr, columns))}."
+        f"{question} The names do not tell. Say it: likewise init {again}"
+        f" --output-column {shlex.quote(some)}. By their values it may be"
+        f" {', '.join(map(repr, likely)) or 'none of them'}; the columns are"
+        f" {', '.join(map(repr, profiles))}."
     )
 
 
-def _favourable(column: Any) -> Any:
-    """The output that its name says everyone wants, if one of two or three does."""
-    from likewise.rules.feature import plain
-    from likewise.values.frames import is_missing, values_of
-
-    values = {plain(value) for value in values_of(column) if not is_missing(value)}
-    if len(values) > 3:
-        return None
-    for value in values:
-        number = float(value) if isinstance(value, int | float) else None
-        if number == 1.0 or str(value).strip().lower() in _GOOD:
-            return value
-    return None
-
-
-def _again(data: str, format: str | None, delimiter: str | None, missing: Sequence[str]) -> str:
-    """How to read the same file in the same way."""
-    options = [
-        *(["--format", format] if format else []),
-        *(["--delimiter", delimiter] if delimiter else []),
-        *(word for one in missing for word in ("--missing", one)),
-    ]
-    return shlex.join([data, *options])
-
-
-def _print_json(rule: Any, text: str, out: Path | None) -> None:
+def _print_json(made: "ProposedRule", out: Path | None, remarks: "Sequence[Remark]") -> None:
     from likewise.cli.screen import print_json
 
-    kinds = {name: one.kind for name, one in rule.features.items()}
-    told = {"out": None if out is None else str(out), "output_column": rule.output_column}
-    print_json({**told, "kinds": kinds, "rule": text})
+    rule = made.rule
+    print_json(
+        {
+            "out": None if out is None else str(out),
+            "output_column": rule.output_column,
+            "output": rule.output,
+            "delta": rule.delta,
+            "kinds": {name: one.kind for name, one in (rule.features or {}).items()},
+            "notes": [note.to_dict() for note in made.notes],
+            "trial": made.tried and made.tried.to_dict(),
+            "rule": made.text,
+            "remarks": [remark.to_dict() for remark in remarks],
+        }
+    )
 
 
-def _print_next(rule: Any, data: str, out: Path) -> None:
+def _print_next(made: "ProposedRule", data: str, out: Path) -> None:
     from likewise.cli.screen import say
 
-    def named(*kinds: str) -> str:
-        names = [name for name, one in rule.features.items() if one.kind in kinds]
-        return f"{len(names):,}" + (
-            f" ({', '.join(names[:6])}{', …' * (len(names) > 6)})" if names else ""
-        )
-
+    features = made.rule.features or {}
     say(f"Wrote {out}, a proposal: read it, and change what is not meant.")
     say()
     for words, kinds in (
@@ -217,7 +181,37 @@ def _print_next(rule: Any, data: str, out: Path) -> None:
         ("protected, by their names", ("protected",)),
         ("not looked at", ("ignore", "key")),
     ):
-        say(f"  {words}: {named(*kinds)}")
-    say(f"  the output: {rule.output_column}")
+        names = [name for name, one in features.items() if one.kind in kinds]
+        say(f"  {words}: {len(names):,}" + (f" ({_listed(names)})" if names else ""))
+    say(f"  the output: {_listed(_outputs(made))}")
+    say()
+    _print_notes(made)
+    for line in made.tried.sentences() if made.tried else ():
+        nothing = made.tried is not None and not made.tried.trial.comparable
+        say(line, "bold red" if nothing else "bold")
     say()
     say(f"Then: likewise audit {data} --rule {out} --report page.html")
+
+
+def _print_notes(made: "ProposedRule") -> None:
+    """Notes of the same words together."""
+    from likewise.cli.screen import say
+
+    together: dict[str, list[str]] = {}
+    for note in made.notes:
+        together.setdefault(note.text, []).extend(note.columns)
+    if not together:
+        return
+    say("Look at these:")
+    for text, columns in together.items():
+        say(f"  {_listed(columns)}: {text}")
+    say()
+
+
+def _outputs(made: "ProposedRule") -> list[str]:
+    given = made.rule.output_column or ""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMES]) + ", …" * (len(names) > _NAMES)

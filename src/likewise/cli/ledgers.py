@@ -1,17 +1,24 @@
 """What the commands about ledgers share: opening one to look at, and findings from one."""
 
-from dataclasses import replace
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from likewise.cli.endings import DATA, USAGE, Stop
+from likewise.cli.kept_rows import told_time
 from likewise.ledger.ledger import Ledger
+from likewise.monitors.monitor import Monitor
 from likewise.monitors.rejudge import judge_again, monitor_again
+from likewise.reports.evidence import Evidence
 from likewise.reports.findings import Findings, Tally
+from likewise.reports.worst import Whereabouts
+from likewise.runtime.load import Load
 from likewise.values.errors import BadFile, CannotLook
-from likewise.values.verdicts import Rows
+from likewise.values.verdicts import Rows, Verdicts
 
 
 def look(path: Path) -> Ledger:
@@ -45,13 +52,44 @@ def keys_meant(key: str) -> list[str | int]:
     return [key, int(key)] if whole else [key]
 
 
-def findings_of(ledger: Ledger) -> Findings:
+def findings_of(ledger: Ledger, command: str | None = None) -> Findings:
     """What a monitor finds in what a ledger still holds, each decision compared as far as it was.
 
     Verdicts are computed again: a ledger keeps the nearest witnesses only, and findings need all.
     """
-    monitor = monitor_again(ledger)
+    began, load = time.perf_counter(), Load()
+    monitor = monitor_again(ledger, comparable=True)
+    windowed = False
     tally = Tally(monitor)
+    places = [np.empty(0, np.int64)]  # by row of this monitor: the ledger's
+    moments = [np.empty(0, "datetime64[us]")]
+    for part in judged_again(ledger, monitor):
+        windowed |= part.windowed
+        places.append(part.places)
+        moments.append(part.times)
+        tally.add(part.verdicts, part.times)
+    place_of, times = np.concatenate(places), np.concatenate(moments)
+    took = time.perf_counter() - began
+    found = tally.findings(source=evidence_of(ledger, command, took, load.so_far()))
+    found = replace(found, worst=tuple(_renumbered(one, place_of, times) for one in found.worst))
+    return _not_compared(found) if windowed else found
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedAgain:
+    """Some decisions of a ledger, judged as far back as they were."""
+
+    verdicts: Verdicts
+    times: Any
+    places: Rows
+    """Their rows in the ledger."""
+    keys: list[Any] | None
+    windowed: bool
+    """Whether some were compared with a part of the past only."""
+
+
+def judged_again(ledger: Ledger, monitor: Monitor) -> Iterator[JudgedAgain]:
+    """What a ledger still holds, part by part, through an empty monitor of its rule."""
     place_of: Rows = np.empty(0, np.int64)  # by row of this monitor: the ledger's
     for columns in ledger.columns():
         there = np.flatnonzero(~columns.erased)
@@ -60,21 +98,45 @@ def findings_of(ledger: Ledger) -> Findings:
         keys = columns.decisions.keys
         own = None if keys is None else [keys[i] for i in there.tolist()]
         verdicts = judge_again(monitor, columns, there, own)
-        place_of = np.concatenate([place_of, columns.first + there])
+        places = columns.first + there
+        place_of = np.concatenate([place_of, places])
         firsts = columns.decisions.firsts[there]
         times = columns.decisions.times[there].astype("datetime64[us]")
         within = place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]
-        tally.add(verdicts.some_witnesses(within), times)
+        some = verdicts.some_witnesses(within)
+        yield JudgedAgain(some, times, places, own, bool(firsts.any()))
+
+
+def evidence_of(
+    ledger: Ledger, command: str | None, seconds: float, load: float | None
+) -> Evidence:
+    """What is known of a ledger that was judged again."""
     gone = len(ledger.erased())
-    found = tally.findings(
-        source=f"the ledger {ledger.path}" + (f", {gone:,} erased" if gone else ""),
+    return Evidence(
+        f"the ledger {ledger.path}" + (f", {gone:,} erased" if gone else ""),
+        command=command,
         head=str(ledger.head),
+        seconds=seconds,
+        load=load,
     )
-    return replace(found, worst=tuple(_renumbered(one, place_of) for one in found.worst))
 
 
-def _renumbered(worst: Any, place_of: Rows) -> Any:
-    """A pair by the rows of the ledger."""
+def _not_compared(found: Findings) -> Findings:
+    """Without comparables: those of rows that had left the window were counted, too."""
+    by_row, by_time = (
+        tuple(replace(one, comparable=None) for one in stretches)
+        for stretches in (found.by_row, found.by_time)
+    )
+    return replace(found, comparable=None, by_row=by_row, by_time=by_time)
+
+
+def _renumbered(worst: Any, place_of: Rows, moments: Any) -> Any:
+    """A pair by the rows of the ledger, with its times."""
     pair = worst.pair
+    later, earlier = (
+        Whereabouts(time=None if np.isnat(moments[row]) else told_time(moments[row]))
+        for row in (pair.row, pair.witness.row)
+    )
     witness = replace(pair.witness, row=int(place_of[pair.witness.row]))
-    return replace(worst, pair=replace(pair, row=int(place_of[pair.row]), witness=witness))
+    renumbered = replace(pair, row=int(place_of[pair.row]), witness=witness)
+    return replace(worst, pair=renumbered, later=later, earlier=earlier)

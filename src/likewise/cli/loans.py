@@ -12,7 +12,7 @@ Not here: real data. What is found is true of this stream and proves nothing abo
 import csv
 import datetime
 import io
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -149,9 +149,10 @@ def stream(seed: int = SEED) -> list[Row]:
     ]
 
 
-def write_csv(rows: list[Row], file: IO[bytes]) -> None:
+def as_csv(rows: list[Row]) -> bytes:
+    """The decisions as a file."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    file.write(text.getvalue().encode())
+    return text.getvalue().encode()

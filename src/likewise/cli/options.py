@@ -1,11 +1,14 @@
 """Options that several commands share, said once."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-DATA_HELP = "A file of decisions: CSV, TSV, JSON lines, Parquet or Arrow; - is standard input."
+DATA_HELP = (
+    "A file of decisions: CSV, TSV, JSON lines, Parquet, Arrow or Excel; - is standard input."
+)
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)]
 RuleFile = Annotated[
@@ -24,6 +27,23 @@ LedgerFolder = Annotated[
     Path, typer.Argument(metavar="LEDGER", help="The folder of a ledger.", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a summary.")]
+
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="When decisions were made. They are judged in this order, and the report shows rates"
+        " by it.",
+    ),
+]
+Within = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help='Compare a decision only with those at most so long before it: "90 days". Needs'
+        " --time-column.",
+    ),
+]
 
 
 BURST = "A run of near-duplicates, whatever was decided"
@@ -51,7 +71,7 @@ READING = "How the file is read"
 Format = Annotated[
     str | None,
     typer.Option(
-        help="csv, tsv, jsonl, parquet or arrow, where the file does not tell.",
+        help="csv, tsv, jsonl, parquet, arrow or excel, where the file does not tell.",
         rich_help_panel=READING,
     ),
 ]
@@ -59,6 +79,7 @@ Delimiter = Annotated[
     str | None,
     typer.Option(
         help="What stands between the fields of a CSV file; `tab` is a tab.",
+        show_default="found out",
         rich_help_panel=READING,
     ),
 ]
@@ -67,6 +88,50 @@ Missing = Annotated[
     typer.Option(
         metavar="TEXT",
         help="Text in a CSV file that means nothing is known, such as ? or NA; may be repeated.",
+        rich_help_panel=READING,
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        metavar="point|comma",
+        help="The decimal sign of numbers in a CSV file.",
+        show_default="found out",
+        rich_help_panel=READING,
+    ),
+]
+Dates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="day-first|month-first",
+        help="The order of 03/04/2024 in a column of times.",
+        show_default="found out",
+        rich_help_panel=READING,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        help="The encoding of text, such as utf-8, utf-16, cp1252 or latin-1.",
+        show_default="found out",
+        rich_help_panel=READING,
+    ),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line has the names of columns; without, they are column_1, …",
+        show_default="found out",
+        rich_help_panel=READING,
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The sheet of an Excel workbook.",
+        show_default="the first",
         rich_help_panel=READING,
     ),
 ]
@@ -111,9 +176,22 @@ Delta = Annotated[
         rich_help_panel=QUICK,
     ),
 ]
+Person = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Who a decision is about: decisions about one person are not compared.",
+        rich_help_panel=QUICK,
+    ),
+]
 Ignore = Annotated[
     list[str],
     typer.Option(
         metavar="COLUMN", help="A column to leave out; may be repeated.", rich_help_panel=QUICK
     ),
 ]
+
+
+def command_line(context: typer.Context) -> str:
+    """The whole command, as it could be typed again."""
+    return shlex.join(["likewise", *(context.obj or ())])

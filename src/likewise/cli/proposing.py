@@ -6,16 +6,20 @@ a terminal obeys nothing in the text.
 
 import json
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from likewise.cli.screen import visible
 from likewise.rules.feature import Feature, plain
-from likewise.rules.proposal import comparable
+from likewise.rules.notes import Note
+from likewise.rules.profile import Profile
 from likewise.rules.rule import Rule, toml_value
-from likewise.values.frames import Column, is_missing, values_of
+from likewise.values.frames import is_missing
 
 _VALUES = 5
 _WIDTH = 40
+_LINE = 100
 _BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 _HEAD = """\
@@ -27,34 +31,64 @@ _HEAD = """\
 #   kind = "ordinal"    near within `tolerance` steps of `order = ["low", "middle", "high"]`
 #   kind = "category"   must be the same
 #   kind = "protected"  no part in likeness; violations are counted by it
+#   kind = "person"     who it is about: decisions about one person are never compared
 #   kind = "key"        your own name for a decision, unique
 #   kind = "ignore"     not looked at
 #   missing = "reject" refuses a decision without a value, "mismatch" makes that a value of its own,
 #   "match" makes it near everything.
-
+{tried}
 metric = {metric}  # "linf": near in every column; "l1" or "l2": differences add up
 """
 
 
 def commented(
     rule: Rule,
-    columns: Mapping[str, Column],
+    profiles: Mapping[str, Profile],
     *,
     name: str,
-    notes: Mapping[str, str],
+    notes: Sequence[Note],
+    reasons: Mapping[str, str],
+    delta_reason: str,
+    tried: Sequence[str],
 ) -> str:
-    """The rule as TOML with comments; notes are on columns."""
-    rows = len(next(iter(columns.values())))
-    parts = [_HEAD.format(name=_shown(name), rows=rows, metric=toml_value(rule.metric))]
-    parts.append(_output(rule, columns))
+    """The rule as TOML with comments.
+
+    notes: on columns, and on the output
+    reasons: by column, where its tolerance comes from
+    tried: what came out when the rule was tried, in sentences
+    """
+    rows = len(next(iter(profiles.values())))
+    told = "".join(f"#\n{_comment(one)}\n" for one in tried)
+    metric = toml_value(rule.metric)
+    parts = [_HEAD.format(name=_shown(name), rows=rows, metric=metric, tried=told)]
+    parts.append(_output(rule, profiles, notes, delta_reason))
     for column, feature in (rule.features or {}).items():
         assert isinstance(feature, Feature)
-        lines = [f"[features.{_key(column)}]"]
-        if column in notes:
-            lines.append(f"# {notes[column]}")
-        lines += _settings(feature, columns[column])
+        lines = [f"[features.{_key(column)}]", *_notes(column, feature.kind, notes)]
+        lines += _settings(feature, profiles[column], reasons.get(column, ""))
         parts.append("\n".join(lines) + "\n")
     return _BEYOND_ASCII.sub(_escaped, "\n".join(parts))
+
+
+def _comment(text: str) -> str:
+    """Text as lines of a comment."""
+    return "\n".join(
+        textwrap.wrap(visible(text), _LINE - 2, initial_indent="# ", subsequent_indent="# ")
+    )
+
+
+def _notes(column: str, kind: str, notes: Sequence[Note]) -> list[str]:
+    """The notes on a column; one on several columns stands at the first of them."""
+    lines = []
+    for note in notes:
+        by_kind = note.about == "protected" and len(note.columns) == 1  # said beside it
+        if note.about == "output" or column not in note.columns or by_kind:
+            continue
+        if note.columns[0] == column and (note.about != "loosened" or kind == "ignore"):
+            lines.append(_comment(note.text))
+        elif note.about == "loosened" and kind == "ignore":
+            lines.append(_comment(f"Left out as {note.columns[0]!r} was: see there."))
+    return lines
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -65,45 +99,50 @@ def _escaped(match: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _output(rule: Rule, columns: Mapping[str, Column]) -> str:
+def _output(
+    rule: Rule, profiles: Mapping[str, Profile], notes: Sequence[Note], delta_reason: str
+) -> str:
     given = rule.output_column or ""
     listed = [given] if isinstance(given, str) else list(given)
     value = given if isinstance(given, str) else list(given)
-    seen = _seen(columns[listed[0]]) if len(listed) == 1 else "probabilities"
+    seen = _seen(profiles[listed[0]]) if len(listed) == 1 else "probabilities"
     lines = [
         "[output]",
+        *(_comment(note.text) for note in notes if note.about == "output"),
         f"column = {toml_value(value)}  # {seen}",
         f"kind = {toml_value(rule.output)}"
         '  # "label": the same or not; "number": apart by more than delta',
     ]
     if rule.output == "label":
         hidden = "# " if rule.favourable is None else ""
-        good = _some_value(columns[listed[0]]) if rule.favourable is None else rule.favourable
-        why = "what everyone wants; needed to count who lost"
+        good = _some_value(profiles[listed[0]]) if rule.favourable is None else rule.favourable
+        why = "a guess: what everyone wants; needed to count who lost"
         lines.append(f"{hidden}favourable = {_one_line(good)}  # {why}")
     else:
-        lines.append("delta = 0.0  # how far apart outputs still count as the same")
+        lines += [_comment(f"delta: {delta_reason}."), f"delta = {_figure_in_toml(rule.delta)}"]
         if rule.output == "number":
             lines.append('# favourable = "high"  # or "low"; needed to count who lost')
     return "\n".join(lines) + "\n"
 
 
-def _settings(feature: Feature, column: Column) -> list[str]:
-    seen = _seen(column)
+def _settings(feature: Feature, profile: Profile, reason: str) -> list[str]:
+    seen = _seen(profile)
     why = {
         "protected": f"by its name; {seen}",
-        "key": "every value is different",
+        "key": "",
         "ignore": "",
     }.get(feature.kind, seen)
     lines = []
     for setting, value in feature.to_dict().items():
-        comment = {"kind": why, "missing": _missing(column)}.get(setting, "")
-        if setting == "tolerance":
-            comment = "near within this; a tenth of the usual spread"
-        whole = isinstance(value, float) and value.is_integer() and value < 1e15
-        written = toml_value(int(value) if whole else value)
+        comment = {"kind": why, "missing": _missing(profile), "tolerance": reason}.get(setting, "")
+        written = _figure_in_toml(value) if isinstance(value, float) else toml_value(value)
         lines.append(f"{setting} = {written}" + (f"  # {comment}" if comment else ""))
     return lines
+
+
+def _figure_in_toml(value: float) -> str:
+    whole = value.is_integer() and value < 1e15
+    return toml_value(int(value) if whole else value)
 
 
 def _key(column: str) -> str:
@@ -112,9 +151,8 @@ def _key(column: str) -> str:
     return column if bare else toml_value(column)
 
 
-def _some_value(column: Column) -> Any:
-    there = {plain(value) for value in values_of(column) if not is_missing(value)}
-    return max(there, key=str, default="")
+def _some_value(profile: Profile) -> Any:
+    return max(map(plain, profile.different), key=str, default="")
 
 
 def _one_line(value: Any) -> str:
@@ -122,13 +160,11 @@ def _one_line(value: Any) -> str:
     return written if written.isprintable() and len(written) <= 2 * _WIDTH else '"…"'
 
 
-def _seen(column: Column) -> str:
-    there = [value for value in values_of(column) if not is_missing(value)]
-    if not there or not comparable(column):
+def _seen(profile: Profile) -> str:
+    different = profile.different
+    if not different:
         return "no values"
-    different = set(there)
-    numeric = all(isinstance(one, int | float) and not isinstance(one, bool) for one in different)
-    if numeric and len(different) > _VALUES:
+    if profile.numeric and len(different) > _VALUES:
         return f"from {_figure(min(different))} to {_figure(max(different))}"
     ordered = sorted(different, key=str)
     listed = ", ".join(_shown(one) for one in ordered[:_VALUES])
@@ -143,14 +179,13 @@ def _figure(number: float) -> str:
         return "beyond 1e308"
 
 
-def _missing(column: Column) -> str:
-    count = sum(map(is_missing, values_of(column)))
-    return f"{count:,} of {len(column):,} have no value: near each other, and nothing else"
+def _missing(profile: Profile) -> str:
+    count = sum(map(is_missing, profile.values))
+    return f"{count:,} of {len(profile):,} have no value: near each other, and nothing else"
 
 
 def _shown(value: Any) -> str:
     """A value for a comment, on one line whatever it holds."""
     text = str(value)
     text = text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
-    plain = text.isprintable()
-    return text if plain else json.dumps(text)
+    return text if text.isprintable() else json.dumps(text)

@@ -1,13 +1,20 @@
-"""From options to a source: the same words in every command that reads a file."""
+"""From options to a source: the same words in every command that reads a file, and its remarks."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from likewise.cli.endings import Stop
+from likewise.cli.screen import say_aside
 from likewise.sources.files import FORMATS, Source, open_source
+from likewise.sources.numbers import DECIMALS, Decimal
+from likewise.sources.remarks import Remark
+from likewise.sources.times import DAY_ORDERS, DayOrder
 
 _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+_SIGNS: dict[str, Decimal] = {"comma": ",", "point": ".", **{sign: sign for sign in DECIMALS}}
+_REMARKS = 20  # shown on a terminal; JSON has all of them
 
 
 @dataclass(frozen=True)
@@ -18,6 +25,11 @@ class Reading:
     delimiter: str | None = None
     missing: Sequence[str] = ()
     on_bad_row: str = "fail"
+    decimal: str | None = None
+    dates: str | None = None
+    encoding: str | None = None
+    header: bool | None = None
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in FORMATS:
@@ -27,17 +39,68 @@ class Reading:
         delimiter = _NAMES.get(self.delimiter or "", self.delimiter)
         if delimiter is not None and (len(delimiter.encode()) != 1 or delimiter in '"\r\n'):
             raise Stop(f"--delimiter is {self.delimiter!r}; expected one character, or tab.")
+        if self.decimal is not None and self.decimal not in _SIGNS:
+            raise Stop(
+                f"--decimal is {self.decimal!r}; expected point or comma (or the sign itself)."
+            )
+        if self.dates is not None and self.dates not in DAY_ORDERS:
+            raise Stop(f"--dates is {self.dates!r}; expected {' or '.join(DAY_ORDERS)}.")
 
     @property
     def skip(self) -> bool:
         return self.on_bad_row == "skip"
 
+    @property
+    def day_order(self) -> DayOrder | None:
+        """The order of 03/04/2024, if it was said."""
+        return next((order for order in DAY_ORDERS if order == self.dates), None)
+
+    def command(self, data: str) -> str:
+        """A file and these options, as they are typed: how to read the same in the same way."""
+        options = [
+            *(["--format", self.format] if self.format else []),
+            *(["--delimiter", self.delimiter] if self.delimiter else []),
+            *(word for one in self.missing for word in ("--missing", one)),
+            *(["--decimal", self.decimal] if self.decimal else []),
+            *(["--dates", self.dates] if self.dates else []),
+            *(["--encoding", self.encoding] if self.encoding else []),
+            *([] if self.header is None else ["--header" if self.header else "--no-header"]),
+            *(["--sheet", self.sheet] if self.sheet else []),
+        ]
+        return shlex.join([data, *options])
+
     @contextmanager
     def open(self, path: str) -> Iterator[Source]:
-        """The file, closed again in the end."""
-        delimiter = _NAMES.get(self.delimiter or "", self.delimiter)
-        source = open_source(path, format=self.format, delimiter=delimiter, missing=self.missing)
+        """The file, closed again in the end; what was noticed in it is said then."""
+        with self.open_again(path) as source:
+            yield source
+            say_remarks(source.name, source.remarks)
+
+    @contextmanager
+    def open_again(self, path: str) -> Iterator[Source]:
+        """The file, closed again in the end; nothing is said of it."""
+        source = open_source(
+            path,
+            format=self.format,
+            delimiter=_NAMES.get(self.delimiter or "", self.delimiter),
+            missing=self.missing,
+            decimal=_SIGNS[self.decimal] if self.decimal else None,
+            encoding=self.encoding,
+            header=self.header,
+            sheet=self.sheet,
+        )
         try:
             yield source
         finally:
             source.close()
+
+
+def say_remarks(name: str, remarks: Sequence[Remark]) -> None:
+    """What was noticed in a file, on standard error."""
+    if not remarks:
+        return
+    say_aside(f"How {name} was read:")
+    for remark in remarks[:_REMARKS]:
+        say_aside(f"  {remark}")
+    if len(remarks) > _REMARKS:
+        say_aside(f"  and {len(remarks) - _REMARKS:,} remarks more; --json has all of them")

@@ -9,6 +9,7 @@ from likewise.cli import options as o
 
 
 def report(
+    context: typer.Context,
     ledger: o.LedgerFolder,
     out: Annotated[Path, typer.Option(metavar="PAGE.html", help="Where to write the page.")] = Path(
         "likewise-report.html"
@@ -29,7 +30,7 @@ def report(
 
     check_place(out, "--out", (".html", ".htm"))
     with look(ledger) as opened, progress(f"judging {ledger} again"):
-        found = findings_of(opened)
+        found = findings_of(opened, o.command_line(context))
     try:
         write_page(found, out)
     except BadFile as error:

@@ -34,6 +34,7 @@ class Quick:
     output: str | None = None
     delta: float | None = None
     ignore: tuple[str, ...] = ()
+    person: str | None = None
 
 
 def read_rule(path: Path, *, trust_code: bool) -> Rule:
@@ -74,24 +75,29 @@ def ask(
     quick: Quick,
     columns: Sequence[str],
     source: str,
-    beside: str | None = None,
+    beside: Sequence[str] = (),
     known: Rule | None = None,
     *,
+    left_out: Sequence[str] = (),
     trust_code: bool,
 ) -> Binding:
     """The rule to use for a file with these columns, bound to them.
 
-    beside      a column that is read, whether the rule knows it or not
+    beside      columns that are read, whether the rule knows them or not
     known       the rule of a ledger, where none is given
+    left_out    further columns of the file, which count only if the rule or an option names them
     trust_code  whether a rule in a file may name code
     """
     given = None if path is None else read_rule(path, trust_code=trust_code)
-    if beside is None:
-        return _bound(given, path, quick, columns, source, known)
-    check_columns(columns, [beside], source=source, named_by=_OPTIONS)
-    named = given is not None and beside in (given.features or {})
-    others = [name for name in columns if named or name != beside]
-    return _bound(given, path, quick, others, source).with_beside(beside)
+    features = (given and given.features) or {}
+    options = {quick.output_column, quick.person, *quick.ignore}
+    named_ones = {*features, *beside, *options}
+    columns = [*columns, *(name for name in left_out if name in named_ones)]
+    check_columns(columns, beside, source=source, named_by=_OPTIONS)
+    rule = known if given is None else given
+    named = set() if rule is None else {*(rule.features or {})}
+    others = [name for name in columns if name in named or name not in beside]
+    return _bound(given, path, quick, others, source, known).with_beside(beside)
 
 
 def _bound(
@@ -113,6 +119,7 @@ def _bound(
         ("--output-column", quick.output_column),
         ("--output", quick.output),
         ("--ignore", quick.ignore or None),
+        ("--person", quick.person),
     ):
         if option is not None:
             raise Stop(
@@ -142,8 +149,11 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
     if metric == "cosine":
         rule = Rule(metric, quick.epsilon, output=output, delta=quick.delta or 0.0)
         return _of_vectors(rule, quick, columns, source, rule_name)
+    person = () if quick.person is None else (quick.person,)
+    if quick.person in (quick.output_column, *quick.ignore) and person:
+        raise Stop(f"--person {quick.person} is the output or ignored; expected another column.")
     inputs = inputs_among(
-        columns, quick.output_column, quick.ignore, source=source, named_by=_OPTIONS
+        columns, quick.output_column, (*quick.ignore, *person), source=source, named_by=_OPTIONS
     )
     rule = Rule(
         metric,
@@ -153,6 +163,7 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
         features={
             **{name: Feature("number", tolerance=1) for name in inputs},
             **{name: Feature("ignore") for name in quick.ignore},
+            **{name: Feature("person", missing="mismatch") for name in person},
         },
         output_column=quick.output_column,
     )
@@ -162,6 +173,11 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
 def _of_vectors(
     rule: Rule, quick: Quick, columns: Sequence[str], source: str, rule_name: str
 ) -> Binding:
+    if quick.person is not None:
+        raise Stop(
+            f"--person needs columns with tolerances, and {rule_name} is about vectors: use a rule"
+            " with features, and metric linf, l1 or l2."
+        )
     if quick.output_column is None and rule.embed is None:  # which binding refuses in any case
         raise Stop(
             f"{rule_name} has no features, so it does not say which column is the output: add"

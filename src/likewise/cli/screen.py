@@ -15,13 +15,14 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import Timer
+from threading import Event, Thread, Timer
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _PATIENCE = 2.5  # seconds; loading kernels takes less, compiling them takes more
+_AGAIN = 0.25  # seconds between looks at the compiler after that
 _DELAY = 1.0
 _COMPILING = "compiling, once per machine ..."
 _COMPILING_AGAIN = "compiling ..."  # where kernels cannot be kept
@@ -59,7 +60,7 @@ def say_aside(text: str) -> None:
 
 def print_json(told: Mapping[str, Any]) -> None:
     """One object on one line; what JSON cannot hold is text, and a number beyond all is null."""
-    print(_json(told, ascii_only=not _is_unicode(sys.stdout)))
+    print(json_text(told, ascii_only=not _is_unicode(sys.stdout)))
 
 
 def is_answered_yes(question: str) -> bool:
@@ -67,6 +68,18 @@ def is_answered_yes(question: str) -> bool:
     import typer
 
     return typer.confirm(_fit(question, sys.stderr), err=True)
+
+
+def is_interactive() -> bool:
+    """Whether somebody is there to answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def answer_to(question: str) -> str:
+    """Ask at the terminal for a word."""
+    import typer
+
+    return str(typer.prompt(_fit(question, sys.stderr), err=True)).strip()
 
 
 def width() -> int:
@@ -92,7 +105,8 @@ def _is_unicode(stream: TextIO) -> bool:
     return stream.encoding is None or stream.encoding.lower().startswith("utf")
 
 
-def _json(told: Mapping[str, Any], ascii_only: bool) -> str:
+def json_text(told: Mapping[str, Any], ascii_only: bool = True) -> str:
+    """One object on one line, as `print_json` prints it."""
     try:
         text = json.dumps(told, ensure_ascii=ascii_only, allow_nan=False, default=str)
     except ValueError:
@@ -120,23 +134,38 @@ class Bar(Protocol):
 
 
 class _NoBar:
-    """Nobody is looking; but if the first step takes long, kernels are being compiled: say so."""
+    """Nobody is looking; but if the compiler keeps the first step waiting, say so."""
 
     def __init__(self, compiles: bool) -> None:
-        self._timer = Timer(_PATIENCE, _say_compiling)
-        self._timer.daemon = True
+        self._begun = Event()
         if compiles:
-            self._timer.start()
+            Thread(target=self._look, daemon=True).start()
+
+    def _look(self) -> None:
+        wait = _PATIENCE
+        while not self._begun.wait(wait):
+            if said := _compiling():
+                say_aside(said)
+                return
+            wait = _AGAIN
 
     def update(self, done: int, total: int | None, note: str = "") -> None:
-        self._timer.cancel()
+        self._begun.set()
 
 
-def _say_compiling() -> None:
-    """Say so if kernels are compiled at run time here: then that is what takes so long."""
+def _compiling() -> str:
+    """What to say if the compiler is at work now, in another thread; else nothing.
+
+    Whoever waits for input, or for a kernel that is there, waits for something else.
+    """
     jit = sys.modules.get("likewise.kernels.jit")  # not imported for this
-    if jit is not None:
-        say_aside(_COMPILING if jit.kept else _COMPILING_AGAIN)
+    lock = None if jit is None else jit.global_compiler_lock._lock
+    if jit is None or lock is None:
+        return ""
+    if lock.acquire(blocking=False):
+        lock.release()
+        return ""
+    return _COMPILING if jit.kept else _COMPILING_AGAIN
 
 
 class _RichBar:

@@ -37,7 +37,8 @@ def show(
     say(f"row {entry.row:,}{named}, {entry.time}")
     if entry.erased:
         say("It was erased: its time, its hash and its verdict are what is left.")
-    told_count = "not judged" if entry.count is None else f"{entry.count:,} witnesses"
+    told_count = f"{entry.count or 0:,} witness{'es' * (entry.count != 1)}"
+    told_count = "not judged" if entry.count is None else told_count
     say(f"{told_count}, compared with rows {entry.over.first:,} to {entry.row:,}")
     for pair in pairs:
         say()

@@ -55,6 +55,12 @@ def watch(
             help="Tell of a line that cannot be judged and go on, or end there.",
         ),
     ] = "skip",
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Say how it went as JSON, too: the last line on standard error."
+        ),
+    ] = False,
     metric: o.Metric = None,
     epsilon: o.Epsilon = None,
     output_column: o.OutputColumn = None,
@@ -69,8 +75,9 @@ def watch(
     tail -f decisions.jsonl | likewise watch --rule likewise.toml --ledger decisions.ledger
 
     Each line out is {"line", "row", "key", "violation", "count", "witnesses": [...]}, or {"line",
-    "error"} for a line that cannot be judged. Ends with its input, or with SIGTERM. With --burst
-    each new verdict also says how many of the last N decisions had a near input, and whether that
+    "error"} for a line that cannot be judged. A new verdict also says whether there was an earlier
+    like case of any output, "comparable". Ends with its input, or with SIGTERM. With --burst each
+    new verdict also says how many of the last N decisions had a near input, and whether that
     raises an alarm: "neighbours" and "alarm".
 
     No line ends the stream: one that is longer than 32 MB, is no JSON object, has a name twice, has
@@ -90,7 +97,7 @@ def watch(
     from likewise.cli.endings import DATA, FINE, INTERRUPTED
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick, read_rule
-    from likewise.cli.screen import say_aside
+    from likewise.cli.screen import json_text, say_aside
     from likewise.cli.watching import LineWatcher, WatchSettings, open_ledger
     from likewise.sources.lines import Lines
 
@@ -111,7 +118,7 @@ def watch(
         finally:
             lines.close()
             watcher.close()
-    say_aside(watcher.told())
+    say_aside(json_text(watcher.to_dict()) if json else watcher.told())
     if signal.SIGINT in interrupted:
         return INTERRUPTED
     return DATA if watcher.all_bad else FINE

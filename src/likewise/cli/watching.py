@@ -21,6 +21,7 @@ from likewise.intake.exactly_once import ExactlyOnce, OtherInput, stored_rule
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer
 from likewise.monitors.monitor import Monitor
+from likewise.reports.words import percent
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Refused
@@ -67,7 +68,14 @@ def open_ledger(
             if rule is not None:
                 named = f"the rule of the ledger {path}"
                 rule = with_trusted_code(rule, named, settings.trust_code)
-        return ExactlyOnce(path, rule, durability=durability, window=window, burst=settings.burst)
+        return ExactlyOnce(
+            path,
+            rule,
+            durability=durability,
+            window=window,
+            burst=settings.burst,
+            comparable=True,
+        )
     except BadFile as error:
         raise Stop(f"the ledger {path}: {error}", DATA) from None
 
@@ -88,7 +96,8 @@ class LineWatcher:
         self._monitor: Any = None
         self._judge: Any = None
         self._end: tuple[int, Stop] | None = None  # the line that cannot be gone on after, and why
-        self._rows = self._flagged = self._alarms = self._known = self._bad = 0
+        self._rows = self._flagged = self._comparable = 0
+        self._alarms = self._known = self._bad = 0
         self._answered = self._good = 0
         try:
             known = ledger.rule if rule is None and ledger is not None else rule
@@ -195,7 +204,7 @@ class LineWatcher:
 
     def _begin(self, binding: Binding) -> None:
         if self._ledger is None:
-            self._monitor = Monitor(binding.rule, burst=self._settings.burst)
+            self._monitor = Monitor(binding.rule, burst=self._settings.burst, comparable=True)
             self._judge = judge_with(self._monitor, binding)
         else:
             self._monitor = self._ledger.begin(binding)
@@ -242,6 +251,7 @@ class LineWatcher:
         assert self._binding is not None
         self._rows += 1
         self._flagged += verdict.violation
+        self._comparable += bool(verdict.comparable)
         self._alarms += verdict.alarm
         return answer(verdict, self._settings.most, keyed=self._binding.key is not None)
 
@@ -255,8 +265,31 @@ class LineWatcher:
         known = f", {self._known:,} that the ledger had already" if self._known else ""
         lines = "line" if self._bad == 1 else "lines"
         bad = f", {self._bad:,} {lines} that could not be judged" if self._bad else ""
-        flagged = f"{self._flagged:,} contradict an earlier one"
-        return f"{self._rows:,} decisions, {flagged}{alarms}{known}{bad}"
+        decisions = f"{self._rows:,} decision{'s' * (self._rows != 1)}"
+        return f"{decisions}{self._compared()}{alarms}{known}{bad}"
+
+    def _compared(self) -> str:
+        """How many could be compared, and how many of these contradict."""
+        if self._rows and not self._comparable:
+            return (
+                ": none had an earlier like case, so nothing could be compared, and nothing follows"
+            )
+        share = f" ({percent(self._flagged / self._comparable)})" if self._comparable else ""
+        return (
+            f", {self._comparable:,} with an earlier like case, {self._flagged:,} of them{share}"
+            " contradict an earlier one"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """How it went, for JSON."""
+        return {
+            "rows": self._rows,
+            "comparable": self._comparable,
+            "flagged": self._flagged,
+            "alarms": self._alarms,
+            "known": self._known,
+            "bad_rows": self._bad,
+        }
 
     def close(self) -> None:
         if self._ledger is not None:

@@ -47,6 +47,7 @@ class Admission:
     """A history and the index over it, and what gets in.
 
     rule    for vectors: features and embedders are the reader's
+    comparable  whether each verdict says that there was a like case, of any output
     tree    how a tree over the history is made, where it answers another question than a rule's
     """
 
@@ -57,15 +58,21 @@ class Admission:
         index: Any = "auto",
         rows: str | os.PathLike[str] | None = None,
         burst: Burst | None = None,
+        comparable: bool = False,
         tree: MakeTree = LiveTree,
     ) -> None:
         if not isinstance(burst, Burst | None):
             raise BadRule(f"burst is {burst!r}; expected a likewise.Burst, or None")
+        if not isinstance(comparable, bool):
+            raise BadRule(f"comparable is {comparable!r}; expected True or False")
         check(index, rule.metric)
         self.rule = rule
         self.burst = burst
+        self.comparable = comparable
         self.beside = NOTHING_BESIDE
         """What every verdict has beside its witnesses."""
+        self._besides = self.beside, self.beside, self.beside
+        """The same; and with the word that there was no like case, and that there was one."""
         self.keepable: Keepable | None = None
         """Asked about every new label."""
         self._wanted = index
@@ -85,6 +92,11 @@ class Admission:
         self.rows = 0
         """Decisions ever taken: the row of the next one."""
         self.in_doubt = False
+        self.found_likes = _NONE
+        """Of the last batch: a like case of each decision, -1 for none. Which one it is depends on
+        the index, so verdicts say only whether there is one."""
+        self._found_like = -1
+        """The same of the last single decision."""
         self.forgetting = _NONE
         """Rows that a call has begun to forget; if it is cut off, `settle` finishes it."""
         self._shape: tuple[int, ...] | None = None
@@ -270,7 +282,9 @@ class Admission:
         outputs.keepable = self.keepable
         self.history = History(self.rule, shape, storage, outputs, file=self._file)
         with first_use:
-            self.chooser = Chooser(self.history, self._wanted, self._tree)
+            self.chooser = Chooser(
+                self.history, self._wanted, self._tree, wants_likes=self.comparable
+            )
         self.index = self.chooser.index
         if self._neighbours is not None:
             self._neighbours.enter(self.chooser)

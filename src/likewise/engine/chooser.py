@@ -42,6 +42,7 @@ _BETTER = 0.8  # of the cost: less gain is not worth a change, but for the first
 _LEARN_FROM = 256  # rows, before anything is chosen by what they are like
 _TREE_FAILS = 0.2  # share of the history visited above which a flat scan is tried
 _LETS_THROUGH = 0.02  # share of the history read row by row above which one is tried, too
+_IN_A_ROW = 0.5  # of a byte: what one costs where all are read one after the other
 _CHEAP = 1 << 14  # bytes; nothing is to be gained from a search that touches less
 _WORSE = 2.0  # times what it cost at first: look for something else
 _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
@@ -63,10 +64,13 @@ class Chooser:
         history: History,
         wanted: Any,
         tree: "MakeTree" = LiveTree,
+        *,
+        wants_likes: bool = False,
     ) -> None:
         self.history = history
         self.wanted = wanted
         self._tree = tree
+        self._wants_likes = wants_likes
         self.changes = 0
         self.index: Index = self._first()
         history.table = self.index.state.table
@@ -82,7 +86,8 @@ class Chooser:
         history = self.history
         if self.wanted not in COMPILED:
             self.reason = "asked for"
-            return PythonIndex(history, maker_of(self.wanted), name_of(self.wanted))
+            make, name = maker_of(self.wanted), name_of(self.wanted)
+            return PythonIndex(history, make, name, wants_likes=self._wants_likes)
         if self.wanted == "flat":
             self.reason = "asked for; a scan of leading rotated coordinates"
             return FlatScan(history, rotation.unlearnt(history.width))
@@ -103,12 +108,14 @@ class Chooser:
         return recent[recent[:, 0] >= 0]
 
     def cost(self, index: Index, recent: Rows | None = None) -> float:
-        """Bytes touched by a search, on average: codes or coordinates, and rows read in full."""
+        """Bytes of codes touched by a search, on average, and of rows read in full."""
         recent = self._recent(index) if recent is None else recent
         if len(recent) == 0:
             return 0.0
         blocks, looked, rows = recent.mean(axis=0).tolist()
         row = 512 + min(self.history.row_bytes, 2048)
+        if isinstance(index, FlatScan):
+            looked *= _IN_A_ROW
         return float(blocks * 256 + looked + rows * row)
 
     def share(self) -> float:

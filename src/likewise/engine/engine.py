@@ -18,15 +18,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from likewise.engine.admission import Admission
-from likewise.engine.chooser import BUILD, EVERY
+from likewise.engine.chooser import BUILD, EVERY, Index
 from likewise.engine.explanation import Explanation, explanation_of
 from likewise.engine.wildcards import Open, Opens
 from likewise.indexes.python_index import PythonIndex
 from likewise.kernels import table as t
 from likewise.values.errors import BadDecision, LikewiseError
-from likewise.values.verdicts import NO_WITNESSES, Rows, Verdict, Verdicts, Witnesses
+from likewise.values.verdicts import NO_WITNESSES, Beside, Rows, Verdict, Verdicts, Witnesses
 
 _LOAD = 1 << 16  # rows of a smaller batch inserted together
 _NONE: Rows = np.empty(0, np.int64)
@@ -56,6 +57,9 @@ class Engine(Admission):
         row = self.rows
         self.rows = row + 1  # from here on the decision is remembered
         witnesses = index.witnesses(found) if found else NO_WITNESSES
+        like = -1
+        if self.comparable:
+            like = self._found_like = self._like(index, row, witnesses, first)
         if self._filed:
             self._note_touched(1)
         if self._busy or row % EVERY == 0:
@@ -63,8 +67,8 @@ class Engine(Admission):
         if first or left_open is not None or self._neighbours is not None:
             if self._neighbours is not None:
                 self._neighbours.joined(1)
-            return self._verdict(row, witnesses, near, first, left_open, remember=True)
-        return Verdict(row, witnesses, self.beside)
+            return self._verdict(row, witnesses, near, first, left_open, like, remember=True)
+        return Verdict(row, witnesses, self._said(like) if self.comparable else self.beside)
 
     def check(self, x: Any, z: Any, first: int = 0, left_open: Open | None = None) -> Verdict:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
@@ -74,6 +78,7 @@ class Engine(Admission):
         if found < 0:
             raise self._refusal(found, x, z)
         witnesses = index.witnesses(found) if found else NO_WITNESSES
+        like = self._like(index, self.rows, witnesses, first) if self.comparable else -1
         near = 0
         if self._neighbours is not None and not fresh:
             near = self._neighbours.check(index, first)
@@ -81,11 +86,26 @@ class Engine(Admission):
             self._note_touched(1)
         if fresh:
             left_open = None  # there is nothing to compare with
-        verdict = self._verdict(None, witnesses, near, first, left_open, remember=False)
+        verdict = self._verdict(None, witnesses, near, first, left_open, like, remember=False)
         self.outputs.discard()  # type: ignore[union-attr]
         if fresh:
             self.reset()  # a check settles nothing
         return verdict
+
+    def _like(self, index: Index, row: int, witnesses: Witnesses, first: int) -> int:
+        """A like case of the decision that an index has judged last; -1 for none."""
+        if len(witnesses):
+            last = int(witnesses.rows[-1])
+            if last >= first:
+                return last
+        return index.like(row, first)
+
+    def _said(self, like: int) -> Beside:
+        """What every verdict has beside its witnesses, and whether there was a like case."""
+        if self._besides[0] is not self.beside:
+            alone, alike = (self.beside._replace(comparable=one) for one in (False, True))
+            self._besides = self.beside, alone, alike
+        return self._besides[1 + (like >= 0)]
 
     def _verdict(
         self,
@@ -94,17 +114,22 @@ class Engine(Admission):
         near: int,
         first: int,
         left_open: Open | None,
+        like: int,
         *,
         remember: bool,
     ) -> Verdict:
         """A verdict with more beside it than its witnesses."""
-        beside = self.beside
         if left_open is not None:
             witnesses, near = self._with_wildcards(witnesses, near, first, left_open, row)
+            if self.comparable:
+                like = self._like_with_wildcards(
+                    self.rows - remember, witnesses, first, left_open, like
+                )
             if remember:
                 self.wildcards.add(self.rows - 1, left_open)
         if first > 0 and len(witnesses) and witnesses.rows[0] < first:
             witnesses = witnesses.some(witnesses.rows >= first)
+        beside = self._said(like) if self.comparable else self.beside
         if self._neighbours is not None:
             raised = self._alarm is not None and near >= self._alarm
             beside = beside._replace(neighbours=near, alarm=raised)
@@ -122,6 +147,27 @@ class Engine(Admission):
             near = self.wildcards.count(self.history, index, place, left_open, begin)
         found = self.wildcards.judge(self.history, self.index, place, left_open, witnesses)
         return found, near
+
+    def _like_with_wildcards(
+        self, row: int, witnesses: Witnesses, first: int, left_open: Open, like: int
+    ) -> int:
+        """A like case, given what an index found, rows that leave something open among them."""
+        assert self.history is not None and self.index is not None
+        if len(witnesses) and witnesses.rows[-1] >= first:
+            return int(witnesses.rows[-1])
+        return self.wildcards.like(self.history, self.index, row, left_open, first, like)
+
+    def near_rows(self, row: int, first: int, left_open: Open | None) -> Rows:
+        """All rows from `first` on that are near a row, or what was checked last, in order.
+
+        row: that of the decision, or of the next one where it was only checked
+        """
+        assert self.history is not None and self.index is not None
+        found = self.index.near(row)
+        self.history.touched(len(found))
+        if left_open is not None:
+            found = self.wildcards.near(self.history, self.index, row, left_open, found)
+        return found[found.searchsorted(first) :]
 
     # Many decisions
 
@@ -148,11 +194,14 @@ class Engine(Admission):
         if index is None or count == 0:
             nobody = None if self._neighbours is None else np.empty(0, np.int64)
             none = Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
+            self.found_likes = _NONE
             return self._verdicts(none, nobody, None)
         assert self.history is not None
         begins: Rows | int = 0 if firsts is None else firsts
         counts, found = [], []
         near: Rows | None = None
+        likes = np.full(count, -1, np.int64) if self.comparable else _NONE
+        sinces = np.zeros(count, np.int64) if firsts is None else np.array(firsts, np.int64)
         self.in_doubt = True
         with ThreadPoolExecutor(count_threads) as pool:
             if self._neighbours is not None:  # first, as for one decision
@@ -167,19 +216,23 @@ class Engine(Admission):
                 judged, columns = index.judge(first + done, size, count_threads, pool)
                 counts.append(judged)
                 found.append(columns)
+                if self.comparable:
+                    part = slice(done, done + size)
+                    likes[part] = _last_witnesses(judged, columns[0], sinces[part])
+                    index.likes(first + done, likes[part], sinces[part], count_threads, pool)
                 self.history.join(size)
                 if self._filed:
                     self._note_touched(size)
                 self._mind(size)
                 done += size
-        offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(np.concatenate(counts), out=offsets[1:])
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
         witnesses = Witnesses(
             *(np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
         )
         if self._neighbours is not None:
             self._neighbours.joined(count)
         self._joined(count)
+        self.found_likes = likes
         verdicts = Verdicts(first, offsets, witnesses)
         if left_open is not None:
             verdicts, near = self._many_with_wildcards(verdicts, near, begins, left_open)
@@ -194,9 +247,17 @@ class Engine(Admission):
         except BadDecision:
             self.refused()
             return None
+        if self.comparable:
+            self.found_likes = np.array([self._found_like])
         count = len(verdict.witnesses)
         offsets = np.array([0, count]) if count else _ALONE
-        return Verdicts(self.rows - 1, offsets, verdict.witnesses, past=self.beside.past)
+        return Verdicts(
+            self.rows - 1,
+            offsets,
+            verdict.witnesses,
+            comparable=self._comparable(),
+            past=self.beside.past,
+        )
 
     def _many_with_wildcards(
         self, verdicts: Verdicts, near: Rows | None, begins: Rows | int, left_open: Opens
@@ -221,13 +282,29 @@ class Engine(Admission):
             self.wildcards.judge(history, index, first + i, left_open[i], verdict.witnesses)
             for i, verdict in enumerate(verdicts)
         ]
+        if self.comparable:
+            firsts = np.broadcast_to(begins, len(each)).tolist()
+            for i, (witnesses, begin) in enumerate(zip(each, firsts, strict=True)):
+                self.found_likes[i] = self._like_with_wildcards(
+                    first + i, witnesses, begin, left_open[i], int(self.found_likes[i])
+                )
         return Verdicts.of(first, each), near
 
     def _verdicts(self, verdicts: Verdicts, near: Rows | None, firsts: Rows | None) -> Verdicts:
         """With what stands beside the witnesses; those from before the window are dropped."""
         if firsts is not None and len(firsts) and firsts[-1] > 0:
             verdicts = verdicts.some_witnesses(verdicts.witnesses.rows >= firsts[verdicts.owners])
-        return replace(verdicts, neighbours=near, alarm_from=self._alarm, past=self.beside.past)
+        return replace(
+            verdicts,
+            neighbours=near,
+            alarm_from=self._alarm,
+            comparable=self._comparable(),
+            past=self.beside.past,
+        )
+
+    def _comparable(self) -> npt.NDArray[np.bool_] | None:
+        """Whether each decision of the last call had a like case, where that is asked."""
+        return self.found_likes >= 0 if self.comparable else None
 
     def load(self, x: Any, z: Any, left_open: Opens | None = None) -> range:
         """Remember decisions without judging them; their rows."""
@@ -285,6 +362,15 @@ class Engine(Admission):
         if self._neighbours is None:
             return told
         return replace(told, burst=f"{self.burst}; {self._neighbours}")
+
+
+def _last_witnesses(counts: Rows, rows: Rows, sinces: Rows) -> Rows:
+    """The last witness of each decision of a batch; -1 if that is before the rows that count."""
+    likes = np.full(len(counts), -1, np.int64)
+    some = np.flatnonzero(counts)
+    likes[some] = rows[np.cumsum(counts)[some] - 1]
+    likes[likes < sinces] = -1
+    return likes
 
 
 def threads_of(threads: int | None) -> int:

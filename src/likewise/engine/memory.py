@@ -9,13 +9,17 @@ stand for are told by column: "" for labels.
 Invariant: after `settle(rows)` both have those rows and no others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.engine.engine import Engine
+from likewise.engine.like_pairs import LikePairs, pairs_in
+from likewise.engine.time_span import TimeSpan
+from likewise.engine.wildcards import Open
 from likewise.metrics.outputs import Labels, outputs_of
 from likewise.reading.encoding import ERASED, MISSING
 from likewise.reading.protocol import Batch, Bytes, Keepable, Reader
@@ -29,10 +33,11 @@ WordCodes = npt.NDArray[Any]
 class Memory:
     """What is remembered of decisions."""
 
-    def __init__(self, reader: Reader, engine: Engine) -> None:
+    def __init__(self, reader: Reader, engine: Engine, span: TimeSpan | None = None) -> None:
         self.reader = reader
         self.engine = engine
-        self._must_differ = reader.rule.protected_must_differ
+        self.span = span
+        """How far back decisions are compared, where that is limited in time."""
 
     # Judging
 
@@ -41,20 +46,31 @@ class Memory:
         row = self.engine.rows
         verdict = self.engine.observe(batch.vectors, batch.outputs, first, batch.left_open)
         self.reader.accept(row, batch, 1)
-        return self._counted(verdict, None)
+        return self._counted(verdict, None, first, batch.left_open)
 
     def check(self, batch: Batch, first: int) -> Verdict:
         verdict = self.engine.check(batch.vectors, batch.outputs, first, batch.left_open)
-        return self._counted(verdict, batch)
+        return self._counted(verdict, batch, first, batch.left_open)
 
-    def _counted(self, verdict: Verdict, batch: Batch | None) -> Verdict:
-        """With those witnesses that count: all, or those that differ in a protected column."""
+    def _counted(
+        self, verdict: Verdict, batch: Batch | None, first: int, left_open: Open | None
+    ) -> Verdict:
+        """With those witnesses, and like cases, that count."""
         found = verdict.witnesses
-        if not self._must_differ or len(found) == 0:
+        if not self.reader.selective or not (len(found) or verdict.comparable):
             return verdict
-        mine = np.array([verdict.row or 0])
-        chosen = found.some(self.reader.differing(batch, mine, found.rows))
-        return Verdict(verdict.row, chosen, verdict.beside)
+        row = self.engine.rows if verdict.row is None else verdict.row
+        chosen = found.some(self.reader.counted(batch, np.array([row]), found.rows))
+        beside = verdict.beside
+        if verdict.comparable and len(chosen) == 0:
+            counts = self._has_like(batch, row, first, left_open)
+            beside = beside._replace(comparable=counts)
+        return Verdict(verdict.row, chosen, beside)
+
+    def _has_like(self, batch: Batch | None, row: int, first: int, left_open: Open | None) -> bool:
+        """Whether a row near a remembered one, or near what was checked last, counts."""
+        others = self.engine.near_rows(row, first, left_open)
+        return bool(self.reader.counted(batch, np.full(len(others), row), others).any())
 
     def observe_many(self, batch: Batch, firsts: Rows | None, threads: int | None) -> Verdicts:
         row, vectors = self.engine.rows, batch.vectors
@@ -62,10 +78,34 @@ class Memory:
             vectors, batch.outputs, firsts, batch.left_open, threads
         )
         self.reader.accept(row, batch, len(verdicts))
-        if not self._must_differ:
+        if not self.reader.selective:
             return verdicts
         mine = verdicts.first_row + verdicts.owners
-        return verdicts.some_witnesses(self.reader.differing(None, mine, verdicts.witnesses.rows))
+        chosen = verdicts.some_witnesses(self.reader.counted(None, mine, verdicts.witnesses.rows))
+        if verdicts.comparable is None:
+            return chosen
+        likes = self.engine.found_likes
+        comparable = chosen.violations.copy()
+        some = np.flatnonzero(verdicts.comparable & ~comparable)
+        comparable[some] = self.reader.counted(None, row + some, likes[some])
+        for i in np.flatnonzero(verdicts.comparable & ~comparable).tolist():
+            first = 0 if firsts is None else int(firsts[i])
+            left_open = None if batch.left_open is None else batch.left_open[i]
+            comparable[i] = self._has_like(None, row + i, first, left_open)
+        return replace(chosen, comparable=comparable)
+
+    def like_pairs(self, *, most: int, threads: int) -> Iterator[LikePairs]:
+        """All pairs of remembered rows that are near and count, whatever their outputs."""
+        chooser = self.engine.chooser
+        if chooser is None:
+            return
+        for pairs in pairs_in(chooser, self.engine.wildcards, most=most, threads=threads):
+            if self.span is not None:
+                pairs = pairs.some(self.span.counted(pairs.later, pairs.earlier))  # noqa: PLW2901
+            if self.reader.selective:
+                yield pairs.some(self.reader.counted(None, pairs.later, pairs.earlier))
+            else:
+                yield pairs
 
     def load(self, batch: Batch) -> range:
         rows = self.engine.load(batch.vectors, batch.outputs, batch.left_open)

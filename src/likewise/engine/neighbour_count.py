@@ -187,7 +187,7 @@ class NeighbourCount:
         index.remove(self._start + np.flatnonzero(alive))
         index.state.release_before(stop)
         self._start = stop
-        self._sure = sure and _kept_by(index) is self._wanted()  # else `ready` builds another
+        self._sure = sure and kept_by(index) is self._wanted()  # else `ready` builds another
 
     def _wanted(self) -> Rows | Rotation | None:
         """What is to be kept of long inputs: the same as by the index in use, if that knows."""
@@ -196,8 +196,8 @@ class NeighbourCount:
             return None
         asked = self._chooser.index
         if isinstance(asked, LiveTree | FlatScan):
-            return _kept_by(asked)
-        return first_coordinates(self.history) if self._index is None else _kept_by(self._index)
+            return kept_by(asked)
+        return first_coordinates(self.history) if self._index is None else kept_by(self._index)
 
     def _made(self) -> LiveTree | FlatScan:
         kept = self._wanted()
@@ -221,6 +221,6 @@ class NeighbourCount:
         return f"a {self._index.shape} of its own holds {self._next - self._start:,} rows"
 
 
-def _kept_by(index: LiveTree | FlatScan) -> Rows | Rotation | None:
+def kept_by(index: LiveTree | FlatScan) -> Rows | Rotation | None:
     """What an index holds of each row: some coordinates, a rotation of them, or None for all."""
     return index.rotation if isinstance(index, FlatScan) else index.coordinates

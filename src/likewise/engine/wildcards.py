@@ -9,16 +9,18 @@ Cost: as many distances as there are rows that a look takes in.
 """
 
 from bisect import bisect_left
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.engine.chooser import Index
 from likewise.history.decisions import History
+from likewise.indexes.live import any_output
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
-from likewise.values.verdicts import Rows, Witnesses
+from likewise.values.verdicts import Floats, Rows, Witnesses
 
 Pattern = bytes
 Open = npt.NDArray[np.bool_]
@@ -39,6 +41,14 @@ class Wildcards:
     def add(self, row: int, left_open: Open) -> None:
         if left_open.any():
             self._rows.setdefault(left_open.tobytes(), []).append(row)
+
+    def open_places(self, rows: int) -> Opens:
+        """What each of the first rows leaves open; there is one that does."""
+        width = len(next(iter(self._rows)))
+        places = np.zeros((rows, width), np.bool_)
+        for pattern, known in self._rows.items():
+            places[known] = np.frombuffer(pattern, np.bool_)
+        return places
 
     def erase(self, rows: Rows) -> None:
         gone = set(rows.tolist())
@@ -88,6 +98,79 @@ class Wildcards:
             both = left_open | np.frombuffer(pattern, np.bool_)
             found += len(_among(history, index, row, rows, both)[0])
         return found
+
+    def like(
+        self, history: History, index: Index, row: int, left_open: Open, first: int, found: int
+    ) -> int:
+        """A row from `first` on that is near a written one, or -1.
+
+        found: one that an index found, to which no place is open
+        """
+        mine = bool(left_open.any())
+        if not mine and (not self._rows or (found >= 0 and not self._is_open(found))):
+            return found
+        with any_output(index.state):
+            for pattern, known in self._rows.items():
+                rows = np.array(
+                    known[bisect_left(known, first) : bisect_left(known, row)], np.int64
+                )
+                both = left_open | np.frombuffer(pattern, np.bool_)
+                near = _among(history, index, row, rows, both)[0]
+                if len(near):
+                    return int(near[0])
+            if not mine and found < 0:
+                return -1
+            # What the index found is open, or it could not look for this row: compare with all.
+            rows = np.arange(first, row)
+            rows = rows[~self.mask(row)[first:]]
+            near = _among(history, index, row, rows, left_open)[0]
+            return int(near[0]) if len(near) else -1
+
+    def near(self, history: History, index: Index, row: int, left_open: Open, found: Rows) -> Rows:
+        """All rows near a written one, given those that an index found among whole rows."""
+        distances = np.zeros(len(found))
+        with any_output(index.state):
+            return self.judge(
+                history, index, row, left_open, Witnesses(found, distances, distances)
+            ).rows
+
+    def _is_open(self, row: int) -> bool:
+        places = ((known, bisect_left(known, row)) for known in self._rows.values())
+        return any(at < len(known) and known[at] == row for known, at in places)
+
+    def mask(self, rows: int) -> npt.NDArray[np.bool_]:
+        """Which of the first `rows` rows leave something open."""
+        mask = np.zeros(rows, dtype=np.bool_)
+        for known in self._rows.values():
+            mask[known[: bisect_left(known, rows)]] = True
+        return mask
+
+    def near_pairs(self, history: History, index: Index) -> Iterator[tuple[int, Rows, Floats]]:
+        """Remembered rows with the earlier ones near them, and how near; one of two is open.
+
+        The index takes any output.
+        """
+        apart = {pattern: np.array(rows, np.int64) for pattern, rows in self._rows.items()}
+        patterns = {row: pattern for pattern, rows in self._rows.items() for row in rows}
+        alive = np.flatnonzero(history.alive())
+        whole = alive[~self.mask(history.total)[alive]]
+        nothing = np.zeros(history.width, dtype=np.bool_)
+        for row in alive.tolist():
+            left_open = nothing
+            parts = []
+            if row in patterns:
+                left_open = np.frombuffer(patterns[row], np.bool_)
+                earlier = whole[: whole.searchsorted(row)]
+                parts.append(_among(history, index, row, earlier, left_open))
+            for pattern, rows in apart.items():
+                earlier = rows[: rows.searchsorted(row)]
+                if len(earlier):
+                    both = left_open | np.frombuffer(pattern, np.bool_)
+                    parts.append(_among(history, index, row, earlier, both))
+            if parts:
+                found, near = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+                order = np.argsort(found)
+                yield row, found[order], near[order]
 
 
 def _among(

@@ -1,31 +1,21 @@
-"""Who was put at a disadvantage: violating pairs counted by protected group, in both directions.
+"""Who got less: two groups of a protected column, compared where their members are alike.
 
-Of a pair's two decisions one got the favourable output, or the better one; the other's group lost.
-Beside the counts stand base rates, since a large group is in many pairs anyhow.
+Every count has its denominator beside it: like pairs across the two groups whatever the outcome,
+decisions that have a like case in the other group at all, and people. `ShuffleTest` says how large
+the difference would be if group played no role (permutation.py).
 
-Invariant: every violating pair with two known groups and a better output is counted once; batches
-counted one after the other give what one batch would.
-Cost: what a batch's pairs and rows cost, whatever the length of the history.
+Invariant: frozen, and free of the order in which decisions came.
+Not here: how it is counted (comparing.py), how it is told (reports/group_words.py).
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from likewise.rules.feature import Feature
-from likewise.rules.rule import Rule
-from likewise.values.errors import BadRule
-from likewise.values.past import Past
 from likewise.values.printing import text_of
-from likewise.values.verdicts import Floats, Rows, Verdicts
 
 
 class _Others:
-    """All groups beyond those that are counted apart."""
+    """All groups beyond those that are compared one by one."""
 
     def __repr__(self) -> str:
         return "all others"
@@ -35,176 +25,220 @@ OTHERS = _Others()
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Violating pairs by group."""
+class Group:
+    """One group of a column, whether or not it has a like case anywhere."""
 
-    column: str
-    pairs: Mapping[tuple[Any, Any], int]
-    """By (group that lost, group that won)."""
-    decisions: Mapping[Any, int]
-    """In the history, by group."""
-    favourable: Mapping[Any, float]
-    """The share of each group's decisions with the favourable output; for numbers the mean."""
-    undecided: int
-    """Pairs of which neither output is the better one, or with a group that is missing."""
-
-    def lost(self, group: Any, to: Any) -> int:
-        """How often a member of one group got less than a like member of another."""
-        return self.pairs.get((group, to), 0)
-
-    def __str__(self) -> str:
-        lines = [f"violating pairs by {text_of(self.column)}"]
-        lines += [
-            f"  {text_of(str(loser))} got less than a like {text_of(str(winner))}: {count:,}"
-            for (loser, winner), count in sorted(self.pairs.items(), key=lambda one: -one[1])
-        ]
-        total = max(1, sum(self.decisions.values()))
-        lines += [
-            f"  {text_of(str(group))}: {count / total:.1%} of all decisions, favourable"
-            f" {self.favourable[group]:.4g}"
-            for group, count in self.decisions.items()
-        ]
-        if self.undecided:
-            lines.append(f"  {self.undecided:,} pairs without a better output or a known group")
-        return "\n".join(lines)
+    value: Any
+    """As it is in the data; OTHERS for all small groups together."""
+    name: str
+    """As the rule's labels call it."""
+    decisions: int
+    people: int
+    """Distinct values of the person column; without one each decision counts as a person."""
+    favourable: float
+    """The share of its decisions with the favourable output; for numbers the mean."""
 
 
-def count_groups(past: Past, rows: int, verdicts: Verdicts, column: str) -> Groups:
-    """The pairs of some verdicts, beside the base rates of all `rows` decisions."""
-    counter = GroupCounter(past.rule, [column])
-    counter.add_pairs(verdicts, past)
-    counter.add_decisions(0, rows, past)
-    return counter.groups()[0]
+@dataclass(frozen=True)
+class GroupSide:
+    """One of two groups that are compared, seen from its own side."""
+
+    group: Group
+    comparable: int
+    """Decisions that have a like case in the other group, earlier or later."""
+    comparable_people: int
+    favourable: float | None
+    """The share of favourable outputs among the comparable ones; for numbers the mean."""
+    like_favourable: float | None
+    """The same of their like cases in the other group: the mean for each, averaged over them."""
+    got_less: int
+    """Decisions that got less than some like case in the other group."""
+    got_less_people: int
+    gap: float | None
+    """How much better the like cases fared, on average: the difference of the two above, with its
+    sign turned where low numbers are wanted. Below 0: they fared worse."""
+    in_test: int
+    """People in neighbourhoods that have members of both groups."""
 
 
-class GroupCounter:
-    """Adds up batches: their pairs and, for base rates, their decisions.
+@dataclass(frozen=True)
+class ShuffleTest:
+    """A difference within neighbourhoods, beside what shuffled groups give (permutation.py)."""
 
-    most: how many groups of a column are counted apart, the first to appear; None for all.
-
-    A pair or decision is counted as the monitor remembers it: in the base rates only what is not
-    forgotten, and a pair with a forgotten row as undecided.
-    """
-
-    def __init__(self, rule: Rule, columns: Sequence[str], most: int | None = None) -> None:
-        features = rule.features or {}
-        for column in columns:
-            if column not in features or Feature.of(column, features[column]).kind != "protected":
-                raise BadRule(f"{column!r} is not a protected column of this rule")
-        check_favourable(rule)
-        self._rule = rule
-        self._most = most
-        self._columns = {column: _Counts() for column in columns}
-        self._good: list[float] = []  # by code of a label
-        self._values: dict[str, Sequence[Any]] = dict.fromkeys(columns, ())  # by code of a group
-
-    def add_pairs(self, verdicts: Verdicts, past: Past) -> None:
-        """Count the violating pairs of a batch that has just been judged."""
-        if verdicts.pairs == 0:
-            return
-        rows = np.repeat(verdicts.rows, verdicts.counts)
-        others = verdicts.witnesses.rows
-        mine, theirs = self._scores(rows, past), self._scores(others, past)
-        for column, counts in self._columns.items():
-            my_codes, self._values[column] = past.codes(column, rows)
-            their_codes, _ = past.codes(column, others)
-            counts.add_pairs(mine, theirs, my_codes, their_codes, self._most)
-
-    def add_decisions(self, start: int, stop: int, past: Past) -> None:
-        """Count these rows for the base rates."""
-        if start == stop:
-            return
-        rows = np.arange(start, stop)
-        scores = self._scores(rows, past)
-        for column, counts in self._columns.items():
-            codes, self._values[column] = past.codes(column, rows)
-            counts.add_decisions(scores, codes, self._most)
-
-    def _scores(self, rows: Rows, past: Past) -> Floats:
-        """How good the outputs are: 1 or 0 for labels, a number as it is, or its opposite.
-
-        NaN for rows that are forgotten.
-        """
-        if self._rule.output == "number":
-            return self._sign * past.numbers(rows)
-        codes, labels = past.codes("", rows)
-        for label in labels[len(self._good) :]:
-            self._good.append(float(label == self._rule.favourable))
-        return np.append(self._good, np.nan)[codes]  # a forgotten row's code is -1
+    difference: float
+    """How much better `other` fared than `one`, within neighbourhoods."""
+    low: float
+    high: float
+    """95 % of the differences lie between these if group played no role."""
+    p: float
+    """The share of shuffles with a difference as large, in either direction; two-sided."""
+    p_corrected: float
+    """The same for all comparisons that were looked at together (Holm)."""
+    shuffles: int
+    neighbourhoods: int
 
     @property
-    def _sign(self) -> float:
-        low = self._rule.output == "number" and self._rule.favourable == "low"
-        return -1.0 if low else 1.0
+    def beyond_chance(self) -> bool:
+        """Whether the difference stands out among all comparisons that were looked at."""
+        return self.p_corrected <= 0.05
 
-    def groups(self) -> list[Groups]:
-        """What has been counted, column by column."""
+
+@dataclass(frozen=True)
+class GroupComparison:
+    """Two groups; `one` is the one that got less within neighbourhoods, if any did."""
+
+    one: GroupSide
+    other: GroupSide
+    pairs: int
+    """Like pairs across the two groups, whatever the outcomes."""
+    one_less: int
+    """Pairs in which the member of `one` got less."""
+    other_less: int
+    test: ShuffleTest | None
+    """None: too few to conclude anything."""
+
+    @property
+    def neither_less(self) -> int:
+        """Pairs that were treated alike: neither got less."""
+        return self.pairs - self.one_less - self.other_less
+
+    @property
+    def one_direction(self) -> bool:
+        """Whether the like cases of either side tell the same direction as the test.
+
+        They weigh people, and the test neighbourhoods. Where a group got less among many like cases
+        and more among few, the two may part ways, and nothing can be said in one sentence.
+        """
+        return (self.one.gap or 0.0) > 0.0 > (self.other.gap or 0.0)
+
+    @property
+    def supported(self) -> bool:
+        """Whether `one` got less than `other`, beyond chance and whichever way it is weighed."""
+        return self.test is not None and self.test.beyond_chance and self.one_direction
+
+    @property
+    def conclusion(self) -> str:
+        """What may be said of it, in a few words."""
+        if self.pairs == 0:
+            return "nothing to compare"
+        if self.test is None:
+            return "too few to conclude anything"
+        if not self.test.beyond_chance:
+            return "not beyond chance"
+        return "beyond chance" if self.one_direction else "beyond chance, but in no one direction"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Everything about one protected column."""
+
+    column: str
+    outcome: str
+    """What `favourable` is: "share" for labels, "mean" for numbers."""
+    higher_is_better: bool
+    """False where the rule wants low numbers: then a mean of 2 is better than one of 3."""
+    groups: tuple[Group, ...]
+    """The largest first."""
+    comparisons: tuple[GroupComparison, ...]
+    """Each two groups once: first what is supported, then those with the most like pairs."""
+    missing: int
+    """Decisions without a group; they take no part."""
+    forgotten: int
+    """Decisions that are no longer remembered; they take no part."""
+    inconsistent: int
+    """People recorded under several groups; they take no part."""
+    pooled: int
+    """Groups too small to be compared one by one, which are together under OTHERS."""
+    person: str | None
+    """The column that tells people apart, if there is one."""
+    seed: int
+    sampled: float
+    """The share of distinct inputs that were looked at: 1, unless there are too many like pairs."""
+
+    def between(self, one: Any, other: Any) -> GroupComparison | None:
+        """The comparison of two groups by value, whichever way round it is kept."""
+        for comparison in self.comparisons:
+            if {comparison.one.group.value, comparison.other.group.value} == {one, other}:
+                return comparison
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: numbers, text, lists and dictionaries only."""
+        plain = asdict(self) | {
+            "groups": [_group_dict(one) for one in self.groups],
+            "comparisons": [_comparison_dict(one) for one in self.comparisons],
+        }
+        return plain
+
+    def __str__(self) -> str:
+        many = sum(one.decisions for one in self.groups)
+        lines = [f"who got less, by {text_of(self.column)}: {many:,} decisions"]
+        for one in self.comparisons:
+            lines += _lines(one)
+        if len(self.groups) == 1:
+            lines.append(f"  all of them are {text_of(self.groups[0].name)}: nothing to compare")
+        return "\n".join([*lines, *(f"  {note}" for note in self.left_out)])
+
+    @property
+    def left_out(self) -> list[str]:
+        """Who takes no part, one sentence each."""
         return [
-            counts.groups(column, self._values[column], self._sign, self._most)
-            for column, counts in self._columns.items()
+            f"{count:,} {one} and takes no part"
+            if count == 1
+            else f"{count:,} {many} and take no part"
+            for count, one, many in (
+                (self.missing, "decision has no group", "decisions have no group"),
+                (self.forgotten, "decision is forgotten", "decisions are forgotten"),
+                (self.inconsistent, "person is in several groups", "people are in several groups"),
+            )
+            if count
         ]
 
 
-class _Counts:
-    """What is counted of one column, by the codes of its groups."""
+def _group_dict(group: Group) -> dict[str, Any]:
+    return asdict(group) | {"value": str(group.value)}
 
-    def __init__(self) -> None:
-        self.pairs: Counter[tuple[int, int]] = Counter()
-        self.decisions: Counter[int] = Counter()
-        self.sums: dict[int, float] = {}
-        self.undecided = 0
 
-    def add_pairs(
-        self,
-        mine: Floats,
-        theirs: Floats,
-        my_codes: npt.NDArray[np.int64],
-        their_codes: npt.NDArray[np.int64],
-        most: int | None,
-    ) -> None:
-        known = (mine < theirs) | (mine > theirs)  # neither is NaN
-        known &= (my_codes >= 0) & (their_codes >= 0)
-        self.undecided += int((~known).sum())
-        lost = mine < theirs
-        losers = _capped(np.where(lost, my_codes, their_codes)[known], most)
-        winners = _capped(np.where(lost, their_codes, my_codes)[known], most)
-        both = losers.astype(np.int64) << 32 | winners  # one number sorts faster than two
-        which, counts = np.unique(both, return_counts=True)
-        for one, count in zip(which.tolist(), counts.tolist(), strict=True):
-            self.pairs[one >> 32, one & 0xFFFFFFFF] += count
+def _comparison_dict(comparison: GroupComparison) -> dict[str, Any]:
+    def side(one: GroupSide) -> dict[str, Any]:
+        return asdict(one) | {"group": str(one.group.value), "name": one.group.name}
 
-    def add_decisions(self, scores: Floats, codes: npt.NDArray[np.int64], most: int | None) -> None:
-        there = (codes >= 0) & ~np.isnan(scores)
-        codes, scores = _capped(codes[there], most), scores[there]
-        sums = np.bincount(codes, weights=scores)
-        for code, count in enumerate(np.bincount(codes).tolist()):
-            if count:
-                self.decisions[code] += count
-                self.sums[code] = self.sums.get(code, 0.0) + float(sums[code])
+    test = comparison.test
+    return {
+        "one": side(comparison.one),
+        "other": side(comparison.other),
+        "pairs": comparison.pairs,
+        "one_less": comparison.one_less,
+        "other_less": comparison.other_less,
+        "neither_less": comparison.neither_less,
+        "test": None if test is None else asdict(test),
+        "supported": comparison.supported,
+    }
 
-    def groups(self, column: str, values: Sequence[Any], sign: float, most: int | None) -> Groups:
-        def name(code: int) -> Any:
-            return OTHERS if code == most else values[code]
 
-        present = sorted(self.decisions)
-        return Groups(
-            column,
-            {(name(a), name(b)): count for (a, b), count in sorted(self.pairs.items())},
-            {name(code): self.decisions[code] for code in present},
-            {name(code): sign * self.sums[code] / self.decisions[code] for code in present},
-            self.undecided,
+def _lines(comparison: GroupComparison) -> list[str]:
+    one, other = comparison.one, comparison.other
+    names = text_of(one.group.name), text_of(other.group.name)
+    if comparison.pairs == 0:
+        return [f"  {names[0]} and {names[1]}: no like pair"]
+    lines = [
+        f"  {names[0]} and {names[1]}: {comparison.pairs:,} like"
+        f" pair{'s' * (comparison.pairs != 1)}; {names[0]} got less in {comparison.one_less:,},"
+        f" {names[1]} in {comparison.other_less:,}, neither in {comparison.neither_less:,}"
+    ]
+    for side, own, like in ((one, names[0], names[1]), (other, names[1], names[0])):
+        lines.append(
+            f"    {side.comparable:,} of {side.group.decisions:,} {own} have a like case among"
+            f" {like}: favourable {side.favourable:.4g}, their like cases"
+            f" {side.like_favourable:.4g}; {side.got_less:,} got less than some"
         )
-
-
-def _capped(codes: npt.NDArray[np.int64], most: int | None) -> npt.NDArray[np.int64]:
-    return codes if most is None else np.minimum(codes, np.int64(most))
-
-
-def check_favourable(rule: Rule) -> None:
-    """Raise BadRule if a rule does not say which of two outputs is the better one."""
-    if rule.output == "probabilities":
-        raise BadRule("groups are counted for labels and numbers, and the output is probabilities")
-    if rule.output == "number" and rule.favourable not in ("high", "low"):
-        raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
-    if rule.favourable is None:
-        raise BadRule("the rule has no favourable output; say which label everyone wants")
+    test = comparison.test
+    if test is None:
+        lines.append(f"    {comparison.conclusion}")
+    else:
+        lines.append(
+            f"    {names[1]} fared better by {test.difference:.4g} within neighbourhoods;"
+            f" {test.low:.4g} to {test.high:.4g} if group played no role"
+            f" (p = {test.p:.3g}, {test.shuffles:,} shuffles): {comparison.conclusion}"
+        )
+    return lines

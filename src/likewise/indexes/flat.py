@@ -1,38 +1,33 @@
 """The flat scan, as Python sees it: for l2 and cosine where a tree would visit everything.
 
-One decision is scanned for alone (kernels/flat.py). A batch is multiplied with the blocks, whole
-matrices at a time, and only what the products cannot rule out is decided row by row.
+The kernel scans codes of rotated coordinates (kernels/flat.py): for one decision all blocks in
+turn, for a batch each block for several decisions while it is in the cache.
 
 Invariant: what sits in the blocks is what is remembered, whatever the rotation.
-Cost: every block whose outputs may differ, mostly only its first coordinates; for a batch all of
-its leading coordinates, at the speed of a matrix product.
+Cost: every block whose outputs may differ, mostly only its first coordinates.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.indexes.live import take_any_output, trees_for
+from likewise.indexes.live import any_output, take_any_output, trees_for
 from likewise.indexes.rotation import Rotation
-from likewise.indexes.state import Desk, State, TableLayout
-from likewise.indexes.workers import CHECK, OBSERVE, PLANT, Found, Workers
+from likewise.indexes.state import State, TableLayout
+from likewise.indexes.workers import CHECK, PLANT, Found, Workers
 from likewise.kernels import flat as task
 from likewise.kernels import table as t
 from likewise.kernels.compile import address_of
-from likewise.kernels.flat import flat, unseat_rows
+from likewise.kernels.flat import flat
+from likewise.kernels.seats import EXTENT, unseat_rows
+from likewise.kernels.turning import FRONT, STEP
 from likewise.metrics.geometry import geometry
 from likewise.values.verdicts import Floats, Rows, Witnesses
 
 _BATCH = 1024  # rows judged together
-_FEW = 24  # fewer are scanned one by one
-_GROUP = 64  # queries, and
-_STACK = 8  # blocks, multiplied before their products are looked at: they stay in the cache
-_LANES = 32  # points of a block multiplied at a time
+_TAIL = 64  # bytes: the codes behind the front fill whole cache lines
 
 
 def layout_for(history: History, rotation: Rotation) -> TableLayout:
@@ -45,22 +40,20 @@ def layout_for(history: History, rotation: Rotation) -> TableLayout:
     numbers[t.TURNED_REACH] = norm
     longer = 1.01 * norm / shape.tree_reach
     sums = (width + 4) * 2.0**-53 * np.sqrt(axes)
-    numbers[t.GAP_ERROR] = longer * (2.0**-24 + 2.0**-52 + sums)
+    numbers[t.GAP_ERROR] = longer * (2.0**-50 + sums)
     numbers[t.VALUE_ERROR] = longer * (width + 32) * 2.0**-52
-    numbers[t.SUM_ERROR] = (axes + 8) * 2.0**-23
-    numbers[t.PRODUCT_ERROR] = (axes + 16) * 2.0**-23
+    front, tail = code_bytes(axes)
     return TableLayout(
         axes=axes,
         per_row={t.SEATS: 8},
         per_node={t.LEFT: 8},
         per_block={
-            t.LEADING: 4 * t.BLOCK * axes,
+            t.CODES: t.BLOCK * front,
+            t.TAILS: t.BLOCK * tail,
             t.IDS: 8 * t.BLOCK,
-            t.LENGTHS: 4 * t.BLOCK,
             t.COUNT: 8,
             t.NEXT: 8,
-            t.ERRORS: 8,
-            t.LONGEST: 8,
+            t.ERRORS: 16,
         },
         rows_per_block=64,
         settings={
@@ -69,8 +62,14 @@ def layout_for(history: History, rotation: Rotation) -> TableLayout:
             t.CENTRE: rotation.centre,
             t.DIRECTIONS: rotation.directions / shape.tree_reach,
         },
-        numbers={},
+        numbers={t.FRONT_AXES: front, t.TURNED_BYTES: front + tail},
     )
+
+
+def code_bytes(axes: int) -> tuple[int, int]:
+    """How many codes of a point are kept by coordinate, and how many in one piece; padded."""
+    front = -(-min(axes, FRONT) // STEP) * STEP
+    return front, -(-max(0, axes - FRONT) // _TAIL) * _TAIL
 
 
 class FlatScan:
@@ -91,14 +90,13 @@ class FlatScan:
         self._table, self._address = self.state.table, self.state.address
         self.input: Floats = self.state.desk.small[t.INPUT]
         self.given: Floats = self.state.desk.small[t.GIVEN]
-        self._batch = _Batch(self.state.layout.axes)
+        self._batch = _Batch(sum(code_bytes(self.state.layout.axes)))
         self._lay_out(self._table)
         self.workers.do(PLANT)
 
     def _lay_out(self, table: Rows) -> None:
         for slot, array in self._batch.arrays.items():
             table[slot] = array.ctypes.data
-        table[t.PRODUCT_ROWS] = _GROUP
 
     # One decision
 
@@ -106,7 +104,7 @@ class FlatScan:
         """Judge and remember what is in row TOTAL, or `input`, and `given`."""
         found: int = flat(self._address)
         if found == t.FULL:
-            self.state.ensure(1, 2 * task.EXTENT)
+            self.state.ensure(1, 2 * EXTENT)
             return self.observe()
         return found
 
@@ -114,13 +112,47 @@ class FlatScan:
         """The same without remembering it."""
         found = self.workers.do(CHECK)
         if found == t.FULL:
-            self.state.ensure(1, 2 * task.EXTENT)
+            self.state.ensure(1, 2 * EXTENT)
             return self.check()
         return found
 
     def witnesses(self, found: int) -> Witnesses:
         """What the last `observe` or `check` found."""
         return Witnesses(*self.state.desk.result_bytes(found))
+
+    def like(self, row: int, since: int) -> int:
+        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        self._table[t.FIRST], self._table[t.SINCE] = row, since
+        return self.workers.do(task.LIKE)
+
+    def near(self, row: int) -> Rows:
+        """All rows before a written one that are near it, whatever their outputs."""
+        self._batch.order[0] = 0
+        self._table[t.FIRST], self._table[t.START], self._table[t.STOP] = row, 0, 1
+        self.workers.do(task.TURN)
+        with any_output(self.state):
+            self.workers.do(task.SEARCH)
+        return np.sort(self.state.desk.found_rows(int(self._table[t.FOUND])))
+
+    def likes(
+        self,
+        first: int,
+        likes: Rows,
+        sinces: Rows,
+        threads: int,
+        pool: ThreadPoolExecutor | None,
+    ) -> None:
+        """A like case of each row that was judged last, where there is none in `likes` yet.
+
+        sinces: the first row that counts for each
+        """
+
+        def lay_out(table: Rows) -> None:
+            self._lay_out(table)
+            table[t.FIRST] = first
+            table[t.LIKES], table[t.SINCES] = likes.ctypes.data, sinces.ctypes.data
+
+        self.workers.share(len(likes), threads, pool, lay_out, self.workers.call(task.LIKES))
 
     def settle(self) -> None:
         """After a call that was cut off between two kernels: the next finds the table in order."""
@@ -151,7 +183,7 @@ class FlatScan:
             table[t.FIRST] = first
 
         self.workers.share(size, threads, pool, lay_out, self.workers.call(task.TURN))
-        self.state.ensure(0, size // t.BLOCK + 16 * task.EXTENT)
+        self.state.ensure(0, size // t.BLOCK + 16 * EXTENT)
         self.state.prepare(size)
         table[t.START], table[t.STOP] = 0, size
         self.workers.do(task.SEAT)
@@ -161,83 +193,16 @@ class FlatScan:
     ) -> tuple[Rows, Found]:
         """Seat and search written rows; witnesses of each, and all of them in order."""
         self._insert(first, size, threads, pool)
-        counts = self._batch.counts[:size]
-        counts[:] = 0
 
         def lay_out(table: Rows) -> None:
             self._lay_out(table)
             table[t.FIRST] = first
 
-        work = self.workers.call(task.SEARCH)
-        if size >= _FEW:
-            self.state.recent[(first + np.arange(size)) % t.RECENT_MOST] = 0
-            work = self._sifting(first, size)
-        parts = self.workers.share(size, threads, pool, lay_out, work)
+        parts = self.workers.share(size, threads, pool, lay_out, self.workers.call(task.SEARCH))
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((rows, owners))
-        return counts.copy(), (rows[order], near[order], far[order], owners[order])
-
-    def _sifting(self, first: int, size: int) -> Callable[[Desk, int, int], list[Found]]:
-        """Multiply a few queries with a few blocks at a time, then look at the products.
-
-        Products this small are made by the calling thread alone, whatever library makes them, so
-        that threads share the work here and not there.
-        """
-        state, batch = self.state, self._batch
-        blocks, axes = int(state.table[t.BLOCKS]), state.layout.axes
-        points = state.region(t.LEADING).view(np.float32, blocks * axes * t.BLOCK)
-        points = points.reshape(blocks, axes, t.BLOCK)
-        filled = state.region(t.COUNT).view(np.int64, blocks) > 0
-        lowest = highest = given = np.empty(0)
-        labels = state.table[t.OUTPUT] == t.LABEL and state.table[t.RANGE_WIDTH] != 0
-        if labels:
-            lowest, highest = (
-                state.region(slot).view(np.float64, blocks) for slot in (t.LOW, t.HIGH)
-            )
-            outputs = state.history.region(t.OUTPUTS).view(np.float64, first + size)
-            given = outputs[first + batch.order[:size]]
-
-        def alike(start: int, stop: int) -> list[tuple[int, int, npt.NDArray[np.bool_]]]:
-            """Queries with the same label, from and to, and the blocks that may differ from it."""
-            if not labels:
-                return [(start, stop, filled)]
-            edges = np.flatnonzero(np.diff(given[start:stop], prepend=np.nan, append=np.nan))
-            return [
-                (
-                    start + int(a),
-                    start + int(b),
-                    filled & ((lowest != given[start + a]) | (highest != given[start + a])),
-                )
-                for a, b in pairwise(edges)
-            ]
-
-        def work(desk: Desk, start: int, stop: int) -> list[Found]:
-            table = desk.table
-            found = [desk.results(0)]
-            products = np.empty((_STACK, _GROUP, t.BLOCK), dtype=np.float32)
-            table[t.PRODUCTS] = products.ctypes.data
-            table[t.TASK] = task.SIFT
-            for since, until, wanted in alike(start, stop):
-                for low, high in _stacks(wanted):
-                    table[t.FIRST_BLOCK], table[t.LAST_BLOCK] = low, high
-                    for at in range(since, until, _GROUP):
-                        end = min(at + _GROUP, until)
-                        queries = batch.turned[None, at:end]
-                        for lane in range(0, t.BLOCK, _LANES):
-                            lanes = slice(lane, lane + _LANES)
-                            np.matmul(
-                                queries,
-                                points[low:high, :, lanes],
-                                out=products[: high - low, : end - at, lanes],
-                            )
-                        table[t.START], table[t.STOP] = at, end
-                        self.workers.kernel(desk.address)
-                        if table[t.FOUND]:
-                            found.append(desk.results(int(table[t.FOUND])))
-            table[t.TASK] = OBSERVE
-            return found
-
-        return work
+        counts = self._batch.counts[:size].copy()
+        return counts, (rows[order], near[order], far[order], owners[order])
 
     def build(self) -> None:
         """Seat the whole history anew."""
@@ -260,29 +225,17 @@ class FlatScan:
         return f"{self.leaves():,} blocks of 128, {self.state.layout.axes} rotated coordinates"
 
 
-def _stacks(wanted: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Runs of wanted blocks, from and to, none longer than a stack."""
-    edges = np.flatnonzero(np.diff(wanted.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
-    return [
-        (start, min(start + _STACK, int(stop)))
-        for first, stop in edges
-        for start in range(int(first), int(stop), _STACK)
-    ]
-
-
 class _Batch:
     """What the tasks of one batch hand each other."""
 
-    def __init__(self, axes: int) -> None:
+    def __init__(self, codes: int) -> None:
         self.order = np.zeros(_BATCH, dtype=np.int64)
         self.counts = np.zeros(_BATCH, dtype=np.int64)
-        self.turned = np.zeros((_BATCH, axes), dtype=np.float32)
-        self.errors = np.zeros(_BATCH)
-        self.lengths = np.zeros(_BATCH)
+        self.turned = np.zeros((_BATCH, codes), dtype=np.uint8)
+        self.errors = np.zeros((_BATCH, 2))
         self.arrays: dict[int, Any] = {
             t.WORK_ORDER: self.order,
             t.COUNTS: self.counts,
             t.TURNED: self.turned,
             t.TURNED_ERROR: self.errors,
-            t.TURNED_LENGTH: self.lengths,
         }

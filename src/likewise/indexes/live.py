@@ -8,7 +8,9 @@ Cost: one kernel call for a decision; for a batch a few per block, searches spre
 Not here: which coordinates (indexes/sketch.py), what is near (kernels/distance.py).
 """
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,21 @@ def take_any_output(state: State) -> None:
     """Let every past output be different: each distance is above delta, and no range says no."""
     state.layout.settings[t.NUMBERS][t.DELTA] = -1.0
     state.table[t.RANGE_WIDTH] = 0
+
+
+@contextmanager
+def any_output(state: State) -> Iterator[None]:
+    """Let every output be different for the calls within.
+
+    If this is cut off, `State.settle` brings the numbers back.
+    """
+    numbers = state.layout.settings[t.NUMBERS].copy()
+    numbers[t.DELTA] = -1.0
+    try:
+        state.table[t.NUMBERS] = numbers.ctypes.data
+        yield
+    finally:
+        state.table[t.NUMBERS] = state.layout.settings[t.NUMBERS].ctypes.data
 
 
 def layout_for(history: History, coordinates: Rows | None) -> TableLayout:
@@ -103,7 +120,7 @@ class LiveTree:
         self.input: Floats = self.state.desk.small[t.INPUT]
         self.given: Floats = self.state.desk.small[t.GIVEN]
         self._most = _BLOCK_ROWS
-        self._batch = _Batch(0)
+        self._batch = BatchArrays(0)
         self.sound = True
         """False while what it holds may be wrong if the work on it is cut off."""
         self.workers.do(PLANT)
@@ -141,6 +158,20 @@ class LiveTree:
         """What the last `observe` or `check` found."""
         return Witnesses(*self.state.desk.result_bytes(found))
 
+    def like(self, row: int, since: int) -> int:
+        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        self._table[t.FIRST], self._table[t.SINCE] = row, since
+        return self.workers.do(task.LIKE)
+
+    def near(self, row: int) -> Rows:
+        """All rows before a written one that are near it, whatever their outputs."""
+        batch = BatchArrays(1)
+        batch.lay_out(self._table, row)
+        self._table[t.START], self._table[t.STOP] = 0, 1
+        with any_output(self.state):
+            self.workers.do(task.SEARCH)
+        return self.state.desk.found_rows(int(self._table[t.FOUND])).copy()
+
     def settle(self) -> None:
         """After a call that was cut off between two kernels: the next finds the table in order."""
         self.state.settle()
@@ -165,7 +196,7 @@ class LiveTree:
         """Put written rows into the tree; forgotten ones are left out."""
         table = self._table
         if len(self._batch.order) < size:
-            self._batch = _Batch(size)
+            self._batch = BatchArrays(size)
         batch = self._batch
 
         def lay_out(table: Rows) -> None:
@@ -222,10 +253,31 @@ class LiveTree:
         take = _ranges(starts[some], found[some])
         return found, (rows[take], near[take], far[take], owners)
 
+    def likes(
+        self,
+        first: int,
+        likes: Rows,
+        sinces: Rows,
+        threads: int,
+        pool: ThreadPoolExecutor | None,
+    ) -> None:
+        """A like case of each row that was judged last, where there is none in `likes` yet.
+
+        sinces: the first row that counts for each
+        """
+        batch = self._batch
+
+        def lay_out(table: Rows) -> None:
+            batch.lay_out(table, first)
+            table[t.LIKES], table[t.SINCES] = likes.ctypes.data, sinces.ctypes.data
+
+        work = self.workers.call(task.LIKES)
+        self.workers.share(len(likes), threads, pool, lay_out, work, least=_LEAST_SEARCHED)
+
     def search(self, first: int, size: int) -> None:
         """Search for rows of the tree, only to see what that costs."""
         if len(self._batch.order) < size:
-            self._batch = _Batch(size)
+            self._batch = BatchArrays(size)
         self._batch.order[:size] = np.arange(size)
         self._search(first, size, 1, None)
 
@@ -269,7 +321,7 @@ class LiveTree:
         )
 
 
-class _Batch:
+class BatchArrays:
     """What the tasks of one block hand each other."""
 
     def __init__(self, rows: int) -> None:

@@ -22,12 +22,13 @@ import numpy as np
 
 from likewise.history.decisions import History
 from likewise.indexes.live import LiveTree
-from likewise.indexes.workers import OBSERVE, Found, Workers
+from likewise.indexes.workers import Found, Workers
 from likewise.kernels import table as t
-from likewise.kernels.nearest import HUNT_ONE, HUNT_ROWS, hunt
+from likewise.kernels.nearest import hunt
 from likewise.metrics.geometry import geometry, grid_of
 from likewise.values.verdicts import Floats, Rows, Witnesses
 
+_BATCH = -1  # instead of a row: the rows of a batch
 _FIRST_LOOK = 256  # rows from which hunts say how long a unit should be
 _GROWTH = 16  # times as many, before the next look
 _OFF = 3.0  # times too long or too short: worth building anew
@@ -59,9 +60,9 @@ class NearestTree(LiveTree):
         self._noted = 0
         self._unit = history.rule.epsilon
         self._measure(self._unit)
-        self._hunters = Workers(self.state, hunt)
+        self._hunters = Workers(self.state, lambda address: hunt(address, _BATCH))
         self._batch.lay_out(self._table, 0)
-        self._hunters.do(HUNT_ROWS)  # nothing to do yet, but compiled
+        hunt(self._address, _BATCH)  # nothing to do yet, but compiled
 
     # One decision
 
@@ -69,26 +70,19 @@ class NearestTree(LiveTree):
         found = super().observe()
         if found < 0:
             return found
-        total = int(self._table[t.TOTAL])
+        total = self._table.item(t.TOTAL)
         if total > self._look_at:
             self._reconsider()
-        return self._hunt(total - 1)
+        answer: int = hunt(self._address, total - 1)
+        return answer
 
     def check(self) -> int:
         found = super().check()
-        return found if found < 0 else self._hunt(int(self._table[t.TOTAL]))
-
-    def _hunt(self, row: int) -> int:
-        """NearestTree for a row whose output is in `given`."""
-        table = self._table
-        table[t.START], table[t.TASK] = row, HUNT_ONE
-        found: int = hunt(self._address)
-        table[t.TASK] = OBSERVE
-        return found
+        return found if found < 0 else hunt(self._address, int(self._table[t.TOTAL]))
 
     def witnesses(self, found: int) -> Witnesses:
         answer = super().witnesses(found)
-        self._found[self._noted % t.RECENT_MOST] = answer[0].input_distance
+        self._found[self._noted % t.RECENT_MOST] = answer.first[1]
         self._noted += 1
         return answer
 
@@ -109,7 +103,7 @@ class NearestTree(LiveTree):
         def lay_out(table: Rows) -> None:
             batch.lay_out(table, first)
 
-        work = self._hunters.call(HUNT_ROWS)
+        work = self._hunters.call(0)  # which task it is, the kernel is told by the row
         parts = self._hunters.share(size, threads, pool, lay_out, work)
         place = np.empty(size, dtype=np.int64)
         place[batch.order[:size]] = np.arange(size)

@@ -32,7 +32,9 @@ class Space:
 class Index(Protocol):
     """Promise: `candidates(point, reach)` includes every added row within `reach` of the point.
 
-    A needless row costs time. A missing row is a missed violation. `add` never refuses a point.
+    Outputs play no part: rows with the same answer belong to it, too, since a verdict may have to
+    say whether anything at all was near. A needless row costs time. A missing row is a missed
+    violation. `add` never refuses a point.
     """
 
     def add(self, row: int, point: Point) -> None: ...

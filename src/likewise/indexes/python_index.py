@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from likewise.history.decisions import History
+from likewise.indexes.live import any_output
 from likewise.indexes.protocol import (
     Describes,
     Index,
@@ -38,7 +39,9 @@ _BATCH = 1024  # rows made into points together
 class PythonIndex:
     """Asks an index for candidates and decides them."""
 
-    def __init__(self, history: History, make: MakeIndex, name: str) -> None:
+    def __init__(
+        self, history: History, make: MakeIndex, name: str, *, wants_likes: bool = False
+    ) -> None:
         rule = history.rule
         shape = geometry(rule, history.width, rule.slack_for(history.storage))
         numbers = np.zeros(t.NUMBERS_COUNT)
@@ -58,6 +61,9 @@ class PythonIndex:
         self.input: Floats = self.state.desk.small[t.INPUT]
         self.given: Floats = self.state.desk.small[t.GIVEN]
         self._table = self.state.table
+        self._table[t.WANTS_LATEST], self._table[t.LATEST] = wants_likes, -1
+        self._latest: Rows = np.empty(0, np.int64)
+        """Of the rows judged last: the latest row near each, -1 for none."""
         self._make = make
         weights = history.weights[: history.width]
         self._scale = weights if rule.metric in ("linf", "l1") else np.sqrt(weights)
@@ -172,6 +178,7 @@ class PythonIndex:
             return bad, None
         row = int(self._table[t.TOTAL])
         point = self.points(row, 1)[0]
+        self._table[t.LATEST] = -1
         return (self._decide(row, point) if row else 0), point
 
     def _decide(self, row: int, point: Point) -> int:
@@ -191,7 +198,33 @@ class PythonIndex:
         """What the last `observe` or `check` found."""
         return Witnesses(*self.state.desk.result_bytes(found))
 
+    def like(self, row: int, since: int) -> int:
+        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        latest = int(self._table[t.LATEST])
+        return latest if latest >= since else -1
+
+    def near(self, row: int) -> Rows:
+        """All rows before a written one that are near it, whatever their outputs."""
+        with any_output(self.state):
+            found = self._decide(row, self.points(row, 1)[0]) if row else 0
+        return self.state.desk.found_rows(found).copy()
+
     # Many decisions
+
+    def likes(
+        self,
+        first: int,
+        likes: Rows,
+        sinces: Rows,
+        threads: int,
+        pool: ThreadPoolExecutor | None,
+    ) -> None:
+        """A like case of each row that was judged last, where there is none in `likes` yet.
+
+        sinces: the first row that counts for each
+        """
+        found = (likes < 0) & (self._latest >= sinces)
+        likes[found] = self._latest[found]
 
     def block(self, left: int) -> int:
         """How many of the next rows to take together: all, so that all or none are remembered."""
@@ -202,6 +235,7 @@ class PythonIndex:
     ) -> tuple[Rows, Found]:
         """Search for written rows, and add them, one after the other."""
         counts = np.zeros(size, dtype=np.int64)
+        self._latest = np.full(size, -1, np.int64)
         parts = [self.state.desk.results(0)]
         index = self._whole()
         for start in range(0, size, _BATCH):
@@ -211,6 +245,7 @@ class PythonIndex:
                 self.given[:] = outputs[k - start]
                 if first + k:
                     counts[k] = self._decide(first + k, point)
+                    self._latest[k] = self._table[t.LATEST]
                 if counts[k]:
                     parts.append(self.state.desk.results(int(counts[k])))
                 index.add(first + k, point)

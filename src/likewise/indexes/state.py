@@ -211,7 +211,7 @@ class Desk:
             t.QCODES: np.zeros(axes, dtype=np.uint8),
             t.OFFSETS: np.zeros(axes),
             t.MASK: np.zeros(t.BLOCK, dtype=np.uint8),
-            t.SUMS: np.zeros(t.BLOCK, dtype=np.float32),
+            t.SUMS: np.zeros(t.BLOCK, dtype=np.uint16),
             t.OTHER: np.zeros(axes),
             t.CORNER: np.zeros(history.out_width),
             t.POINTS: np.zeros((t.BLOCK + 1) * axes),

@@ -32,26 +32,39 @@ class Binding:
     """For a rule without features: the columns that are the input, in their order."""
     output_column: str | None = None
     """For a rule without features."""
-    beside: str | None = None
-    """A column that is read although the rule does not know it."""
+    beside: tuple[str, ...] = ()
+    """Columns that are read although the rule does not know them."""
 
     @property
     def key(self) -> str | None:
         """The column that names decisions."""
         return self.rule.key_column
 
-    def with_beside(self, column: str) -> "Binding":
-        """The same, with this column read as well, whether the rule knows it or not."""
-        wanted = tuple(dict.fromkeys([*self.wanted, column]))
-        known = column in (self.rule.features or {})
-        return replace(self, wanted=wanted, beside=None if known else column)
+    @property
+    def remembered(self) -> tuple[str, ...]:
+        """The columns that a monitor keeps: what is compared, protected, the key, outputs."""
+        if self.rule.features is None:
+            return tuple(name for name in self.wanted if name not in self.beside)
+        ignored = {name for name, one in self.rule.features.items() if _kind(one) == "ignore"}
+        return tuple(name for name in self.wanted if name not in ignored.union(self.beside))
+
+    def with_beside(self, columns: Iterable[str]) -> "Binding":
+        """The same, with these columns read as well, whether the rule knows them or not."""
+        more = [name for name in dict.fromkeys(columns) if name not in self.wanted]
+        unknown = [name for name in more if name not in (self.rule.features or {})]
+        return replace(
+            self,
+            wanted=(*self.wanted, *more),
+            types={name: one for name, one in self.types.items() if name not in more},
+            beside=(*self.beside, *unknown),
+        )
 
     def arguments(self, table: Table) -> tuple[Any, ...]:
         """What `observe_many` and `calibrate` take of a table: the table, or inputs and outputs."""
         if self.output_column is None:
             return (self._known(table),)
         names = [*self.inputs, self.output_column]
-        columns = columns_of(self._known(table), names, self.wanted)
+        columns = columns_of(self._known(table), names, self.remembered)
         inputs = np.stack([numbers_of(name, columns[name]) for name in self.inputs], axis=1)
         outputs = columns[self.output_column]
         if self.rule.output == "number":
@@ -64,10 +77,10 @@ class Binding:
 
     def _known(self, table: Table) -> Table:
         """The table without what the rule does not know."""
-        if self.beside is None:
+        if not self.beside:
             return table
         if isinstance(table, list):
-            return [{name: row[name] for name in row if name != self.beside} for row in table]
+            return [{name: row[name] for name in row if name not in self.beside} for row in table]
         return table.drop(self.beside)
 
 

@@ -57,9 +57,15 @@ class ExactlyOnce:
         durability: str = "commit",
         window: str | None = None,
         burst: Burst | None = None,
+        comparable: bool = False,
     ) -> None:
         self._path = path
-        self._settings = {"durability": durability, "window": window, "burst": burst}
+        self._settings = {
+            "durability": durability,
+            "window": window,
+            "burst": burst,
+            "comparable": comparable,
+        }
         self._binding: Binding | None = None
         self._monitor: Monitor | None = None
         self._ledger: Ledger | None = None

@@ -2,7 +2,7 @@
 
 The names are those of `Verdict.to_dict()` (values/verdict_fields.py). An answer leaves out `over`;
 where decisions are known by their positions it leaves out keys, which nobody has given. An answer
-from a ledger has no `neighbours` and no `alarm`, which a ledger does not keep.
+from a ledger has no `comparable`, no `neighbours` and no `alarm`, which a ledger does not keep.
 """
 
 from collections.abc import Callable

@@ -82,9 +82,16 @@ def object_of(name: str, level: str) -> bytes:
         llvm.initialize_all_asmprinters()
         triple, processor = "aarch64-unknown-linux-gnu", "generic"
     target = llvm.Target.from_triple(triple)
-    machine = target.create_target_machine(cpu=processor, opt=3, reloc="pic", codemodel="small")
+    machine = target.create_target_machine(
+        cpu=processor, features=_features(level), opt=3, reloc="pic", codemodel="small"
+    )
     module.triple, module.data_layout = triple, str(machine.target_data)
     return bytes(machine.emit_object(module))
+
+
+def _features(level: str) -> str:
+    """What the compiler is told of a level: registers of 512 bits are to be used where they are."""
+    return "-prefer-256-bit" if level == "x86-64-v4" else ""
 
 
 def _with_wrapper(made: Any, name: str, arguments: int) -> str:
@@ -122,7 +129,7 @@ def _compile(level: str, names: list[str], folder: Path) -> None:
     settings = {
         "LIKEWISE_KERNELS": "jit",
         "NUMBA_CPU_NAME": processor,
-        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CPU_FEATURES": _features(level),
         "NUMBA_DISABLE_JIT": "0",
         "PYTHONPATH": os.pathsep.join(
             [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]

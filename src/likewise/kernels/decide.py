@@ -22,6 +22,7 @@ from likewise.kernels.batch import (
     write_rows,
 )
 from likewise.kernels.compile import entry, step, view
+from likewise.kernels.like import like_of_one, like_rows
 from likewise.kernels.rows import admit, admit_output, remember_output, sketch_row
 from likewise.kernels.search import prepare, search
 from likewise.kernels.sort import sort_by_path
@@ -29,7 +30,7 @@ from likewise.kernels.table import bytes_of, floats, ints
 from likewise.kernels.tree import descend, plant, tree_for
 
 OBSERVE, CHECK, PLANT, WRITE, ROUTE, SORT, INSERT, SEARCH = 0, 1, 2, 3, 4, 5, 6, 7
-APART, JOIN, COUNT = 8, 9, 10
+APART, JOIN, COUNT, LIKE, LIKES = 8, 9, 10, 11, 12
 
 
 @step
@@ -80,6 +81,10 @@ def decide(address: int) -> int:
         return join_rows(table)
     if task == COUNT:
         return count_splits(table)
+    if task == LIKE:
+        return like_of_one(table)
+    if task == LIKES:
+        return like_rows(table)
     if task == WRITE:
         return write_rows(table)
     if task == SORT:

@@ -1,27 +1,15 @@
-"""A flat scan over leading rotated coordinates: for embeddings, where no tree can prune.
+"""A flat scan over the codes of leading rotated coordinates: for embeddings, where no tree prunes.
 
-A rotation keeps l2 distances, and a few of its coordinates bound them from below. With the
-directions of largest variance first, a partial sum of squares soon exceeds the reach for almost all
-points. Points lie in blocks, coordinate by coordinate, in float32; a block is abandoned when no
-point of it can still be near. For cosine the same is done on the unit sphere.
+Points lie in blocks. Of the front coordinates a block keeps codes coordinate by coordinate: gaps
+are squared and added up for all points at once, and a block is abandoned when no point of it can
+still be near. Of the other coordinates each point keeps its codes in one piece, which is read for
+points that remain. What remains then is decided by its row. turning.py argues that nothing near is
+lost.
 
-Why nothing near is lost. Let p, q be two positions at distance at most TREE_REACH, A the matrix in
-DIRECTIONS and y, z their rotated coordinates as computed and rounded to float32.
-- |A(p - q)| <= |A| TREE_REACH, which is TURNED_REACH: the norm |A| is bounded by measuring how far
-  the rows of A are from orthonormal.
-- y lies within e of A(p - centre): the position errs relatively by (width + 16) 2^-52, subtracting
-  the centre by 2^-53, the sum over `width` products by (width + 2) 2^-53 |A|_F, the float32 by
-  2^-24 |y|. GAP_ERROR times |p - centre| plus VALUE_ERROR times |p| is more than all of it.
-  So |y - z| <= TURNED_REACH + e(p) + e(q). A block keeps the largest error of its points.
-- Coordinates are cut off at +-CUT, which never lengthens a gap; what is no number becomes 0 with
-  an infinite error, and an infinite limit rules nothing out.
-- A float32 sum of n squared gaps errs relatively by less than (n + 4) 2^-24; SUM_ERROR is twice
-  that. A product of lengths l and m errs by less than n 2^-24 l m, whatever the order of addition;
-  PRODUCT_ERROR times (l + m)^2 covers it and the roundings of both squared lengths.
-
-Invariant: every remembered row sits in exactly one block, at its SEAT.
-Cost: `scan` reads the leading coordinates of all points whose outputs may differ, mostly a few.
-Not here: which rotation (indexes/rotation.py), the matrix products (indexes/flat.py).
+Cost: a scan reads the front codes of all points whose outputs may differ, mostly a part of them,
+64 bytes more for each point that remains, and few rows.
+Not here: what a code is (turning.py), how points get into blocks (seats.py), which rotation
+(indexes/rotation.py).
 """
 
 from typing import Any
@@ -30,195 +18,161 @@ import numpy as np
 
 from likewise.kernels import table as t
 from likewise.kernels.batch import write_rows
-from likewise.kernels.compile import entry, kernel, prefetch, step, view
+from likewise.kernels.compile import entry, kernel, prefetch, small, step, view
 from likewise.kernels.distance import is_different, output_distance
+from likewise.kernels.like import near_row
 from likewise.kernels.rows import admit, admit_output, read_row, remember_output
-from likewise.kernels.search import (
-    agreement,
-    agrees,
-    decide_candidates,
-    decide_row,
-    note_search,
-)
+from likewise.kernels.search import agreement, agrees, decide_candidates, note_search
+from likewise.kernels.seats import EXTENT, seat
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
-from likewise.kernels.tree import round_up, stretch_range, tree_of
+from likewise.kernels.turning import FINER, STEP, limit_of, turn
 
-OBSERVE, CHECK, PLANT, WRITE, TURN, SEAT, SEARCH, SIFT = 0, 1, 2, 3, 4, 5, 6, 7
+OBSERVE, CHECK, PLANT, WRITE, TURN, SEAT, SEARCH = 0, 1, 2, 3, 4, 5, 6
+LIKE, LIKES = 7, 8
 
-EXTENT = 8  # blocks that a group is given together
-_CUT = 2.0**55
-_CHECK = 8  # coordinates between two looks at whether any point is left
-_LINES = 64  # cache lines of the next block asked for ahead
+_TOGETHER = 16  # rows of a batch that are searched for together, in
+_STRETCH = 32  # blocks at a time: half a megabyte
+_ALL = 65535  # no sum is above this
 
 
-@kernel
-def _turn(table: Any, row: int, k: int) -> None:
-    """Rotate a written row into place k of TURNED, with its error and its length."""
-    width = table[t.WIDTH]
-    axes = table[t.AXES]
-    query = floats(table, t.QUERY)
-    prescale = floats(table, t.PRESCALE)
-    centre = floats(table, t.CENTRE)
-    turning = floats(table, t.TURNING)
-    read_row(table, row, query)
-    factor = 1.0
-    if table[t.METRIC] == t.COSINE:
-        factor = 1.0 / np.sqrt(floats(table, t.NORMS)[row])
-    squares = 0.0
-    gap_squares = 0.0
-    for j in range(width):
-        value = query[j] * prescale[j] * factor
-        squares += value * value
-        query[j] = value - centre[j]
-        gap_squares += query[j] * query[j]
-    for i in range(axes):
-        turning[i] = 0.0
-    for j in range(0, width, 4):
-        one = view(table[t.DIRECTIONS] + j * axes * 8, np.float64)
-        if j + 4 <= width:
-            two = view(table[t.DIRECTIONS] + (j + 1) * axes * 8, np.float64)
-            three = view(table[t.DIRECTIONS] + (j + 2) * axes * 8, np.float64)
-            four = view(table[t.DIRECTIONS] + (j + 3) * axes * 8, np.float64)
-            a, b, c, d = query[j], query[j + 1], query[j + 2], query[j + 3]
-            for i in range(axes):
-                turning[i] += (one[i] * a + two[i] * b) + (three[i] * c + four[i] * d)
-        else:
-            for left in range(j, width):
-                one = view(table[t.DIRECTIONS] + left * axes * 8, np.float64)
-                for i in range(axes):
-                    turning[i] += one[i] * query[left]
-    numbers = floats(table, t.NUMBERS)
-    error = numbers[t.GAP_ERROR] * np.sqrt(gap_squares) + numbers[t.VALUE_ERROR] * np.sqrt(squares)
-    error = error + 1e-15 if error < np.inf else np.inf
-    out = view(table[t.TURNED] + k * axes * 4, np.float32)
-    length = 0.0
-    for i in range(axes):
-        y = turning[i] if abs(turning[i]) < np.inf else 0.0
-        out[i] = np.float32(min(max(y, -_CUT), _CUT))
-        length += np.float64(out[i]) * np.float64(out[i])
-    floats(table, t.TURNED_ERROR)[k] = error
-    floats(table, t.TURNED_LENGTH)[k] = np.sqrt(length)
+@small
+def _square(code: Any, other: Any) -> Any:
+    """The squared gap of two codes, as uint16."""
+    gap = np.int16(np.int8(np.uint8(code - other)))
+    return np.uint16(gap * gap)
 
 
 @kernel
-def _open_blocks(table: Any, group: int) -> None:
-    """Give a group some blocks side by side, so that products are made of several at once."""
-    first = table[t.BLOCKS]
-    table[t.BLOCKS] += EXTENT
-    width = table[t.RANGE_WIDTH]
-    for block in range(first, first + EXTENT):
-        ints(table, t.COUNT)[block] = 0
-        ints(table, t.NEXT)[block] = block + 1 if block + 1 < first + EXTENT else -1
-        floats(table, t.ERRORS)[block] = 0.0
-        floats(table, t.LONGEST)[block] = 0.0
-        for n in range(block * width, (block + 1) * width):
-            floats(table, t.LOW)[n] = np.inf
-            floats(table, t.HIGH)[n] = -np.inf
-    ints(table, t.LEFT)[group] = first
+def scan_block(address: int, query: Any, front: int, limit: Any, sums: Any) -> int:
+    """Add up squared gaps of codes, coordinate by coordinate, while a point may be near.
 
-
-@kernel
-def _seat(table: Any, row: int, k: int) -> None:
-    """Put a rotated row into a block of its group that has room."""
-    axes = table[t.AXES]
-    count = ints(table, t.COUNT)
-    open_block = ints(table, t.LEFT)
-    group = tree_of(table, row)
-    if open_block[group] < 0:
-        _open_blocks(table, group)
-    block = open_block[group]
-    slot = count[block]
-    turned = view(table[t.TURNED] + k * axes * 4, np.float32)
-    lanes = view(table[t.LEADING] + (block * axes * BLOCK + slot) * 4, np.float32)
-    for i in range(axes):
-        lanes[i * BLOCK] = turned[i]
-    length = floats(table, t.TURNED_LENGTH)[k]
-    view(table[t.LENGTHS], np.float32)[block * BLOCK + slot] = np.float32(0.5 * length * length)
-    floats(table, t.LONGEST)[block] = max(floats(table, t.LONGEST)[block], length)
-    errors = floats(table, t.ERRORS)
-    errors[block] = max(errors[block], floats(table, t.TURNED_ERROR)[k])
-    ints(table, t.IDS)[block * BLOCK + slot] = row
-    ints(table, t.SEATS)[row] = block * BLOCK + slot
-    stretch_range(table, block, row)
-    count[block] = slot + 1
-    if slot + 1 == BLOCK:
-        open_block[group] = ints(table, t.NEXT)[block]
-        ints(table, t.NEXT)[block] = -1
-
-
-@kernel
-def _limit(table: Any, error: float) -> float:
-    """What a squared distance in rotated coordinates may not exceed, before float32 sums err."""
-    numbers = floats(table, t.NUMBERS)
-    reach = numbers[t.TURNED_REACH] + error
-    return reach * reach
-
-
-@kernel
-def scan_block(lanes: int, query: Any, axes: int, limit: Any, sums: Any, following: int) -> int:
-    """Add up squared gaps, coordinate by coordinate, while some point of the block may be near.
-
-    How many coordinates were looked at; negative if no point is left. A sum that is not above the
-    limit, or is no number, keeps its point.
+    How many coordinates were looked at; negative if no point is left. Of four squares of -128 the
+    sum is 0 instead of 65,536, and larger sums stay at 65,535: a sum never exceeds the true one.
     """
     for i in range(BLOCK):
-        sums[i] = np.float32(0.0)
-    for line in range(_LINES):
-        prefetch(following + line * 64)
-    for start in range(0, axes, _CHECK):
-        for j in range(start, min(start + _CHECK, axes)):
-            lane = view(lanes + j * BLOCK * 4, np.float32)
-            value = query[j]
+        sums[i] = np.uint16(0)
+    for start in range(0, front, STEP):
+        for j in range(start, start + STEP, 4):
+            one = view(address + j * BLOCK, np.uint8)
+            two = view(address + (j + 1) * BLOCK, np.uint8)
+            three = view(address + (j + 2) * BLOCK, np.uint8)
+            four = view(address + (j + 3) * BLOCK, np.uint8)
+            a, b, c, d = query[j], query[j + 1], query[j + 2], query[j + 3]
             for i in range(BLOCK):
-                gap = lane[i] - value
-                sums[i] += gap * gap
-        left = 0
+                left = np.uint16(_square(one[i], a) + _square(two[i], b))
+                right = np.uint16(_square(three[i], c) + _square(four[i], d))
+                added = np.uint16(left + right)
+                total = np.uint16(sums[i] + added)
+                sums[i] = np.uint16(65535) if total < added else total
+        left_over = np.uint16(0)
         for i in range(BLOCK):
-            left |= not sums[i] > limit
-        if left == 0:
-            return -min(start + _CHECK, axes)
-    return axes
+            left_over |= np.uint16(sums[i] <= limit)
+        if left_over == 0:
+            return -(start + STEP)
+    return front
 
 
 @kernel
-def _scan(table: Any, row: int, k: int) -> int:
-    """Rows before `row` that the leading coordinates cannot rule out and outputs admit."""
-    axes = table[t.AXES]
-    size = axes * BLOCK * 4
-    query = view(table[t.TURNED] + k * axes * 4, np.float32)
-    error = floats(table, t.TURNED_ERROR)[k]
+def tail_sum(address: int, query: Any, front: int, tail: int) -> int:
+    """The squared gaps of a point's other coordinates, added up."""
+    codes = view(address, np.uint8)
+    total = np.int32(0)
+    for i in range(tail):
+        gap = np.int32(np.int8(np.uint8(codes[i] - query[front + i])))
+        total = np.int32(total + np.int32(gap * gap))
+    return int(total)
+
+
+@kernel
+def _front_limit(table: Any, error: float) -> Any:
+    """The limit of sums over the front, as uint16."""
+    limit = limit_of(table, error)
+    return np.uint16(limit) if limit < _ALL else np.uint16(_ALL)
+
+
+@kernel
+def _differs(table: Any, row: int) -> bool:
+    """Whether the output of a row differs from GIVEN."""
+    width = table[t.OUT_WIDTH]
+    outputs = floats(table, t.OUTPUTS)
+    far = output_distance(table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * width, width)
+    return is_different(far, floats(table, t.NUMBERS)[t.DELTA])
+
+
+@small
+def _note_left(notes: Any, left: int, block: int, count: int, sums: Any, limit: Any) -> int:
+    """Note seats that are not ruled out, each with its sum, behind `left` notes; how many."""
+    for i in range(count):
+        notes[left] = (block * BLOCK + i) << 16 | np.int64(sums[i])
+        left += sums[i] <= limit
+    return left
+
+
+@kernel
+def _scan(table: Any, row: int, k: int, first: int, last: int) -> int:
+    """Rows before `row` in blocks `first` to `last` that codes cannot rule out and outputs admit.
+
+    What is touched is added to the row's note.
+    """
+    front = table[t.FRONT_AXES]
+    tail = table[t.TURNED_BYTES] - front
+    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
+    error = floats(table, t.TURNED_ERROR)[2 * k]
     errors = floats(table, t.ERRORS)
     count = ints(table, t.COUNT)
-    sums = view(table[t.SUMS], np.float32)
+    sums = view(table[t.SUMS], np.uint16)
     candidates = ints(table, t.CANDIDATES)
-    outputs = floats(table, t.OUTPUTS)
-    given = floats(table, t.GIVEN)
-    out_width = table[t.OUT_WIDTH]
-    numbers = floats(table, t.NUMBERS)
     lowest, highest = agreement(table)
-    kept = 0
+    left = 0
     visited = 0
     scanned = 0
-    for block in range(table[t.BLOCKS]):
+    for block in range(first, last):
         if count[block] == 0 or agrees(table, block, lowest, highest):
             continue
-        limit = round_up(_limit(table, error + errors[block]) * (1.0 + numbers[t.SUM_ERROR]))
-        lanes = table[t.LEADING] + block * size
-        looked = scan_block(lanes, query, axes, limit, sums, lanes + size)
+        limit = _front_limit(table, error + errors[2 * block])
+        looked = scan_block(table[t.CODES] + block * front * BLOCK, query, front, limit, sums)
         visited += 1
-        scanned += abs(looked)
+        scanned += abs(looked) * BLOCK
         if looked < 0:
             continue
-        ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
-        for i in range(count[block]):
-            if not sums[i] > limit and ids[i] < row:
-                far = output_distance(
-                    table[t.OUTPUT], given, outputs, ids[i] * out_width, out_width
-                )
-                if is_different(far, numbers[t.DELTA]):
-                    candidates[kept] = ids[i]
-                    kept += 1
-    note_search(table, row, visited, scanned * BLOCK * 4, kept)
+        before = left
+        left = _note_left(candidates, left, block, count[block], sums, limit)
+        for n in range(before, left):
+            prefetch(table[t.TAILS] + (candidates[n] >> 16) * tail)
+    kept = _remaining(table, row, k, left)
+    recent = ints(table, t.RECENT)
+    note = (row % t.RECENT_MOST) * 3
+    recent[note] += visited
+    recent[note + 1] += scanned + left * tail
+    recent[note + 2] += kept
+    return kept
+
+
+@small
+def _may_be_near(table: Any, k: int, seat: int, front_sum: int) -> bool:
+    """Whether all codes of a point, whose sum over the front this is, admit that it is near."""
+    front = table[t.FRONT_AXES]
+    tail = table[t.TURNED_BYTES] - front
+    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
+    error = floats(table, t.TURNED_ERROR)[2 * k + 1]
+    error += floats(table, t.ERRORS)[2 * (seat // BLOCK) + 1]
+    rest = tail_sum(table[t.TAILS] + seat * tail, query, front, tail)
+    return not FINER * FINER * front_sum + rest > FINER * FINER * limit_of(table, error)
+
+
+@kernel
+def _remaining(table: Any, row: int, k: int, left: int) -> int:
+    """Of points that the front does not rule out, rows that all codes and outputs admit."""
+    ids = ints(table, t.IDS)
+    candidates = ints(table, t.CANDIDATES)
+    kept = 0
+    for n in range(left):
+        seat = candidates[n] >> 16
+        if not _may_be_near(table, k, seat, candidates[n] & _ALL):
+            continue
+        if ids[seat] < row and _differs(table, ids[seat]):
+            candidates[kept] = ids[seat]
+            kept += 1
     return kept
 
 
@@ -234,11 +188,13 @@ def _observe(table: Any, remember: bool) -> int:
         bad = admit_output(table, floats(table, t.GIVEN))
     if bad != 0:
         return bad
-    _turn(table, row, 0)
-    found = decide_candidates(table, row, _scan(table, row, 0), 0)
+    turn(table, row, 0)
+    note_search(table, row, 0, 0, 0)
+    kept = _scan(table, row, 0, 0, table[t.BLOCKS])
+    found = decide_candidates(table, row, kept, 0)
     if remember:
         remember_output(table, row)
-        _seat(table, row, 0)
+        seat(table, row, 0)
     return found
 
 
@@ -247,7 +203,7 @@ def _turn_rows(table: Any) -> int:
     """Rotate rows of a batch into TURNED, in the working order."""
     order = ints(table, t.WORK_ORDER)
     for k in range(table[t.START], table[t.STOP]):
-        _turn(table, table[t.FIRST] + order[k], k)
+        turn(table, table[t.FIRST] + order[k], k)
     return table[t.STOP]
 
 
@@ -261,7 +217,7 @@ def _seat_rows(table: Any) -> int:
             return k
         row = table[t.FIRST] + order[k]
         if alive[row] != 0:  # else forgotten before this index came to it
-            _seat(table, row, k)
+            seat(table, row, k)
     return table[t.STOP]
 
 
@@ -276,96 +232,99 @@ def _take_output(table: Any, row: int) -> None:
 
 @step
 def _search_rows(table: Any) -> int:
-    """Search for rows of a batch one by one, while results have room. How far the work has come."""
+    """Search for rows of a batch, a few at a time, while results have room. How far it has come.
+
+    Some blocks are scanned for all of the few while they are in the cache. So the results of a row
+    come in several parts, each with the row that it belongs to.
+    """
     counts = ints(table, t.COUNTS)
     order = ints(table, t.WORK_ORDER)
     owners = ints(table, t.OWNERS)
     results = 0
-    stop = table[t.STOP]
-    for k in range(table[t.START], stop):
-        row = table[t.FIRST] + order[k]
-        if results + row > table[t.RESULT_CAPACITY]:
-            stop = k
+    start = table[t.START]
+    while start < table[t.STOP]:
+        stop = min(start + _TOGETHER, table[t.STOP])
+        newest = table[t.FIRST]
+        for k in range(start, stop):
+            newest = max(newest, table[t.FIRST] + order[k])
+        while stop > start and results + (stop - start) * newest > table[t.RESULT_CAPACITY]:
+            stop -= 1
+        if stop == start:
             break
-        _take_output(table, row)
-        found = decide_candidates(table, row, _scan(table, row, k), results)
-        for n in range(results, results + found):
-            owners[n] = order[k]
-        counts[order[k]] = found
-        results += found
+        for k in range(start, stop):
+            counts[order[k]] = 0
+            note_search(table, table[t.FIRST] + order[k], 0, 0, 0)
+        for first in range(0, table[t.BLOCKS], _STRETCH):
+            last = min(first + _STRETCH, table[t.BLOCKS])
+            for k in range(start, stop):
+                row = table[t.FIRST] + order[k]
+                _take_output(table, row)
+                kept = _scan(table, row, k, first, last)
+                found = decide_candidates(table, row, kept, results)
+                for n in range(results, results + found):
+                    owners[n] = order[k]
+                counts[order[k]] += found
+                results += found
+        start = stop
     table[t.FOUND] = results
-    return stop
+    return start
+
+
+@kernel
+def _find_like(table: Any, row: int, k: int, since: int) -> int:
+    """A like case, from `since` on, of a row without a witness there, or -1 (like.py).
+
+    The row is in place k of TURNED, its output is GIVEN. Blocks whose labels all differ from it
+    hold nothing near, or there would be a witness.
+    """
+    front = table[t.FRONT_AXES]
+    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
+    error = floats(table, t.TURNED_ERROR)[2 * k]
+    errors = floats(table, t.ERRORS)
+    count = ints(table, t.COUNT)
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    sums = view(table[t.SUMS], np.uint16)
+    output = floats(table, t.GIVEN)[0]
+    apart = table[t.OUTPUT] == t.LABEL and table[t.RANGE_WIDTH] == 1
+    apart = apart and floats(table, t.NUMBERS)[t.DELTA] < 1.0
+    read_row(table, row, floats(table, t.QUERY))
+    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    for block in range(table[t.BLOCKS] - 1, -1, -1):  # the latest rows first
+        if count[block] == 0 or (apart and (low[block] > output or high[block] < output)):
+            continue
+        limit = _front_limit(table, error + errors[2 * block])
+        if scan_block(table[t.CODES] + block * front * BLOCK, query, front, limit, sums) < 0:
+            continue
+        ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
+        for i in range(count[block]):
+            if sums[i] > limit or not since <= ids[i] < row:
+                continue
+            if _may_be_near(table, k, block * BLOCK + i, np.int64(sums[i])):
+                if near_row(table, ids[i], norm):
+                    return ids[i]
+    return -1
 
 
 @step
-def _sift_rows(table: Any) -> int:
-    """Decide what the products of a batch's queries and some blocks cannot rule out.
+def _like_of_one(table: Any) -> int:
+    """A like case from SINCE on of row FIRST with output GIVEN, or -1."""
+    turn(table, table[t.FIRST], 0)
+    return _find_like(table, table[t.FIRST], 0, table[t.SINCE])
 
-    |y - z|^2 = 2 (|y|^2/2 + |z|^2/2 - yz), so a point may be near where the product is large.
-    Results come with the query they belong to; there is room for those of one call.
-    """
-    first = table[t.FIRST_BLOCK]
-    last = table[t.LAST_BLOCK]
-    count = ints(table, t.COUNT)
-    counts = ints(table, t.COUNTS)
+
+@step
+def _like_rows(table: Any) -> int:
+    """A like case of each rotated row of a batch that has none in LIKES yet."""
     order = ints(table, t.WORK_ORDER)
-    owners = ints(table, t.OWNERS)
-    longest = floats(table, t.LONGEST)
-    errors = floats(table, t.ERRORS)
-    recent = ints(table, t.RECENT)
-    numbers = floats(table, t.NUMBERS)
-    given = floats(table, t.GIVEN)
-    outputs = floats(table, t.OUTPUTS)
-    out_width = table[t.OUT_WIDTH]
-    query = floats(table, t.QUERY)
-    found = 0
-    start = table[t.START]
-    stop = table[t.STOP]
-    for k in range(start, stop):
-        row = table[t.FIRST] + order[k]
-        _take_output(table, row)
-        lowest, highest = agreement(table)
-        length = floats(table, t.TURNED_LENGTH)[k]
-        error = floats(table, t.TURNED_ERROR)[k]
-        norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
-        ready = False
-        note = (row % t.RECENT_MOST) * 3
-        before = found
-        for block in range(first, last):
-            if count[block] == 0 or agrees(table, block, lowest, highest):
-                continue
-            recent[note] += 1
-            recent[note + 1] += BLOCK * table[t.AXES] // 4  # one look serves many queries
-            both = length + longest[block]
-            limit = _limit(table, error + errors[block])
-            slip = numbers[t.PRODUCT_ERROR] * (both * both + limit)
-            limit = 0.5 * (length * length - limit) - slip
-            threshold = np.float32(limit)
-            at = ((block - first) * table[t.PRODUCT_ROWS] + k - start) * BLOCK
-            products = view(table[t.PRODUCTS] + at * 4, np.float32)
-            halves = view(table[t.LENGTHS] + block * BLOCK * 4, np.float32)
-            left = 0
-            for i in range(BLOCK):
-                left |= products[i] >= halves[i] + threshold
-            if left == 0:
-                continue
-            ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
-            for i in range(count[block]):
-                if products[i] >= halves[i] + threshold and ids[i] < row:
-                    far = output_distance(
-                        table[t.OUTPUT], given, outputs, ids[i] * out_width, out_width
-                    )
-                    if not is_different(far, numbers[t.DELTA]):
-                        continue
-                    if not ready:
-                        read_row(table, row, query)
-                        ready = True
-                    recent[note + 2] += 1
-                    owners[found] = order[k]
-                    found = decide_row(table, ids[i], norm, found)
-        counts[order[k]] += found - before
-    table[t.FOUND] = found
-    return stop
+    likes = ints(table, t.LIKES)
+    sinces = ints(table, t.SINCES)
+    for k in range(table[t.START], table[t.STOP]):
+        if likes[order[k]] < 0:
+            row = table[t.FIRST] + order[k]
+            _take_output(table, row)
+            likes[order[k]] = _find_like(table, row, k, sinces[order[k]])
+    return table[t.STOP]
 
 
 @step
@@ -384,44 +343,17 @@ def flat(address: int) -> int:
     task = table[t.TASK]
     if task <= CHECK:
         return _observe(table, task == OBSERVE)
-    if task == SIFT:
-        return _sift_rows(table)
     if task == TURN:
         return _turn_rows(table)
     if task == SEAT:
         return _seat_rows(table)
     if task == SEARCH:
         return _search_rows(table)
+    if task == LIKE:
+        return _like_of_one(table)
+    if task == LIKES:
+        return _like_rows(table)
     if task == WRITE:
         return write_rows(table)
     _plant(table)
-    return 0
-
-
-@entry
-def unseat_rows(address: int, rows_address: int, row_count: int) -> int:
-    """Take remembered rows out of their blocks; the last point of the block takes the seat."""
-    table = view(address, np.int64)
-    rows = view(rows_address, np.int64)
-    axes = table[t.AXES]
-    count = ints(table, t.COUNT)
-    ids = ints(table, t.IDS)
-    seats = ints(table, t.SEATS)
-    lengths = view(table[t.LENGTHS], np.float32)
-    for k in range(row_count):
-        seat = seats[rows[k]]
-        block = seat // BLOCK
-        last = block * BLOCK + count[block] - 1
-        lanes = view(table[t.LEADING] + block * axes * BLOCK * 4, np.float32)
-        for i in range(axes):
-            lanes[i * BLOCK + seat % BLOCK] = lanes[i * BLOCK + last % BLOCK]
-            lanes[i * BLOCK + last % BLOCK] = np.float32(0.0)
-        lengths[seat] = lengths[last]
-        ids[seat] = ids[last]
-        seats[ids[seat]] = seat
-        if count[block] == BLOCK:
-            group = tree_of(table, rows[k])
-            ints(table, t.NEXT)[block] = ints(table, t.LEFT)[group]
-            ints(table, t.LEFT)[group] = block
-        count[block] -= 1
     return 0

@@ -35,7 +35,7 @@ ENTRIES = {
     "remove_rows": "remove",
     "propose": "propose",
     "start_bulk": "rebuild",
-    "unseat_rows": "flat",
+    "unseat_rows": "seats",
     "erase_rows": "remove",
 }
 """The module of each entry kernel; those that take longest to compile first."""

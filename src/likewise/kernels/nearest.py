@@ -38,14 +38,11 @@ from likewise.kernels.bounds import (
     slope_of,
 )
 from likewise.kernels.codes import scan_sum
-from likewise.kernels.compile import entry, kernel, prefetch, step, view
+from likewise.kernels.compile import entry, kernel, prefetch, small, step, view
 from likewise.kernels.distance import input_distance, output_distance
 from likewise.kernels.rows import read_row
 from likewise.kernels.search import note_search, prepare
 from likewise.kernels.table import BLOCK, bytes_of, floats, ints
-
-HUNT_ONE, HUNT_ROWS = 1, 2
-"""Tasks: the row START with GIVEN; the rows of a batch from START to STOP, in working order."""
 
 _AHEAD = 8  # rows between asking for one and hunting for it
 _TINY = 1e-150  # below this the squares in a distance vanish: it is not given up
@@ -100,19 +97,21 @@ def _consider_alone(table: Any, row: int, norm: float, slot: int, merit: float) 
     return _consider(table, row, far, norm, slot, merit)
 
 
-@kernel
-def _window(table: Any, radius: float) -> int:
-    """The radius in code units, rounded up; no more than codes can tell."""
-    axes = table[t.AXES]
-    metric = table[t.METRIC]
-    units = length_in_tree(table, radius) * floats(table, t.NUMBERS)[t.GRAIN]
+@small
+def _slip(metric: int, axes: int) -> float:
+    """By how many units codes may err, all coordinates together."""
     if metric == t.LINF:
-        return int(min(units + _BOX_ERROR, _BOX_MOST)) + 1
-    units += _SUM_ERROR * (axes if metric == t.L1 else np.sqrt(axes))
-    return int(min(units, _SUM_MOST)) + 1
+        return _BOX_ERROR
+    return _SUM_ERROR * (axes if metric == t.L1 else np.sqrt(axes))
 
 
-@kernel
+@small
+def _window(metric: int, length: float, grain: float, slip: float) -> int:
+    """A length in the tree in code units, rounded up; no more than codes can tell."""
+    return int(min(length * grain + slip, _BOX_MOST if metric == t.LINF else _SUM_MOST)) + 1
+
+
+@small
 def _score_limit(metric: int, window: int) -> int:
     """The largest score of a point within the window; whoever has a larger one is out of it.
 
@@ -182,6 +181,16 @@ def _least(scores: Any) -> int:
     return i
 
 
+@small
+def _note_promising(scores: Any, count: int, limit: int, promising: Any) -> int:
+    """Note the points of a block with scores within the limit; how many."""
+    left = 0
+    for i in range(count):
+        promising[left] = i
+        left += scores[i] <= limit and scores[i] != _ALL
+    return left
+
+
 @kernel
 def _look(table: Any, node: int, before: int, norm: float, slot: int, merit: float) -> float:
     """Consider the points of a leaf, the most promising first. The merit of the best."""
@@ -197,43 +206,53 @@ def _look(table: Any, node: int, before: int, norm: float, slot: int, merit: flo
     following = ints(table, t.NEXT)
     count = ints(table, t.COUNT)
     scores = view(table[t.SUMS], np.uint16)
+    promising = ints(table, t.ORDER)
     recent = ints(table, t.RECENT)
     at = (before % t.RECENT_MOST) * 3
+    grain = floats(table, t.NUMBERS)[t.GRAIN]
+    slip = _slip(metric, table[t.AXES])
     block = ints(table, t.LEFT)[node]
     while block >= 0:
         radius = radius_of_interest(table, farthest, merit, slot)
         if radius < 0.0:
             return merit
-        window = _window(table, radius)
+        window = _window(metric, length_in_tree(table, radius), grain, slip)
         limit = _score_limit(metric, window)
         recent[at] += 1
         recent[at + 1] += _score(table, block, window) * BLOCK
         ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
-        i = -1
-        for turn in range(_FIRST + count[block]):
+        left = 0
+        for turn in range(_FIRST + BLOCK):
             if turn < _FIRST:
                 i = _least(scores)
                 if scores[i] > limit or scores[i] == _ALL:
                     break
             else:  # the rest, as they come
-                i = turn - _FIRST
-                if scores[i] > limit or scores[i] == _ALL:
-                    continue
+                if turn == _FIRST:
+                    left = _note_promising(scores, count[block], limit, promising)
+                if turn - _FIRST >= left:
+                    break
+                i = promising[turn - _FIRST]
             score = scores[i]
             scores[i] = _ALL
-            if i < count[block] and ids[i] < before:
-                apart = far
-                if apart < 0.0:
-                    apart = output_distance(kind, given, outputs, ids[i] * width, width)
-                    own = radius_of_interest(table, apart, merit, slot)
-                    if own < 0.0 or score > _score_limit(metric, _window(table, own)):
-                        continue
-                recent[at + 2] += 1
-                old = merit
-                merit = _consider(table, ids[i], apart, norm, slot, merit)
-                if merit != old:
-                    radius = radius_of_interest(table, farthest, merit, slot)
-                    limit = _score_limit(metric, _window(table, radius))
+            if score > limit or i >= count[block] or ids[i] >= before:
+                continue
+            apart = far
+            if apart < 0.0:
+                apart = output_distance(kind, given, outputs, ids[i] * width, width)
+                own = radius_of_interest(table, apart, merit, slot)
+                if own < 0.0:
+                    continue
+                window = _window(metric, length_in_tree(table, own), grain, slip)
+                if score > _score_limit(metric, window):
+                    continue
+            recent[at + 2] += 1
+            old = merit
+            merit = _consider(table, ids[i], apart, norm, slot, merit)
+            if merit != old:
+                radius = radius_of_interest(table, farthest, merit, slot)
+                window = _window(metric, length_in_tree(table, radius), grain, slip)
+                limit = _score_limit(metric, window)
         block = following[block]
     return merit
 
@@ -424,9 +443,12 @@ def _hunt_rows(table: Any) -> int:
 
 
 @entry
-def hunt(address: int) -> int:
-    """Do the TASK: 1 or 0, whether one was found; or how far the batch has come."""
+def hunt(address: int, row: int) -> int:
+    """Hunt for a written row with GIVEN: 1 or 0, whether one was found.
+
+    Below 0: for the rows of a batch from START to STOP, in working order; how far it has come.
+    """
     table = view(address, np.int64)
-    if table[t.TASK] == HUNT_ROWS:
+    if row < 0:
         return _hunt_rows(table)
-    return 1 if hunt_row(table, table[t.START], 0) else 0
+    return 1 if hunt_row(table, row, 0) else 0

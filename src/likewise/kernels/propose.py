@@ -14,7 +14,8 @@ from likewise.kernels import table as t
 from likewise.kernels.batch import write_rows
 from likewise.kernels.compile import entry, step, view
 from likewise.kernels.distance import is_different, output_distance
-from likewise.kernels.rows import admit, admit_output, remember_output
+from likewise.kernels.like import near_row
+from likewise.kernels.rows import admit, admit_output, read_row, remember_output
 from likewise.kernels.search import decide_candidates, note_search
 from likewise.kernels.sort import sort_rows
 from likewise.kernels.table import bytes_of, floats, ints
@@ -36,6 +37,21 @@ def _admit(table: Any) -> int:
 
 
 @step
+def _latest_near(table: Any) -> int:
+    """The latest near row before row FIRST among STOP candidates in order, or -1."""
+    row = table[t.FIRST]
+    candidates = ints(table, t.CANDIDATES)
+    alive = bytes_of(table, t.ALIVE)
+    read_row(table, row, floats(table, t.QUERY))
+    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    for k in range(table[t.STOP] - 1, -1, -1):
+        other = candidates[k]
+        if 0 <= other < row and alive[other] != 0 and near_row(table, other, norm):
+            return other
+    return -1
+
+
+@step
 def _decide(table: Any) -> int:
     """The witnesses of row FIRST, with output GIVEN, among STOP candidates; how many.
 
@@ -49,6 +65,8 @@ def _decide(table: Any) -> int:
     outputs = floats(table, t.OUTPUTS)
     delta = floats(table, t.NUMBERS)[t.DELTA]
     sort_rows(candidates, table[t.STOP])
+    if table[t.WANTS_LATEST] != 0:
+        table[t.LATEST] = _latest_near(table)
     kept, before = 0, -1
     for k in range(table[t.STOP]):
         other = candidates[k]

@@ -45,7 +45,7 @@ def prepare(table: Any, row: int) -> None:
 
 
 @small
-def _fetch(table: Any, block: int) -> None:
+def fetch_block(table: Any, block: int) -> None:
     address = table[t.CODES] + block * table[t.AXES] * BLOCK
     prefetch(table[t.COUNT] + block * 8)
     for line in range(min(_LINES, 2 * table[t.AXES])):
@@ -71,6 +71,8 @@ def agreement(table: Any) -> tuple[float, float]:
     """
     z = floats(table, t.GIVEN)[0]
     delta = floats(table, t.NUMBERS)[t.DELTA]
+    if delta < 0.0:  # every output is different
+        return np.inf, -np.inf
     if table[t.OUTPUT] == t.LABEL:
         return (-np.inf, np.inf) if delta >= 1.0 else (z, z)
     if delta == 0.0:
@@ -101,8 +103,11 @@ def agrees(table: Any, node: int, lowest: float, highest: float) -> bool:
 
 
 @kernel
-def _collect_box(table: Any) -> int:
-    """The blocks of all cells that the query's box meets."""
+def collect_box(table: Any, first: int, last: int, prune: bool) -> int:
+    """The blocks of all cells that the query's box meets, in the trees from `first` up to `last`.
+
+    prune: whether those are left out in which no output can differ from the query's.
+    """
     point = floats(table, t.POINT)
     reach = floats(table, t.NUMBERS)[t.TREE_REACH]
     gap_scale = floats(table, t.GAP_SCALE)
@@ -113,8 +118,8 @@ def _collect_box(table: Any) -> int:
     found = ints(table, t.FOUND_BLOCKS)
     blocks = 0
     lowest, highest = agreement(table)
-    for root in range(table[t.TREES]):
-        if agrees(table, root, lowest, highest):
+    for root in range(first, last):
+        if prune and agrees(table, root, lowest, highest):
             continue
         stack[0] = root
         top = 1
@@ -135,16 +140,16 @@ def _collect_box(table: Any) -> int:
                         stack[top] = child + 1
                         top += 1
                     node = child
-            if not agrees(table, node, lowest, highest):
+            if not (prune and agrees(table, node, lowest, highest)):
                 found[blocks] = left[node]
                 blocks += 1
-                _fetch(table, left[node])
+                fetch_block(table, left[node])
     return blocks
 
 
 @kernel
-def _collect_ball(table: Any, square: bool) -> int:
-    """The blocks of all cells within reach, for distances that add up."""
+def collect_ball(table: Any, square: bool, first: int, last: int, prune: bool) -> int:
+    """The same for distances that add up: the blocks of all cells within reach."""
     width = table[t.AXES]
     point = floats(table, t.POINT)
     reach = floats(table, t.NUMBERS)[t.TREE_REACH]
@@ -163,8 +168,8 @@ def _collect_ball(table: Any, square: bool) -> int:
     for j in range(width):
         offsets[j] = 0.0
     lowest, highest = agreement(table)
-    for root in range(table[t.TREES]):
-        if agrees(table, root, lowest, highest):
+    for root in range(first, last):
+        if prune and agrees(table, root, lowest, highest):
             continue
         top = 1
         stack[0] = root
@@ -197,25 +202,43 @@ def _collect_ball(table: Any, square: bool) -> int:
                     stack_offset[top] = new
                     top += 1
                 node = child + right
-            if not agrees(table, node, lowest, highest):
+            if not (prune and agrees(table, node, lowest, highest)):
                 found[blocks] = left[node]
                 blocks += 1
-                _fetch(table, left[node])
+                fetch_block(table, left[node])
     return blocks
+
+
+@small
+def scan_codes(table: Any, block: int) -> int:
+    """Mark the points of a block that codes cannot rule out (codes.py says how it answers)."""
+    width = table[t.AXES]
+    metric = table[t.METRIC]
+    codes = table[t.CODES] + block * width * BLOCK
+    count = ints(table, t.COUNT)[block]
+    query = bytes_of(table, t.QCODES)
+    mask = bytes_of(table, t.MASK)
+    if metric == t.LINF:
+        return scan_box(codes, query, width, table[t.WINDOW], count, mask)
+    return scan_sum(
+        codes,
+        query,
+        width,
+        table[t.WINDOW],
+        table[t.LIMIT],
+        metric != t.L1,
+        count,
+        view(table[t.SUMS], np.uint16),
+        mask,
+    )
 
 
 @kernel
 def _scan(table: Any, blocks: int, before: int) -> int:
     """Rows below `before` in the collected blocks that codes cannot rule out and outputs admit."""
-    width = table[t.AXES]
-    metric = table[t.METRIC]
-    window = table[t.WINDOW]
     found = ints(table, t.FOUND_BLOCKS)
-    count = ints(table, t.COUNT)
     following = ints(table, t.NEXT)
-    query = bytes_of(table, t.QCODES)
     mask = bytes_of(table, t.MASK)
-    sums = view(table[t.SUMS], np.uint16)
     candidates = ints(table, t.CANDIDATES)
     words = view(table[t.MASK], np.uint64)
     kept = 0
@@ -225,21 +248,7 @@ def _scan(table: Any, blocks: int, before: int) -> int:
         block = found[k]
         while block >= 0:
             visited += 1
-            codes = table[t.CODES] + block * width * BLOCK
-            if metric == t.LINF:
-                lanes = scan_box(codes, query, width, window, count[block], mask)
-            else:
-                lanes = scan_sum(
-                    codes,
-                    query,
-                    width,
-                    window,
-                    table[t.LIMIT],
-                    metric != t.L1,
-                    count[block],
-                    sums,
-                    mask,
-                )
+            lanes = scan_codes(table, block)
             scanned += abs(lanes)
             if lanes > 0:
                 for word in range(BLOCK // 8):
@@ -337,8 +346,8 @@ def search(table: Any, row: int, results: int) -> int:
     """
     metric = table[t.METRIC]
     if metric == t.LINF:
-        blocks = _collect_box(table)
+        blocks = collect_box(table, 0, table[t.TREES], True)
     else:
-        blocks = _collect_ball(table, metric != t.L1)
+        blocks = collect_ball(table, metric != t.L1, 0, table[t.TREES], True)
     kept = _scan(table, blocks, row)
     return decide_candidates(table, row, kept, results)

@@ -90,7 +90,7 @@ STACK_AXIS = 60  # int64
 STACK_OFFSET = 61  # float64
 FOUND_BLOCKS = 62  # int64: blocks to scan
 MASK = 63  # uint8, BLOCK
-SUMS = 64  # uint16, BLOCK; float32 for a flat scan
+SUMS = 64  # uint16, BLOCK
 CANDIDATES = 65  # int64
 PART = 66  # float64, CHUNK: part of a stored input being looked at
 OTHER = 67  # float64 per axis: a stored position being looked at
@@ -145,23 +145,24 @@ COUNTS = 113  # int64 per row of the batch: witnesses found
 # A flat scan (flat.py)
 DIRECTIONS = 114  # float64, WIDTH x AXES: the rotation, in units of the reach
 CENTRE = 115  # float64 per coordinate: what is subtracted before rotating
-LEADING = 116  # float32, AXES x BLOCK per block: rotated coordinates
-ERRORS = 117  # float64 per block: how far a point may lie from where it should
-LENGTHS = 118  # float32, BLOCK per block: half the squared length of each point
-LONGEST = 119  # float64 per block: the largest length
-TURNED = 120  # float32, AXES per row of a batch: the queries, rotated
-TURNED_ERROR = 121  # float64 per row of a batch
-TURNED_LENGTH = 122  # float64 per row of a batch: the length
-TURNING = 123  # float64, AXES: a rotation being added up
-PRODUCTS = 124  # float32: products of queries START, … and points, block by block
-FIRST_BLOCK = 125  # the first block that the products are about
-LAST_BLOCK = 126
-PRODUCT_ROWS = 127  # queries per block in PRODUCTS
-OWNERS = 128  # int64: the query of each result
-SEATS = 129  # int64 per row: its block x BLOCK + its slot
+FRONT_AXES = 116  # coordinates of which a block has CODES, coordinate by coordinate
+TAILS = 117  # uint8, TURNED_BYTES - FRONT_AXES per point: the codes of the other coordinates
+ERRORS = 118  # float64, 2 per block: how far a point may lie from its codes, front and all
+TURNED = 119  # uint8, TURNED_BYTES per row of a batch: the codes of the queries
+TURNED_BYTES = 120
+TURNED_ERROR = 121  # float64, 2 per row of a batch: as ERRORS
+TURNING = 122  # float64, AXES: a rotation being added up
+OWNERS = 123  # int64: the query of each result
+SEATS = 124  # int64 per row: its block x BLOCK + its slot
 # A hunt for one past decision (nearest.py)
-QUESTION = 130  # NEAREST or STEEPEST
-TRAIL = 131  # what the last hunt found: the next one begins there
+QUESTION = 125  # NEAREST or STEEPEST
+TRAIL = 126  # what the last hunt found: the next one begins there
+# A like case: a near row, whatever its output (like.py)
+SINCE = 127  # rows before this one do not count
+SINCES = 128  # int64 per row of the batch: the same
+LIKES = 129  # int64 per row of the batch: a like case, -1 for none
+WANTS_LATEST = 130  # whether the latest near row of what is proposed is wanted (propose.py)
+LATEST = 131  # which it is, -1 for none
 SLOTS = 132
 
 NOTES_WIDTH = 32
@@ -183,14 +184,12 @@ JOB_SPLIT = 4  # the plane of the segment at work
 TURNED_REACH = 5  # no near point lies farther than this in rotated coordinates
 GAP_ERROR = 6  # error of a rotated point, by its distance from the centre
 VALUE_ERROR = 7  # and by its distance from the origin
-SUM_ERROR = 8  # relative error of a float32 sum of squares
-PRODUCT_ERROR = 9  # error of a float32 product, by the square of both lengths together
 # and for a hunt (bounds.py)
-HUNT_DELTA = 10  # different means output distance > HUNT_DELTA
-HUNT_LIMIT = 11  # nothing farther away than this is wanted
-EXPONENT = 12  # a slope is output distance / input distance ** EXPONENT
-GRAIN = 13  # code units per unit of length in the tree
-NUMBERS_COUNT = 14
+HUNT_DELTA = 8  # different means output distance > HUNT_DELTA
+HUNT_LIMIT = 9  # nothing farther away than this is wanted
+EXPONENT = 10  # a slope is output distance / input distance ** EXPONENT
+GRAIN = 11  # code units per unit of length in the tree
+NUMBERS_COUNT = 12
 
 # Metrics
 LINF, L1, L2, COSINE = 0, 1, 2, 3

@@ -7,6 +7,7 @@ one pass, with one number for each decision, gives the share that would be flagg
 Invariant: `rate(epsilon)` is what a `Monitor` with that epsilon would flag, boundaries included:
 both ask `distance <= epsilon * (1 + slack)`.
 Cost: one or two passes of `observe_many` with a good epsilon; sixteen bytes kept for each decision.
+`like_cases` asks the same of past decisions with any output: which share could be compared at all.
 Not here: all pairs. Each decision contributes its nearest.
 """
 
@@ -192,6 +193,31 @@ def calibrate(rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = No
     return _nearest(rule, x, z, threads, math.inf)
 
 
+def like_cases(rule: Rule, x: Any, z: Any = FROM_ROW, *, threads: int | None = None) -> Calibration:
+    """The nearest past decision of each decision, whatever their outputs.
+
+    So `rate(epsilon)` is the share of decisions that a monitor with that epsilon could compare with
+    anything. Arguments are those of `calibrate`; outputs are read and play no part.
+
+    >>> found = like_cases(Rule("linf", 1), [[0.0], [0.5], [0.6], [2.0]], ["yes"] * 4)
+    >>> found.rows.tolist(), found.rate(0.1), found.rate(0.5)
+    ([-1, 0, 1, 2], 0.25, 0.5)
+    """
+    if isinstance(rule, Rule) and rule.features is not None:
+        return _of_table(rule, x, z, threads, any_output=True)
+    if isinstance(rule, Rule) and rule.embed is not None:
+        found = like_cases(replace(rule, embed=None), embedded(rule, x), z, threads=threads)
+        return replace(found, rule=rule)
+    return _any_output(rule, x, threads, math.inf)
+
+
+def _any_output(rule: Rule, x: Any, threads: int | None, limit: float) -> Calibration:
+    """The nearest of all past decisions: each has a number of its own for an output."""
+    alone = replace(rule, output="number", delta=0.0, output_metric="linf", favourable=None)
+    numbers = np.arange(len(x), dtype=np.float64)
+    return replace(_nearest(alone, x, numbers, threads, limit), rule=rule)
+
+
 def _nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> Calibration:
     """The nearest contradiction of each decision among those nearer than the limit."""
     past = hunting_monitor(_with_sensible_epsilon(rule, x, z, limit), limit=limit)
@@ -203,12 +229,20 @@ def _nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> C
     return Calibration(rule, distances, rows, rule.slack_for(past.explain().storage))
 
 
-def _of_table(rule: Rule, table: Any, z: Any, threads: int | None) -> Calibration:
+def _of_table(
+    rule: Rule, table: Any, z: Any, threads: int | None, *, any_output: bool = False
+) -> Calibration:
     """The same for the vectors that a table's rows become."""
     if rule.protected_must_differ:
         raise BadRule(
             "protected_must_differ is set, and a hunt for the nearest knows nothing of that; set it"
             " to false to calibrate"
+        )
+    if rule.person_column is not None:
+        raise BadRule(
+            f"column {rule.person_column!r} tells persons apart, and a hunt for the nearest knows"
+            ' nothing of pairs that do not count; give it the kind "ignore" to calibrate, and know'
+            " that repeated decisions about one person are then compared"
         )
     reader = TableReader(rule)
     read, plain = reader.many(table, z), reader.plain
@@ -219,6 +253,8 @@ def _of_table(rule: Rule, table: Any, z: Any, threads: int | None) -> Calibratio
             " are far from each other; calibrate without such rows, or with another `missing`"
         )
     vectors, limit = _set_apart(plain, read.vectors, reader.encoder.apart)
+    if any_output:
+        return replace(_any_output(plain, vectors, threads, limit), rule=rule)
     return replace(_nearest(plain, vectors, read.outputs, threads, limit), rule=rule)
 
 

@@ -28,12 +28,13 @@ from likewise.engine.engine import Engine
 from likewise.engine.explanation import Explanation
 from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
+from likewise.engine.time_span import TimeSpan
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.flusher import start_flusher
 from likewise.ledger.journal import Journal
 from likewise.ledger.store import NOT_JUDGED
 from likewise.ledger.stored_witnesses import Kept
-from likewise.ledger.times import all_microseconds, microseconds
+from likewise.ledger.times import all_microseconds, duration, microseconds
 from likewise.ledger.verify import Head, Verification
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, kept_of_many, kept_of_one
@@ -98,6 +99,10 @@ class Monitor:
             an index, or what makes one for a space (indexes/protocol.py).
     rows    a new file to keep inputs in, instead of memory: only candidates are read from it.
     burst   a Burst: count near inputs among the last decisions, whatever their output.
+    comparable  whether each verdict also says if there was a near past input at all, whatever its
+            output: `verdict.comparable`. Without one, that nothing contradicts it means nothing.
+    within  how long before a decision the past begins that it is compared with: "90 days". Every
+            decision then needs its time, and they come in order of time. Nothing is forgotten.
 
     An input may have any shape; the first decision settles it. All methods may be called from
     several threads; each call is one step of the history. `lw.open` makes a monitor whose history
@@ -111,10 +116,13 @@ class Monitor:
         index: Any = "auto",
         rows: str | os.PathLike[str] | None = None,
         burst: Burst | None = None,
+        comparable: bool = False,
+        within: str | None = None,
     ) -> None:
         reader = reader_of(rule)
-        engine = Engine(reader.plain, index=index, rows=rows, burst=burst)
-        self._begin(reader, engine, Keys())
+        span = None if within is None else span_of(within)
+        engine = Engine(reader.plain, index=index, rows=rows, burst=burst, comparable=comparable)
+        self._begin(reader, engine, Keys(), span)
 
     @classmethod
     def of(cls, reader: Reader, engine: Engine, keys: Keys | None = None) -> Self:
@@ -123,7 +131,9 @@ class Monitor:
         monitor._begin(reader, engine, Keys() if keys is None else keys)
         return monitor
 
-    def _begin(self, reader: Reader, engine: Engine, keys: Keys) -> None:
+    def _begin(
+        self, reader: Reader, engine: Engine, keys: Keys, span: TimeSpan | None = None
+    ) -> None:
         self._lock = RLock()
         self._midway = False  # whether a call has begun, and not finished
         self._taken = 0
@@ -132,12 +142,13 @@ class Monitor:
         self._engine = engine
         self.known_keys = keys
         self._journal: Journal | None = None
-        self.memory = Memory(reader, engine)
+        self.memory = Memory(reader, engine, span)
         """What is remembered, for a journal to copy; everybody else looks at `past`."""
         self._past = RememberedPast(self.memory, keys, self._looking)
         engine.beside = Beside(self._past)
         self._embeds = isinstance(reader, EmbeddedReader)
-        self._direct = type(reader) is VectorReader
+        self._span = span
+        self._direct = type(reader) is VectorReader and span is None
         """Whether a decision goes to the engine as it came."""
         self.closed = False
         copied_by_fork(self)
@@ -149,6 +160,16 @@ class Monitor:
     @property
     def burst(self) -> Burst | None:
         return self._engine.burst
+
+    @property
+    def comparable(self) -> bool:
+        """Whether verdicts say if there was a near past input at all."""
+        return self._engine.comparable
+
+    @property
+    def within(self) -> str | None:
+        """How long before a decision the past begins that it is compared with, if limited."""
+        return None if self._span is None else self._span.text
 
     @property
     def past(self) -> Past:
@@ -252,14 +273,19 @@ class Monitor:
         try:
             batch = self._reader.one(x, z)
             keys = self._given_keys(batch, None if key is None else [key], 1)
-            now, over = self._now(time), None
+            now, over, first = self._now(time), None, 0
             if journal is not None:
                 over = journal.retention.compared(row, now)
-            found = self.memory.observe(batch, 0 if over is None else over.first)
+                first = over.first
+            elif self._span is not None:
+                first = int(self._span.firsts(row, np.array([now]))[0])
+            found = self.memory.observe(batch, first)
         except LikewiseError:
             self._refused()
             raise
         self.known_keys.add(row, keys)
+        if self._span is not None:
+            self._span.took(row, np.array([now]))
         beside = found.beside._replace(over=over)
         if keys is not None or self.known_keys:
             beside = beside._replace(
@@ -294,6 +320,9 @@ class Monitor:
         if self._journal is not None:
             over = self._journal.retention.compared(self._taken, self._journal.retention.now(time))
             first = over.first
+        elif self._span is not None:
+            now = self._span.last(self._taken) if time is None else microseconds(time)
+            first = int(self._span.firsts(self._taken, np.array([now]))[0])
         found = self.memory.check(batch, first)
         values = self._reader.values_read(batch)
         if values is not None:
@@ -335,11 +364,15 @@ class Monitor:
                 firsts = None
                 if journal is not None:
                     firsts = journal.retention.firsts(row, when)
+                elif self._span is not None:
+                    firsts = self._span.firsts(row, when)
                 found = self.memory.observe_many(batch, firsts, threads)
             except LikewiseError:
                 self._refused()
                 raise
             self.known_keys.add(row, given)
+            if self._span is not None:
+                self._span.took(row, when)
             verdicts = found
             if journal is not None and firsts is not None:
                 absent = journal.retention.absent(firsts)
@@ -366,7 +399,7 @@ class Monitor:
                 batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
                 each = [self._check(one, time) for one in self._reader.split(batch)]
             self._midway = False
-            return Verdicts.of_checks(self._taken, each)
+            return Verdicts.of_checks(self._taken, each, comparable=self._engine.comparable)
 
     def load(
         self,
@@ -387,8 +420,12 @@ class Monitor:
             with self._changing():
                 batch = self._reader.many(x, z)
                 given, when = self._given(batch, keys, times)
+                if self._span is not None:
+                    self._span.firsts(row, when)  # which refuses times that go back
                 rows = self.memory.load(batch)
             self.known_keys.add(row, given)
+            if self._span is not None:
+                self._span.took(row, when)
             if journal is not None:
                 firsts = journal.retention.firsts(row, when)
                 not_judged = np.full(len(rows), NOT_JUDGED)
@@ -410,7 +447,10 @@ class Monitor:
             count = 0  # the engine says what is wrong with them
         given = self._given_keys(batch, keys, count)
         if self._journal is None:
-            return given, _NO_TIMES if times is None else all_microseconds(times, count)
+            if times is None:
+                self._insist_on_times()
+                return given, _NO_TIMES
+            return given, all_microseconds(times, count)
         if times is None:
             return given, np.broadcast_to(np.array(self._now(None)), count)
         return given, self._journal.retention.all_given(times, count)
@@ -431,7 +471,17 @@ class Monitor:
     def _now(self, time: Any) -> int:
         if self._journal is not None:
             return self._journal.now(time)
-        return 0 if time is None else microseconds(time)
+        if time is None:
+            self._insist_on_times()
+            return 0
+        return microseconds(time)
+
+    def _insist_on_times(self) -> None:
+        if self._span is not None:
+            raise BadDecision(
+                f"no time is given, and decisions are compared within {self._span.text}; expected"
+                " `time` of a decision, or `times` of many. Nothing was stored."
+            )
 
     # Forgetting
 
@@ -619,6 +669,17 @@ def reader_of(rule: Rule) -> Reader:
     if rule.features is not None:
         return TableReader(rule)
     return VectorReader(rule) if rule.embed is None else EmbeddedReader(rule)
+
+
+def span_of(within: Any) -> TimeSpan:
+    """How far back decisions are compared, from words such as "90 days"."""
+    length = duration(within) if isinstance(within, str) else None
+    if length is None or length <= 0:
+        raise BadRule(
+            f"within is {within!r}; expected how long before a decision its past begins, such as"
+            ' "90 days", "24 hours" or "90 minutes"'
+        )
+    return TimeSpan(within.strip(), length)
 
 
 def _close(known: "weakref.ref[Monitor]") -> None:

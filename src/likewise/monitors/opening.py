@@ -51,6 +51,7 @@ def open(
     max_ahead: str | float = "5 minutes",
     index: Any = "auto",
     burst: Burst | None = None,
+    comparable: bool = False,
     check: bool = True,
     models: bool | None = None,
 ) -> Monitor:
@@ -77,6 +78,7 @@ def open(
     max_ahead   how far a time that is given may be ahead of the clock: "5 minutes", seconds, "any"
     index       as for Monitor
     burst       as for Monitor; counts are answered, not written, and need not be the same next time
+    comparable  as for Monitor; answered, not written
     check       whether the whole chain is verified first
     models      whether embedders are loaded, and compared with those of the ledger. If not given,
                 those of a rule that is passed here are, and those that the ledger's own rule names
@@ -106,7 +108,7 @@ def open(
         kept = _window(store, wanted)
         reader = reader_of(_without_models(store, rule) if not models else rule)
         reader.rule = rule
-        engine = Engine(reader.plain, index=index, burst=burst)
+        engine = Engine(reader.plain, index=index, burst=burst, comparable=comparable)
         monitor = Monitor.of(reader, engine, Keys(plain_key))
         journal = Journal(
             store,

@@ -9,6 +9,9 @@ Invariants:
 - `observe` one by one and `observe_many` give the same verdicts.
 - `check` and `check_many` leave no trace; nor does what is refused, and it cannot be seen.
 - A call that is cut off by an exception has been made wholly or not at all.
+- Where a monitor is asked to (`Monitor(rule, comparable=True)`), `verdict.comparable` says whether
+  an earlier remembered input, which could have been named, was near, whatever its output; so a
+  decision with a witness is comparable. Elsewhere it is None.
 - Every call is one step of the history, whichever thread it comes from.
 """
 

@@ -11,11 +11,11 @@ from likewise.reading.embedded_columns import Embedded
 from likewise.values.verdicts import Rows, Verdicts
 
 
-def monitor_again(ledger: Ledger, index: Any = "auto") -> Monitor:
+def monitor_again(ledger: Ledger, index: Any = "auto", *, comparable: bool = False) -> Monitor:
     """An empty monitor for what a ledger holds."""
     reader = reader_of(without_models(ledger.rule, ledger.vector_types()))
     reader.rule = ledger.rule
-    return Monitor.of(reader, Engine(reader.plain, index=index))
+    return Monitor.of(reader, Engine(reader.plain, index=index, comparable=comparable))
 
 
 def judge_again(

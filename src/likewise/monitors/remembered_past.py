@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
-from likewise.explaining.groups import Groups, count_groups
+from likewise.explaining.comparing import compare_groups
+from likewise.explaining.groups import Groups
 from likewise.explaining.side_by_side import SideBySide, explain_pairs
 from likewise.rules.rule import Rule
 from likewise.values.keys import Keys
-from likewise.values.past import Codes
+from likewise.values.past import Codes, Points, Span
 from likewise.values.verdicts import Rows, Verdict, Verdicts
 
 _LOOK = "Ask for rows that it has."
@@ -63,6 +64,14 @@ class RememberedPast:
         with self._looking():
             return self._memory.engine.inputs(self._wanted(rows))
 
+    def points(self, rows: Any) -> Points:
+        with self._looking():
+            wanted, engine = self._wanted(rows), self._memory.engine
+            left_open = None
+            if len(engine.wildcards):
+                left_open = engine.wildcards.open_places(engine.rows)[wanted]
+            return Points(engine.inputs(wanted), left_open, self._memory.reader.plain)
+
     def outputs(self, rows: Any) -> list[Any]:
         with self._looking():
             return [self._memory.engine.output_at(row) for row in self._wanted(rows).tolist()]
@@ -91,10 +100,20 @@ class RememberedPast:
             codes = np.nan_to_num(self._memory.engine.numbers(wanted)[:, 0], nan=-1)
             return Codes(codes.astype(np.int64), self._memory.engine.labels)
 
+    def span(self, rows: Any) -> Span | None:
+        with self._looking():
+            span = self._memory.span
+            if span is None:
+                return None
+            wanted = self._wanted(rows)
+            times = span.times(self._memory.engine.rows)[wanted]
+            return Span(span.text, span.microseconds, times)
+
     def explain(self, verdict: Verdict, count: int) -> SideBySide:
         with self._looking():
             return explain_pairs(self, verdict, count)
 
     def by_group(self, verdicts: Verdicts, column: str) -> Groups:
         with self._looking():
-            return count_groups(self, self._memory.engine.rows, verdicts, column)
+            stop = min(verdicts.first_row + len(verdicts), self._memory.engine.rows)
+            return compare_groups(self, range(stop), [column])[0]

@@ -121,7 +121,9 @@ def _difference(
 ) -> str | None:
     """How a verdict differs from the one made again; None if it does not."""
     if not again <= count <= again + lost:
-        return f"{count} witnesses were written, and there are {again}"
+        some = "1 witness was" if count == 1 else f"{count} witnesses were"
+        is_are = "is" if again == 1 else "are"
+        return f"{some} written, and there {is_are} {again}"
     left = [one for one in stored.tolist() if one[0] >= dropped and one[0] not in gone]
     nearest = mine.tolist()[: len(left)]
     if left != nearest:

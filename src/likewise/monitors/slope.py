@@ -234,16 +234,9 @@ class SlopeMonitor:
         found = verdict.witnesses
         if len(found) == 0:
             return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, violation=False)
-        best = found[0]
-        slope = self._slope(best.input_distance, best.output_distance)
-        return SlopeVerdict(
-            verdict.row,
-            slope,
-            best.row,
-            best.input_distance,
-            best.output_distance,
-            violation=slope > self.level,
-        )
+        row, near, far = found.first
+        slope = self._slope(near, far)
+        return SlopeVerdict(verdict.row, slope, row, near, far, slope > self.level)
 
     def _slope(self, near: float, far: float) -> float:
         """The kernel's slope, to the last bit: its powers are the C library's."""

@@ -3,8 +3,8 @@
 Numbers of all columns lie side by side, so do the codes of all others: a row is two writes, however
 many columns it has.
 
-Invariant: as many rows as the history has; a forgotten one has lost its values, and a text or
-picture that no other row has is gone.
+Invariant: as many rows as the history has; a forgotten one has lost its values, and a text, picture
+or person that no other row has is gone.
 Cost: 8 bytes for a number, 4 for anything else; what is forgotten from the front on is given back.
 """
 
@@ -34,7 +34,10 @@ class Columns:
         self._place = {name: (self._numbers, j) for j, name in enumerate(numbers)}
         self._place |= {name: (self._codes, j) for j, name in enumerate(codes)}
         self._number_names, self._code_names = numbers, codes
-        self._uses: dict[str, Counter[int]] = {name: Counter() for name in encoder.embedded}
+        persons = [name for name in codes if features[name].kind == "person"]
+        self._uses: dict[str, Counter[int]] = {
+            name: Counter() for name in (*encoder.embedded, *persons)
+        }
         self.count = 0
 
     def begin_at(self, row: int) -> None:
@@ -58,6 +61,8 @@ class Columns:
             self._numbers.room(self.count, 1)[0] = numbers
         if codes:
             self._codes.room(self.count, 1)[0] = codes
+        for name, uses in self._uses.items():
+            uses[codes[self._place[name][1]]] += 1
         self.count += 1
 
     def _added(self, kept: Mapping[str, Any], many: int) -> None:
@@ -80,7 +85,7 @@ class Columns:
             column[rows] = np.nan if column.dtype.kind == "f" else MISSING
 
     def _less(self, name: str, codes: list[int]) -> None:
-        """These texts or pictures are used once less each; those not used any more are gone."""
+        """These texts, pictures or persons are used once less each; those unused now are gone."""
         uses = self._uses[name]
         uses.subtract(codes)
         for code in set(codes) - {MISSING}:
@@ -89,7 +94,7 @@ class Columns:
                 self._encoder.vocabularies[name].drop(code)
 
     def drop_unused(self, name: str) -> list[int]:
-        """Let go of texts or pictures that no row has; their codes."""
+        """Let go of texts, pictures or persons that no row has; their codes."""
         vocabulary, uses = self._encoder.vocabularies[name], self._uses[name]
         codes = [
             code

@@ -52,6 +52,8 @@ class Reader(Protocol):
     """The rule for the vectors."""
     key_column: str | None
     output_columns: tuple[str, ...]
+    selective: bool
+    """Whether some pairs of rows do not count, however near they are."""
 
     def vectors_of(self, x: Any, *, many: bool) -> Any:
         """What an embedder makes of inputs; others as they came. Slow, and changes nothing."""
@@ -92,8 +94,8 @@ class Reader(Protocol):
 
     def codes(self, column: str, rows: Any) -> Codes: ...
 
-    def differing(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
-        """Whether rows differ from others in a protected column.
+    def counted(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+        """Which pairs of rows and others count; all of them unless the reader is `selective`.
 
         batch: a single decision, that was only checked, instead of `rows`
         """

@@ -152,7 +152,7 @@ def _step(encoder: Encoder, name: str, feature: Feature) -> Step:
     known = encoder.vocabularies[name].code_of
     if feature.embed is not None:
         return lambda value, must, coordinates: None  # a model's time is longer than a table's
-    if feature.kind == "protected":
+    if feature.kind in ("protected", "person"):
         return lambda value, must, coordinates: known(value)
     if feature.kind == "ordinal":
         return _ordinal(feature, known)

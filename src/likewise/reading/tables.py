@@ -38,6 +38,8 @@ class TableReader:
         self.output_columns: tuple[str, ...] = (given,) if isinstance(given, str) else tuple(given)
         self.key_column = rule.key_column
         self._protected = [name for name, one in features.items() if one.kind == "protected"]
+        self._person = rule.person_column
+        self.selective = rule.protected_must_differ or self._person is not None
         self._names = [name for name, one in features.items() if one.kind != "ignore"]
         known = (*features, *self.output_columns)
         self._known = None if rule.extra == "ignore" else known
@@ -203,13 +205,25 @@ class TableReader:
         codes = self.columns.column(column)[rows].astype(np.int64)
         return Codes(codes, self.encoder.vocabularies[column].values)
 
-    def differing(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
-        differ = np.zeros(len(others), dtype=np.bool_)
-        for name in self._protected:
-            codes = self.columns.column(name)
-            mine = codes[rows] if batch is None else np.atleast_1d(batch.columns[name])[0]
-            differ |= codes[others] != mine
-        return differ
+    def counted(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+        counted = np.ones(len(others), dtype=np.bool_)
+        if self.rule.protected_must_differ:
+            counted[:] = False
+            for name in self._protected:
+                mine, theirs = self._codes_of(name, batch, rows, others)
+                counted |= theirs != mine
+        if self._person is not None:
+            mine, theirs = self._codes_of(self._person, batch, rows, others)
+            counted &= (theirs != mine) | (theirs == MISSING)
+        return counted
+
+    def _codes_of(
+        self, name: str, batch: Batch | None, rows: Rows, others: Rows
+    ) -> tuple[Any, Any]:
+        """The codes of a column: of `rows`, or of what was only checked, and of the others."""
+        codes = self.columns.column(name)
+        mine = codes[rows] if batch is None else np.atleast_1d(batch.columns[name])[0]
+        return mine, codes[others]
 
     # Words
 

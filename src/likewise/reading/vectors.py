@@ -18,6 +18,7 @@ class VectorReader:
 
     key_column: str | None = None
     output_columns: tuple[str, ...] = ()
+    selective = False
 
     def __init__(self, rule: Rule) -> None:
         self.rule = self.plain = rule
@@ -57,7 +58,7 @@ class VectorReader:
     def codes(self, column: str, rows: Any) -> Codes:
         raise BadRule(f"this rule has no columns, so there is no {column!r}")
 
-    def differing(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+    def counted(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
         return np.ones(len(others), dtype=np.bool_)
 
     def words(self) -> dict[str, list[Any]]:

@@ -1,11 +1,9 @@
-"""The page's four pictures: rate over time, who lost, margins, and the epsilon curve."""
+"""Three pictures of the page: rate over time, margins, and the epsilon curve."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from likewise.explaining.groups import Groups
 from likewise.reports.findings import Curve, Margins
 from likewise.reports.plots import (
     WIDE,
@@ -20,28 +18,33 @@ from likewise.reports.plots import (
     ticks,
     twice,
 )
-from likewise.reports.safe import shortened, shown
 from likewise.reports.timeline import Stretch
-from likewise.reports.words import between, figure, percent
+from likewise.reports.words import figure, percent
 
-COMPARED = 6  # pairs of groups in a picture, at most
-
+MIN_POINT = 10  # comparable decisions of a stretch whose rate is drawn
 
 # Rate over time
 
 
-def rate_plot(stretches: Sequence[Stretch], overall: float) -> str:
+def drawn(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Those whose rate is worth a point: not a share of a handful of comparable decisions."""
+    known = [one for one in stretches if one.comparable is None or one.of >= MIN_POINT]
+    return known or [one for one in stretches if one.of] or list(stretches)
+
+
+def rate_plot(every: Sequence[Stretch], overall: float) -> str:
     """The share that was flagged, stretch by stretch, by row or by time."""
+    stretches = drawn(every)
     places = [(_place(one.start), _place(one.stop)) for one in stretches]
-    usual = max(one.decisions for one in stretches)
-    highest = max(
-        (one for one in stretches if 4 * one.decisions >= usual), key=lambda one: one.rate
-    )
+    ends = _place(every[0].start), _place(every[-1].stop)
+    usual = max(one.of for one in stretches)
+    highest = max((one for one in stretches if 4 * one.of >= usual), key=lambda one: one.rate)
     by_time = isinstance(stretches[0].start, str)
+    what = "decisions" if stretches[0].comparable is None else "comparable decisions"
 
     def draw(width: int) -> str:
         marks = ticks(max(one.rate for one in stretches) * 1.08, 4)
-        frame = Frame(width, 250, 46, 16, 34, 44, places[0][0], places[-1][1], marks[-1])
+        frame = Frame(width, 250, 46, 16, 34, 44, *ends, marks[-1])
         points = [
             (frame.x((start + stop) / 2), frame.y(one.rate))
             for one, (start, stop) in zip(stretches, places, strict=True)
@@ -54,7 +57,7 @@ def rate_plot(stretches: Sequence[Stretch], overall: float) -> str:
         return picture(
             width,
             frame.height,
-            text(0, 14, "share of decisions that contradict an earlier one", "axis"),
+            text(0, 14, f"share of {what} that contradict", "axis"),
             share_axis(frame, marks),
             path(points, "area", frame.base),
             path(points, "line"),
@@ -65,7 +68,7 @@ def rate_plot(stretches: Sequence[Stretch], overall: float) -> str:
             text(
                 width - frame.right,
                 frame.height - 4,
-                "time" if by_time else "decision, in order of arrival",
+                "time (UTC)" if by_time else "decision, in the order judged",
                 "axis",
                 "end",
             ),
@@ -76,7 +79,7 @@ def rate_plot(stretches: Sequence[Stretch], overall: float) -> str:
                     frame.x(stop) - frame.x(start),
                     frame.base - frame.top,
                     "hover",
-                    f"{_name(one)}: {one.flagged:,} of {one.decisions:,} ({percent(one.rate)})",
+                    _tip(one),
                 )
                 for one, (start, stop) in zip(stretches, places, strict=True)
             ),
@@ -97,8 +100,13 @@ def _place(where: int | str) -> float:
 
 def _name(stretch: Stretch) -> str:
     if isinstance(stretch.start, str) or isinstance(stretch.stop, str):
-        return f"{stretch.start} up to {stretch.stop}"
+        return f"{stretch.start} up to {stretch.stop} (UTC)"
     return f"rows {stretch.start:,} to {stretch.stop - 1:,}"
+
+
+def _tip(one: Stretch) -> str:
+    compared = "" if one.comparable is None else f" comparable of {one.decisions:,}"
+    return f"{_name(one)}: {one.flagged:,} of {one.of:,}{compared} ({percent(one.rate)})"
 
 
 def _row_ticks(frame: Frame) -> str:
@@ -132,64 +140,6 @@ def _anchor(frame: Frame, value: float) -> str:
     if x > frame.width - 50:
         return "end"
     return "start" if x < frame.left + 20 else "middle"
-
-
-# Who lost
-
-
-def group_plot(groups: Groups) -> str:
-    """Two groups on two sides, and how often a member of each got less than one of the other."""
-    pairs = between(groups)[:COMPARED]
-    most = max(lost for _, _, lost, _ in pairs)
-
-    def draw(width: int) -> str:
-        middle, step, top = width / 2, 54, 40
-        longest = 34 if width == WIDE else 14
-        room = middle - 4
-        parts = [
-            text(middle - 8, 14, "the left one got less", "axis", "end"),
-            text(middle + 8, 14, "the right one got less", "axis", "start"),
-            line(middle, 24, middle, top + step * len(pairs) - 12, "spine"),
-        ]
-        for i, (loser, winner, lost, won) in enumerate(pairs):
-            y = top + i * step
-            parts += [
-                text(middle - 8, y + 4, _side(loser, longest), "group", "end"),
-                text(middle + 8, y + 4, _side(winner, longest), "group", "start"),
-                _bar(middle, y + 12, -room * lost / most, "bar", _lost(loser, winner, lost)),
-                _bar(middle, y + 12, room * won / most, "bar quiet", _lost(winner, loser, won)),
-                _count(middle, y + 26, -room * lost / most, lost, "inside"),
-                _count(middle, y + 26, room * won / most, won, "inside quiet"),
-            ]
-        return picture(width, top + step * len(pairs), *parts)
-
-    said = "; ".join(
-        f"{_lost(loser, winner, lost)}, {_lost(winner, loser, won)}"
-        for loser, winner, lost, won in pairs
-    )
-    return twice(draw, f"By {groups.column}: {said}.")
-
-
-def _side(group: Any, longest: int) -> str:
-    return shortened(shown(group), longest)
-
-
-def _lost(loser: Any, winner: Any, count: int) -> str:
-    times = "once" if count == 1 else f"{count:,} times"
-    return f"{_side(loser, 60)} got less than a like {_side(winner, 60)} {times}"
-
-
-def _bar(middle: float, y: float, length: float, kind: str, tip: str) -> str:
-    return box(min(middle, middle + length), y, abs(length), 20, kind, tip)
-
-
-def _count(middle: float, y: float, length: float, count: int, kind: str) -> str:
-    """Inside the bar where it is long enough, beyond its end otherwise."""
-    inside = abs(length) > 70
-    sign = -1 if length < 0 else 1
-    at = middle + length + (-sign if inside else sign) * 8
-    anchor = ("start" if sign < 0 else "end") if inside else ("end" if sign < 0 else "start")
-    return text(at, y, f"{count:,}", kind if inside else "count", anchor)
 
 
 # Margins
@@ -260,21 +210,43 @@ def margin_plot(margins: Margins) -> str:
 
 def curve_plot(curve: Curve) -> str:
     """The share flagged at every epsilon, with the chosen one marked."""
+    said = (
+        f"At the chosen epsilon of {figure(curve.chosen)}, {percent(curve.rate_at_chosen)} are"
+        f" flagged; at {figure(curve.epsilons[-1])} it would be {percent(curve.rates[-1])}."
+    )
+    what = "share of decisions that would be flagged"
+    return _over_epsilon(curve, curve.rates, curve.rate_at_chosen, what, said)
 
+
+def comparable_plot(curve: Curve) -> str:
+    """The share of decisions with an earlier like case, at every epsilon."""
+    assert curve.comparable is not None and curve.comparable_at_chosen is not None
+    chosen, rates = curve.comparable_at_chosen, curve.comparable
+    said = (
+        f"At the chosen epsilon of {figure(curve.chosen)}, {percent(chosen)} have an earlier like"
+        f" case; at {figure(curve.epsilons[-1])} it would be {percent(rates[-1])}."
+    )
+    what = "share of decisions that would be comparable"
+    return _over_epsilon(curve, rates, chosen, what, said)
+
+
+def _over_epsilon(
+    curve: Curve, rates: Sequence[float], at_chosen: float, what: str, alt: str
+) -> str:
     def draw(width: int) -> str:
-        marks = ticks(max(*curve.rates, 1e-6) * 1.02, 4)
+        marks = ticks(max(*rates, 1e-6) * 1.02, 4)
         frame = Frame(width, 260, 46, 16, 34, 44, 0.0, curve.epsilons[-1], marks[-1])
-        points = [(frame.x(0.0), frame.y(curve.rates[0]))]
-        for one, rate in zip(curve.epsilons, curve.rates, strict=True):
+        points = [(frame.x(0.0), frame.y(rates[0]))]
+        for one, rate in zip(curve.epsilons, rates, strict=True):
             points += [(frame.x(one), points[-1][1]), (frame.x(one), frame.y(rate))]
-        x, y = frame.x(curve.chosen), frame.y(curve.rate_at_chosen)
+        x, y = frame.x(curve.chosen), frame.y(at_chosen)
         after = x < width * 0.6
-        low = curve.rate_at_chosen < 0.6 * marks[-1]  # then there is room at the top
-        said = f"ε = {figure(curve.chosen)}: {percent(curve.rate_at_chosen)}"
+        low = at_chosen < 0.6 * marks[-1]  # then there is room at the top
+        said = f"ε = {figure(curve.chosen)}: {percent(at_chosen)}"
         return picture(
             width,
             frame.height,
-            text(0, 14, "share of decisions that would be flagged", "axis"),
+            text(0, 14, what, "axis"),
             share_axis(frame, marks),
             path(points, "area", frame.base),
             line(x, frame.top, x, frame.base, "marker"),
@@ -301,8 +273,4 @@ def curve_plot(curve: Curve) -> str:
             ),
         )
 
-    return twice(
-        draw,
-        f"At the chosen epsilon of {figure(curve.chosen)}, {percent(curve.rate_at_chosen)} are"
-        f" flagged; at {figure(curve.epsilons[-1])} it would be {percent(curve.rates[-1])}.",
-    )
+    return twice(draw, alt)

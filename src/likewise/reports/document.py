@@ -1,12 +1,16 @@
 """What every page has in common: one HTML document that needs nothing beside it, and its file.
 
-No script, no network, nothing to install: a page can be mailed, printed, and read in ten years. It
-forbids itself to load anything but what it carries along (its content policy).
+No network, nothing to install: a page can be mailed, printed, and read in ten years. It forbids
+itself to load anything but what it carries along (its content policy). A script may add controls to
+what is there; the policy names it by its hash, so that no other one runs, and the page says
+everything without it (tables.js).
 
 Invariant: `title`, `top`, `main` and `foot` are HTML; whoever makes them has made every value in
 them safe (safe.py).
 """
 
+import base64
+import hashlib
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -20,16 +24,32 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 
 
 def document(
-    title: str, top: str, main: str, foot: str, *, made_by: str = __version__, more_style: str = ""
+    title: str,
+    top: str,
+    main: str,
+    foot: str,
+    *,
+    made_by: str = __version__,
+    more_style: str = "",
+    script: str = "",
 ) -> str:
-    """A whole document; more_style names a style sheet of this folder, after the common one."""
+    """A whole document.
+
+    more_style   a style sheet of this folder, after the common one
+    script       a script of this folder, at the end
+    """
     sheets = ["style.css", *([more_style] if more_style else [])]
-    style = "".join((files("likewise.reports") / one).read_text("utf-8") for one in sheets)
+    style = "".join(_file(one) for one in sheets)
+    policy, run = _POLICY, ""
+    if script:
+        text = f"\n{_file(script)}"
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        policy, run = f"{_POLICY}; script-src 'sha256-{digest}'", f"<script>{text}</script>\n"
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="likewise {safe(made_by)}">
 <title>{title}</title>
@@ -44,9 +64,21 @@ def document(
 <footer>
 <p>{foot}</p>
 </footer>
-</body>
+{run}</body>
 </html>
 """
+
+
+def _file(name: str) -> str:
+    return (files("likewise.reports") / name).read_text("utf-8")
+
+
+def folded(words: str, inside: str, on_paper: str) -> str:
+    """A part that unfolds, and what paper says while it is folded; all three are HTML."""
+    return (
+        f"<details><summary>{words}</summary>{inside}</details>"
+        f'<p class="on-paper small">{on_paper}</p>\n'
+    )
 
 
 def section(name: str, title: str, lead: str, inside: str) -> str:

@@ -1,28 +1,30 @@
 """What a stream of verdicts comes to: numbers for a summary, a page, or JSON.
 
 A `Tally` takes the verdicts of a stream, batch by batch, and makes `Findings` of them: how many
-contradict an earlier decision and when, how near the nearest contradiction is, which pairs are the
-clearest, which group lost, and how all this was computed.
+contradict an earlier decision and when, how many could be compared at all, how near the nearest
+contradiction is, which pairs are the clearest, which group lost, and how all this was computed.
 
 Invariant: findings depend on the decisions, not on how they came in batches.
-Cost: some thousand numbers and `worst` pairs, however long the stream; each batch, what its own
-rows and pairs cost.
-Not here: words (words.py) and pictures (page.py).
+Cost: some thousand numbers and `worst` pairs, however long the stream, and a bit for each decision;
+each batch, what its own rows and pairs cost.
+Not here: words (words.py), pictures (page.py), how it was computed (evidence.py).
 """
 
 import datetime
 import math
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from likewise import __version__
-from likewise.explaining.groups import GroupCounter, Groups
+from likewise.explaining.comparing import check_favourable, compare_groups, protected_columns
+from likewise.explaining.groups import Groups
 from likewise.monitors.calibration import Calibration
 from likewise.monitors.protocol import AnyMonitor
+from likewise.monitors.varied import Varied
+from likewise.reports.evidence import Computed, Evidence, computed
+from likewise.reports.in_pairs import InPairs
 from likewise.reports.timeline import ByRow, ByTime, Stretch
 from likewise.reports.worst import WorstPair, WorstPairs
 from likewise.rules.rule import Rule
@@ -30,7 +32,6 @@ from likewise.values.errors import BadRule
 from likewise.values.verdicts import Verdicts
 
 MARGINS = 20  # bars in the histogram of margins
-_GROUPS = 50  # groups of a column that are counted apart
 _POINTS = 240  # of the epsilon curve
 _ROUNDING = 1e-9  # a margin of 0.6000000000000001 is one of 0.6
 
@@ -55,28 +56,21 @@ class Curve:
     rate_at_chosen: float
     decisions: int
     """From which it was computed: all, or the first so many."""
+    comparable: tuple[float, ...] | None = None
+    """The share of decisions that would have an earlier like case, at each epsilon."""
+    comparable_at_chosen: float | None = None
 
 
 @dataclass(frozen=True)
-class Computed:
-    """How the findings were computed, for whoever wants to do it again."""
+class Loosening:
+    """What would have to change for decisions to be compared, where none could be."""
 
-    source: str
-    fingerprint: str
-    index: str
-    reason: str
-    storage: str
-    slack: float | None
-    reach: float | None
-    remembered: int
-    forgotten: int
-    head: str | None
-    """The last link of the ledger's chain, if there is a ledger."""
-    seconds: float | None
-    version: str
-    python: str
-    made: str
-    """When, in UTC."""
+    decisions: int
+    """From which it was computed."""
+    columns: tuple[tuple[str, int], ...]
+    """Columns, and how many decisions would be comparable if each alone were left out."""
+    epsilons: tuple[tuple[float, float], ...]
+    """Epsilons, and the share of decisions that would be comparable with each."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +81,11 @@ class Findings:
     rows: int
     first_row: int
     flagged: int
+    """That contradict an earlier one about a like case."""
+    comparable: int | None
+    """That had an earlier like case at all, of any output; None where that was not looked at."""
+    in_any_pair: int
+    """In a contradicting pair, as the later or the earlier: the same in any order."""
     pairs: int
     bad_rows: int
     by_row: tuple[Stretch, ...]
@@ -99,58 +98,64 @@ class Findings:
     """Why nothing is counted by group, where there are protected columns."""
     curve: Curve | None
     computed: Computed
+    loosening: Loosening | None = None
+    """Where nothing could be compared."""
+    varied: Varied | None = None
+    """What the rule comes to with each line of it changed."""
 
     @property
     def rate(self) -> float:
-        """The share of decisions that contradict an earlier one."""
+        """The share of all decisions that contradict an earlier one."""
         return self.flagged / self.rows if self.rows else 0.0
+
+    @property
+    def rate_among_comparable(self) -> float | None:
+        """The share that contradict, of those that could be compared; None where none could."""
+        return self.flagged / self.comparable if self.comparable else None
+
+    @property
+    def rate_in_any_pair(self) -> float:
+        """The share of all decisions that are in a contradicting pair, in whatever order."""
+        return self.in_any_pair / self.rows if self.rows else 0.0
+
+    @property
+    def nothing_compared(self) -> bool:
+        """Whether there were decisions, and not one had an earlier like case."""
+        return self.rows > 0 and self.comparable == 0
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: numbers, text, lists and dictionaries only."""
         return {
             "rows": self.rows,
             "first_row": self.first_row,
+            "comparable": self.comparable,
             "flagged": self.flagged,
+            "in_any_pair": self.in_any_pair,
             "pairs": self.pairs,
             "rate": self.rate,
+            "rate_among_comparable": self.rate_among_comparable,
+            "rate_in_any_pair": self.rate_in_any_pair,
             "bad_rows": self.bad_rows,
             "by_row": [asdict(one) for one in self.by_row],
             "by_time": [asdict(one) for one in self.by_time],
             "untimed": self.untimed,
             "margins": {"identical": self.margins.identical, "counts": list(self.margins.counts)},
             "worst": [one.to_dict() for one in self.worst],
-            "groups": [_groups_dict(one) for one in self.groups],
+            "groups": [one.to_dict() for one in self.groups],
             "no_groups": self.no_groups,
             "curve": None if self.curve is None else asdict(self.curve),
+            "loosening": None if self.loosening is None else asdict(self.loosening),
+            "varied": None if self.varied is None else self.varied.to_dict(),
             "computed": asdict(self.computed),
             "rule": self.rule.to_toml(),
         }
-
-
-def _groups_dict(groups: Groups) -> dict[str, Any]:
-    return {
-        "column": groups.column,
-        "pairs": [
-            {"lost": str(loser), "won": str(winner), "pairs": count}
-            for (loser, winner), count in groups.pairs.items()
-        ],
-        "groups": [
-            {
-                "group": str(group),
-                "decisions": count,
-                "favourable": groups.favourable[group],
-            }
-            for group, count in groups.decisions.items()
-        ],
-        "undecided": groups.undecided,
-    }
 
 
 class Tally:
     """Adds up the verdicts of a stream, batch by batch.
 
     monitor   the one that judges; its rule says what is near, its history what the values were.
-    worst     how many of the clearest pairs are kept.
+    worst     how many of the pairs to look at first are chosen, at most.
     columns   the names of coordinates, for a rule without features.
 
     >>> from likewise import Monitor
@@ -172,33 +177,34 @@ class Tally:
         self._monitor = monitor
         self._first_row: int | None = None
         self._flagged = 0
+        self._comparable: int | None = None
+        self._in_pairs = InPairs()
         self._pairs = 0
         self._by_row = ByRow()
         self._by_time = ByTime()
         self._identical = 0
         self._margins = np.zeros(MARGINS, np.int64)
-        self._worst = WorstPairs(worst, columns)
-        self._groups, self._no_groups = _counter(monitor.rule)
+        self._worst = WorstPairs(worst, columns, monitor.rule.person_column)
+        self._no_groups = _why_no_groups(monitor.rule)
 
     def add(self, verdicts: Verdicts, times: Any = None) -> None:
         """Count a batch, straight after the monitor has judged it; `times` one for each."""
         if len(verdicts) == 0:
             return
         past = self._monitor.past
-        violations = verdicts.violations
+        violations, comparable = verdicts.violations, verdicts.comparable
         if times is not None:
-            self._by_time.add(times, violations)
+            self._by_time.add(times, violations, comparable)
         if self._first_row is None:
             self._first_row = verdicts.first_row
-        self._by_row.add(violations)
+        self._by_row.add(violations, comparable)
         self._flagged += int(violations.sum())
+        if comparable is not None:
+            self._comparable = (self._comparable or 0) + int(comparable.sum())
+        self._in_pairs.add(verdicts)
         self._pairs += verdicts.pairs
         self._add_margins(verdicts)
         self._worst.add(verdicts, past)
-        if self._groups is not None:
-            self._groups.add_pairs(verdicts, past)
-            first = verdicts.first_row
-            self._groups.add_decisions(first, first + len(verdicts), past)
 
     def _add_margins(self, verdicts: Verdicts) -> None:
         if verdicts.pairs == 0:
@@ -213,28 +219,31 @@ class Tally:
     def findings(
         self,
         *,
-        source: str,
+        source: str | Evidence,
         bad_rows: int = 0,
         calibration: Calibration | None = None,
-        head: str | None = None,
-        seconds: float | None = None,
+        like_cases: Calibration | None = None,
+        varied: Varied | None = None,
         made: datetime.datetime | None = None,
     ) -> Findings:
         """What has been found so far.
 
-        source       where the decisions came from, for the reader.
+        source       where the decisions came from, for the reader; or all that is known of it.
         bad_rows     how many could not be judged and were left out.
         calibration  of the same decisions: gives the epsilon curve.
-        head         the last link of the ledger's chain.
-        seconds      how long reading and judging took.
+        like_cases   likewise for like cases of any output: gives the curve of comparables.
+        varied       what the rule comes to with each line of it changed, for the same decisions.
         made         when; now, unless told otherwise.
         """
+        evidence = source if isinstance(source, Evidence) else Evidence(source)
         first = self._first_row or 0
         return Findings(
             rule=self._monitor.rule,
             rows=self._by_row.rows,
             first_row=first,
             flagged=self._flagged,
+            comparable=self._comparable,
+            in_any_pair=self._in_pairs.count,
             pairs=self._pairs,
             bad_rows=bad_rows,
             by_row=self._by_row.stretches(first),
@@ -242,61 +251,43 @@ class Tally:
             untimed=self._by_time.untimed,
             margins=Margins(self._identical, tuple(self._margins.tolist())),
             worst=self._worst.pairs(),
-            groups=self._counted(),
+            groups=self._groups(first),
             no_groups=self._no_groups,
-            curve=None if calibration is None else curve_of(calibration, self._monitor.rule),
-            computed=self._computed(source, head, seconds, made),
+            curve=(
+                None
+                if calibration is None
+                else curve_of(calibration, self._monitor.rule, like_cases)
+            ),
+            computed=computed(evidence, self._monitor, made),
+            varied=varied,
         )
 
-    def _counted(self) -> tuple[Groups, ...]:
-        return () if self._groups is None else tuple(self._groups.groups())
-
-    def _computed(
-        self,
-        source: str,
-        head: str | None,
-        seconds: float | None,
-        made: datetime.datetime | None,
-    ) -> Computed:
-        explained = self._monitor.explain()
-        when = made or datetime.datetime.now(datetime.UTC)
-        return Computed(
-            source=source,
-            fingerprint=self._monitor.rule.fingerprint,
-            index=explained.shape,
-            reason=explained.reason,
-            storage=explained.storage,
-            slack=explained.slack,
-            reach=explained.reach,
-            remembered=explained.remembered,
-            forgotten=explained.forgotten,
-            head=head,
-            seconds=seconds,
-            version=__version__,
-            python=platform.python_version(),
-            made=when.astimezone(datetime.UTC).isoformat(timespec="seconds"),
-        )
+    def _groups(self, first: int) -> tuple[Groups, ...]:
+        """A pass of its own over all like pairs, whatever their outputs."""
+        if self._no_groups is not None or not protected_columns(self._monitor.rule):
+            return ()
+        return compare_groups(self._monitor.past, range(first, first + self._by_row.rows))
 
 
-def _counter(rule: Rule) -> tuple[GroupCounter | None, str | None]:
-    """What counts by group, or why nothing does."""
-    features = rule.features or {}
-    protected = [name for name, one in features.items() if one.kind == "protected"]
-    if not protected:
-        return None, None
+def _why_no_groups(rule: Rule) -> str | None:
+    """Why nothing can be said about groups, where there are protected columns."""
     try:
-        return GroupCounter(rule, protected, _GROUPS), None
+        if protected_columns(rule):
+            check_favourable(rule)
     except BadRule as error:
-        return None, str(error)
+        return str(error)
+    return None
 
 
-def curve_of(calibration: Calibration, rule: Rule) -> Curve:
+def curve_of(calibration: Calibration, rule: Rule, like_cases: Calibration | None = None) -> Curve:
     """The rate at epsilons around the rule's own, as far as there is something to see."""
     finite = calibration.distances[np.isfinite(calibration.distances)]
     middle = float(np.median(finite)) if len(finite) else 0.0
     reach = max(2.5 * rule.epsilon, 1.2 * middle)
     reach = reach if math.isfinite(reach) else 2.5 * rule.epsilon
     steps = calibration.curve()[0]
+    if like_cases is not None:
+        steps = np.union1d(steps, like_cases.curve()[0])
     steps = steps[steps <= reach]
     if len(steps) > _POINTS:  # too many to draw: as good as a smooth curve
         steps = np.linspace(0.0, reach, _POINTS)
@@ -307,4 +298,6 @@ def curve_of(calibration: Calibration, rule: Rule) -> Curve:
         rule.epsilon,
         calibration.rate(rule.epsilon),
         len(calibration),
+        None if like_cases is None else tuple(like_cases.rate(one) for one in epsilons),
+        None if like_cases is None else like_cases.rate(rule.epsilon),
     )

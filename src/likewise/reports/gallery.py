@@ -1,8 +1,8 @@
 """A report with pictures: for models whose inputs are pictures or texts, not people in a table.
 
 A script says what it found, piece by piece, and the page shows the pieces in that order. Like the
-report of an audit it is one file without script or network (document.py), and every value given to
-it is made safe.
+report of an audit it is one file that loads nothing (document.py), here without any script, and
+every value given to it is made safe.
 
 Invariant: what is refused, is refused when it is given, and leaves the page as it was.
 Cost: the page is kept in memory until it is written.

@@ -2,21 +2,36 @@
 
 Every value from the data is made safe (safe.py).
 
-Not here: what is said about a rule (words.py), the pictures (charts.py), pairs (cards.py).
+Not here: what is said about a rule (words.py), the pictures (charts.py), groups (group_section.py),
+pairs (cards.py).
 """
 
 import os
+import shlex
 from collections.abc import Sequence
 
-from likewise.explaining.groups import Groups
+from likewise.explaining.comparing import protected_columns
 from likewise.reports.cards import pair_cards
-from likewise.reports.charts import COMPARED, curve_plot, group_plot, margin_plot, rate_plot
-from likewise.reports.document import document, section, write_document
+from likewise.reports.charts import (
+    MIN_POINT,
+    comparable_plot,
+    curve_plot,
+    drawn,
+    margin_plot,
+    rate_plot,
+)
+from likewise.reports.document import document, folded, section, write_document
+from likewise.reports.evidence import Computed
 from likewise.reports.findings import Findings
-from likewise.reports.safe import safe, safe_lines, safe_name, shortened, shown
-from likewise.reports.words import MANY, between, figure, found_in_words, percent, wording
+from likewise.reports.group_section import group_section
+from likewise.reports.group_words import how_compared
+from likewise.reports.safe import safe, safe_lines, safe_name, shortened
+from likewise.reports.timeline import Stretch
+from likewise.reports.varied_table import TITLE, rests_on, varied_table
+from likewise.reports.words import MANY, figure, found_in_words, percent, within_in_words, wording
 
-_TABLE_GROUPS = 8  # lines of the table of groups
+_REMARKS = 20  # on how a file was read
+_FEW = 100  # a percentage of fewer comparable decisions would say more than is known
 
 
 def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
@@ -30,7 +45,7 @@ def page(findings: Findings) -> str:
     sections = [
         _rule(findings),
         _over_time(findings),
-        _groups(findings),
+        group_section(findings.groups, findings.no_groups),
         _pairs(findings),
         _nearness(findings),
         _computed(findings),
@@ -43,6 +58,7 @@ def page(findings: Findings) -> str:
         f"Made by likewise {safe(version)} on {_day(findings)}. This page is one file and\nloads"
         " nothing; it may contain personal data from the decisions it shows.",
         made_by=version,
+        script="tables.js",
     )
 
 
@@ -51,22 +67,51 @@ def _day(findings: Findings) -> str:
 
 
 def _top(findings: Findings) -> str:
-    said = "".join(f"<li>{safe(one, 400)}</li>" for one in found_in_words(findings))
-    tiles = [
-        (f"{findings.rows:,}", "decisions looked at"),
-        (f"{findings.flagged:,}", "contradict an earlier one"),
-        (f"{findings.pairs:,}", "contradicting pairs in all"),
-        (f"{findings.margins.identical:,}", "contradict one that was the same in all that counts"),
-    ]
-    drawn = "".join(f"<div><dt>{words}</dt><dd>{number}</dd></div>" for number, words in tiles)
-    big = percent(findings.rate) if findings.rows else "–"
+    said = "".join(f"<li>{safe(one, 500)}</li>" for one in found_in_words(findings))
+    tiles = "".join(
+        f"<div><dt>{words}</dt><dd>{number}</dd></div>" for number, words in _tiles(findings)
+    )
+    big, what = _big(findings)
+    loud = " nothing" * findings.nothing_compared
     return f"""<header class="top">
 <p class="brand"><b>likewise</b> · report of {_day(findings)}</p>
 <h1>Were like cases treated alike?</h1>
 <p class="lead">{safe(findings.computed.source)}</p>
-<div class="hero"><p class="big">{big}</p><ul>{said}</ul></div>
-<dl class="tiles">{drawn}</dl>
+<div class="hero{loud}"><p class="big">{big} <span>{what}</span></p><ul>{said}</ul></div>
+<dl class="tiles">{tiles}</dl>
 </header>"""
+
+
+def _big(findings: Findings) -> tuple[str, str]:
+    """The one number that is read from afar, and what it is a share of."""
+    comparable, share = findings.comparable, findings.rate_among_comparable
+    if findings.rows == 0:
+        return "–", "no decisions"
+    if findings.nothing_compared:
+        return "0", f"of {findings.rows:,} decisions could be compared"
+    if comparable is None or share is None:
+        return percent(findings.rate), f"of {findings.rows:,} decisions contradict an earlier one"
+    if comparable < _FEW:
+        verb = "contradicts" if findings.flagged == 1 else "contradict"
+        return f"{findings.flagged} of {comparable}", f"comparable decisions {verb} an earlier one"
+    return percent(share), f"of {comparable:,} comparable decisions contradict an earlier one"
+
+
+def _tiles(findings: Findings) -> list[tuple[str, str]]:
+    comparable = "–" if findings.comparable is None else f"{findings.comparable:,}"
+    looked_at = [
+        (f"{findings.rows:,}", "decisions looked at"),
+        (comparable, "had an earlier like case: they are comparable"),
+    ]
+    if findings.nothing_compared:
+        return looked_at  # a count of contradictions would be 0, and would look like a finding
+    return [
+        *looked_at,
+        (f"{findings.flagged:,}", "contradict an earlier one"),
+        (f"{findings.in_any_pair:,}", "are in a contradicting pair, in any order"),
+        (f"{findings.pairs:,}", "contradicting pairs in all"),
+        (f"{findings.margins.identical:,}", "contradict one that was the same in all that counts"),
+    ]
 
 
 def _rule(findings: Findings) -> str:
@@ -80,7 +125,8 @@ def _rule(findings: Findings) -> str:
     few = " few" if len(said.conditions) < 3 else ""
     inside = f'<ul class="rule{few}">{items}</ul>\n' if items else ""
     inside += f"<p>{safe(said.different, 600)}</p>\n"
-    inside += "".join(f'<p class="small">{safe(note, 600)}</p>\n' for note in said.notes)
+    notes = [*said.notes, *within_in_words(findings.computed.order.within)]
+    inside += "".join(f'<p class="small">{safe(note, 600)}</p>\n' for note in notes)
     return section("rule", "What counts as alike", safe(said.alike, 600), inside)
 
 
@@ -93,101 +139,40 @@ def _names(names: Sequence[str]) -> str:
 def _over_time(findings: Findings) -> str:
     if findings.flagged == 0:
         return ""
+    of = "decisions" if findings.comparable is None else "comparable decisions"
     lead = (
-        "The share of decisions that contradict an earlier one. It rises at first in any stream:"
-        " the longer the past, the more there is to contradict. A sudden change is worth a look."
+        f"The share of {of} that contradict an earlier one. It rises at first in any stream: the"
+        " longer the past, the more there is to contradict. A sudden change is worth a look."
     )
+    overall = findings.rate if findings.comparable is None else findings.rate_among_comparable
+    order = findings.computed.order
     many = findings.by_row[0].decisions
+    how = "In the order judged" if order.column or order.lines else "In order of arrival"
     inside = (
-        f"<figure>{rate_plot(findings.by_row, findings.rate)}<figcaption>In order of arrival,"
-        f" {many:,} decision{'s' * (many != 1)} to a point. Dotted: the share overall."
+        f"<figure>{rate_plot(findings.by_row, overall or 0.0)}<figcaption>{how},"
+        f" {many:,} decision{'s' * (many != 1)} to a point. {_dotted(findings.by_row)}"
         "</figcaption></figure>"
     )
+    if order.lines and order.column is None:
+        inside += (
+            '\n<p class="small">No time column is named: the order is that of the lines in the'
+            " file, which need not be that of time.</p>"
+        )
     if findings.untimed:
         inside += f'\n<p class="small">{findings.untimed:,} decisions had no usable time.</p>'
     if findings.by_time:
         inside = (
-            f"<figure>{rate_plot(findings.by_time, findings.rate)}<figcaption>By time. Dotted: the"
-            " share overall.</figcaption></figure>\n"
-            f"<details><summary>In order of arrival</summary>{inside}</details>"
+            f"<figure>{rate_plot(findings.by_time, overall or 0.0)}<figcaption>By time, in UTC."
+            f" {_dotted(findings.by_time)}</figcaption></figure>\n"
+            + folded(how, inside, f"The same {how.lower()} is in the page and not printed.")
         )
     return section("time", "Over time", lead, inside)
 
 
-def _groups(findings: Findings) -> str:
-    if findings.no_groups:
-        lead = f"Nothing is counted by group: {safe(findings.no_groups, 400)}."
-        return section("groups", "By protected group", lead, "")
-    if not findings.groups or findings.flagged == 0:
-        return ""
-    lead = (
-        "In each contradicting pair one of the two got the better answer. How often did a member of"
-        " one group get less than a like member of another, and how often the other way round? If"
-        " group played no role, both sides would be about as long."
-    )
-    return section("groups", "Who got less", lead, "".join(map(_group, findings.groups)))
-
-
-def _group(groups: Groups) -> str:
-    pairs = between(groups)
-    drawn = f"<h3>By {safe_name(groups.column)}</h3>\n"
-    if pairs:
-        more = len(pairs) - COMPARED
-        caption = f"The {COMPARED} largest comparisons of {len(pairs)}. " if more > 0 else ""
-        caption += "Pairs of decisions, one from each group; a decision can be in many pairs."
-        drawn += f"<figure>{group_plot(groups)}<figcaption>{caption}</figcaption></figure>\n"
-    else:
-        drawn += "<p>No contradicting pair joins two different groups.</p>\n"
-    drawn += _base_rates(groups)
-    if groups.undecided:
-        drawn += (
-            f'<p class="small">{groups.undecided:,} pairs are not counted here: neither answer was'
-            " the better one, or a group was missing.</p>\n"
-        )
-    return drawn
-
-
-def _base_rates(groups: Groups) -> str:
-    """A line for each group: how large it is, how it fares in general, and in pairs."""
-    total = max(1, sum(groups.decisions.values()))
-    shares = all(0 <= one <= 1 for one in groups.favourable.values())
-    largest = sorted(groups.decisions.items(), key=lambda one: -one[1])
-    heads = (
-        "decisions",
-        "of all",
-        "favourable answer" if shares else "mean output",
-        "pairs in which it got less",
-        "pairs in which it got more",
-        "got less, per 1,000 of its decisions",
-    )
-    lines = []
-    for group, count in largest[:_TABLE_GROUPS]:
-        across = [(pair, many) for pair, many in groups.pairs.items() if pair[0] != pair[1]]
-        lost = sum(many for (loser, _), many in across if loser == group)
-        won = sum(many for (_, winner), many in across if winner == group)
-        good = groups.favourable[group]
-        cells = [
-            f"{count:,}",
-            percent(count / total),
-            percent(good) if shares else figure(round(good, 6)),
-            f"{lost:,}",
-            f"{won:,}",
-            f"{1000 * lost / count:,.0f}",
-        ]
-        numbers = "".join(
-            f'<td class="number" data-label="{head}">{cell}</td>'
-            for head, cell in zip(heads, cells, strict=True)
-        )
-        lines.append(f'<tr><th scope="row"><bdi>{safe(shown(group), 60)}</bdi></th>{numbers}</tr>')
-    top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
-    more = len(largest) - _TABLE_GROUPS
-    smaller = f"And {more:,} smaller group{'s' * (more != 1)}."
-    note = f'<p class="small">{smaller}</p>\n' if more > 0 else ""
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Base rates by'
-        f' {safe(groups.column, 80)}"><table><thead><tr><th scope="col">group</th>{top}</tr>'
-        f"</thead><tbody>{''.join(lines)}</tbody></table></div>\n{note}"
-    )
+def _dotted(stretches: Sequence[Stretch]) -> str:
+    left_out = sum(one not in drawn(stretches) for one in stretches)
+    few = f" {left_out:,} with fewer than {MIN_POINT} comparable decisions are left out."
+    return f"Dotted: the share overall.{few * bool(left_out)}"
 
 
 def _pairs(findings: Findings) -> str:
@@ -195,13 +180,26 @@ def _pairs(findings: Findings) -> str:
         return ""
     lead = (
         "The clearest contradictions: the two are as alike as any, and were answered differently."
-        " Shaded: where they differ. Someone who knows the cases should look at these first."
+        " No two of these pairs are about the same decision, or the same values with the same"
+        f" answer{_across(findings)}. Shaded: where they differ. Someone who knows the cases should"
+        f" look at these first.{_all_pairs(findings)}"
     )
     return section("pairs", "Pairs to look at", lead, pair_cards(findings.worst, findings.rule))
 
 
+def _across(findings: Findings) -> str:
+    return "; pairs across groups come first" * bool(protected_columns(findings.rule))
+
+
+def _all_pairs(findings: Findings) -> str:
+    many = len(findings.worst)
+    if many == findings.pairs:
+        return ""
+    return f" These are {many:,} of {findings.pairs:,}; --out pairs.xlsx has them all, to work on."
+
+
 def _nearness(findings: Findings) -> str:
-    if findings.flagged == 0 and findings.curve is None:
+    if findings.flagged == 0 and findings.curve is None and findings.varied is None:
         return ""
     inside = ""
     if findings.flagged:
@@ -217,6 +215,13 @@ def _nearness(findings: Findings) -> str:
             f"<figure>{curve_plot(findings.curve)}<figcaption>What would be flagged at every other"
             f" epsilon.{_scaled(findings)}</figcaption></figure>\n"
         )
+        if findings.curve.comparable is not None:
+            inside += (
+                f"<figure>{comparable_plot(findings.curve)}<figcaption>What could be compared at"
+                f" every other epsilon.{_scaled(findings)}</figcaption></figure>\n"
+            )
+    if findings.varied is not None:
+        inside += f"<h3>{TITLE}</h3>\n{varied_table(findings.varied, findings.rows)}"
     lead = "How much of this depends on where the rule draws the line between alike and not alike."
     return section("nearness", "How near is near", lead, inside)
 
@@ -224,24 +229,32 @@ def _nearness(findings: Findings) -> str:
 def _scaled(findings: Findings) -> str:
     scaled = " All tolerances of the rule are multiplied by it." * bool(findings.rule.features)
     many = findings.rows if findings.curve is None else findings.curve.decisions
-    first = f" Computed from the first {many:,} decisions." if many < findings.rows else ""
-    return scaled + first
+    part = f" Computed from a part: the first {many:,} of {findings.rows:,} decisions judged."
+    return scaled + part * (many < findings.rows)
 
 
 def _computed(findings: Findings) -> str:
     done = findings.computed
     facts = [
-        ("Decisions", f"{safe(done.source)}: {findings.rows:,} rows judged, in order"),
-        (
-            "Left out",
-            f"{findings.bad_rows:,} rows that could not be read" * bool(findings.bad_rows),
-        ),
+        ("Decisions", f"{safe(done.source)}: {findings.rows:,} rows judged"),
+        ("Data", _data(done)),
+        ("Command", f"<code>{safe(done.command, 2_000)}</code>" if done.command else ""),
+        ("Order", safe(done.order.words(), 400)),
+        ("Read", _listed(done.remarks)),
+        ("Left out", _left_out(findings)),
         (
             "Exactness",
             "exact: each decision was compared with every earlier one"
+            f"{_of_span(done)}"
             f"{' that was still remembered and' * bool(done.forgotten)} that could be near, and"
-            " each contradiction was decided on the values themselves; nothing is sampled or"
+            " each contradiction was decided on the values themselves; no verdict is sampled or"
             " estimated",
+        ),
+        (
+            "Comparable",
+            "a decision is, if an earlier one was near, whatever its output: exact, too"
+            if findings.comparable is not None
+            else "how many decisions had an earlier like case was not looked at",
         ),
         (
             "Near",
@@ -250,23 +263,96 @@ def _computed(findings: Findings) -> str:
             if done.reach is not None and done.slack is not None
             else "",
         ),
+        ("Groups", safe(how_compared(findings.groups, done.order.within), None)),
         ("Forgotten", f"{done.forgotten:,} rows, no longer compared" * bool(done.forgotten)),
+        ("Curve", _curve_rests_on(findings)),
+        ("Rule with a line changed", _varied_rests_on(findings)),
+        ("Drawn at random", _seeds(done)),
         ("Index", f"{safe(done.index)} ({safe(done.reason, 400)}); no answer depends on it"),
         ("Rule", f"fingerprint <code>{safe(done.fingerprint)}</code>"),
         ("Ledger", f"chain head <code>{safe(done.head)}</code>" if done.head else ""),
-        ("Took", f"{done.seconds:,.1f} seconds" if done.seconds is not None else ""),
-        ("Made", f"{_day(findings)}, likewise {safe(done.version)}, Python {safe(done.python)}"),
+        ("Took", _took(done)),
+        ("Made", f"{_day(findings)} with {safe(_versions(done))}"),
     ]
     listed = "".join(f"<dt>{name}</dt><dd>{what}</dd>" for name, what in facts if what)
+    time = f" --time-column {shlex.quote(done.order.column)}" if done.order.column else ""
+    time += f" --within {shlex.quote(done.order.within)}" if done.order.within else ""
     inside = (
         f'<dl class="facts">{listed}</dl>\n'
         "<h3>The rule, to compute it again</h3>\n"
-        "<p>Save it as <code>likewise.toml</code>, and audit the same decisions in the same"
-        " order:</p>\n<pre>likewise audit DATA --rule likewise.toml --report page.html</pre>\n"
+        "<p>Save it as <code>likewise.toml</code>, and audit the same decisions:</p>\n"
+        f"<pre>likewise audit DATA --rule likewise.toml{safe(time)} --report page.html</pre>\n"
         f'<pre class="rules" tabindex="0">{_toml(findings)}</pre>'
     )
     lead = "Everything that another person needs to arrive at the same numbers."
     return section("computed", "How this was computed", lead, inside)
+
+
+def _data(done: Computed) -> str:
+    if done.sha256 is None or done.size is None:
+        return ""
+    return f"SHA-256 <code>{safe(done.sha256)}</code>, {done.size:,} bytes as they were read"
+
+
+def _listed(sentences: Sequence[str]) -> str:
+    items = "".join(f"<li>{safe(one, 400)}</li>" for one in sentences[:_REMARKS])
+    more = len(sentences) - _REMARKS
+    items += f"<li>and {more:,} remarks more</li>" if more > 0 else ""
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def _left_out(findings: Findings) -> str:
+    done = findings.computed
+    if findings.bad_rows == 0:
+        return "no row" if done.sha256 else ""
+    many = "row" if findings.bad_rows == 1 else "rows"
+    kinds = [
+        f"<li>{one.rows:,}, the first in {safe(done.unit)} {one.place:,}: {safe(one.why, 400)}</li>"
+        for one in done.skipped
+    ]
+    if done.skipped_for_other_reasons:
+        kinds.append(f"<li>{done.skipped_for_other_reasons:,} for other reasons</li>")
+    inside = f"<ul>{''.join(kinds)}</ul>" if kinds else ""
+    return f"{findings.bad_rows:,} {many} that could not be used{inside}"
+
+
+def _of_span(done: Computed) -> str:
+    return "" if done.order.within is None else f" of the {safe(done.order.within)} before it"
+
+
+def _curve_rests_on(findings: Findings) -> str:
+    if findings.curve is None:
+        rule = findings.rule
+        if findings.computed.order.within or rule.person_column or rule.protected_must_differ:
+            return (
+                "not drawn: nearness at other epsilons is found by distance alone, and here some"
+                " pairs do not count, however near they are"
+            )
+        return ""
+    many = findings.curve.decisions
+    part = f"a part: the first {many:,} of {findings.rows:,} decisions judged"
+    return part if many < findings.rows else f"all {many:,} decisions"
+
+
+def _varied_rests_on(findings: Findings) -> str:
+    return "" if findings.varied is None else rests_on(findings.varied, findings.rows)
+
+
+def _seeds(done: Computed) -> str:
+    said = "; ".join(f"{safe(what)}: seed {seed}" for what, seed in done.seeds)
+    return said
+
+
+def _took(done: Computed) -> str:
+    if done.seconds is None:
+        return ""
+    load = "" if done.load is None else f", at a load of {done.load:.1f} (1: nothing else ran)"
+    return f"{done.seconds:,.1f} seconds{load}"
+
+
+def _versions(done: Computed) -> str:
+    packages = [f"{name} {version}" for name, version in done.packages]
+    return ", ".join([f"likewise {done.version}", f"Python {done.python}", *packages])
 
 
 def _toml(findings: Findings) -> str:

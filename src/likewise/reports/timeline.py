@@ -41,10 +41,18 @@ class Stretch:
     stop: int | str
     decisions: int
     flagged: int
+    comparable: int | None = None
+    """With an earlier like case; None where that was not looked at."""
+
+    @property
+    def of(self) -> int:
+        """The decisions that a rate is a share of: the comparable ones, where they are known."""
+        return self.decisions if self.comparable is None else self.comparable
 
     @property
     def rate(self) -> float:
-        return self.flagged / self.decisions if self.decisions else 0.0
+        """The share of `of` that contradicts an earlier decision."""
+        return self.flagged / self.of if self.of else 0.0
 
 
 class ByRow:
@@ -52,17 +60,24 @@ class ByRow:
 
     def __init__(self) -> None:
         self._width = 1
-        self._flagged = np.zeros(_KEPT, np.int64)
+        self._counts = np.zeros((2, _KEPT), np.int64)  # flagged, comparable
+        self._compared = False
         self.rows = 0
 
-    def add(self, violations: npt.NDArray[np.bool_]) -> None:
+    def add(
+        self, violations: npt.NDArray[np.bool_], comparable: npt.NDArray[np.bool_] | None = None
+    ) -> None:
         stop = self.rows + len(violations)
         while stop > self._width * _KEPT:
-            joined = self._flagged.reshape(-1, 10).sum(axis=1)
-            self._flagged = np.concatenate([joined, np.zeros(_KEPT - len(joined), np.int64)])
+            joined = self._counts.reshape(2, -1, 10).sum(axis=2)
+            self._counts = np.zeros((2, _KEPT), np.int64)
+            self._counts[:, : joined.shape[1]] = joined
             self._width *= 10
-        places = (self.rows + np.flatnonzero(violations)) // self._width
-        self._flagged += np.bincount(places, minlength=_KEPT)
+        self._compared |= comparable is not None
+        for i, which in enumerate((violations, comparable)):
+            if which is not None:
+                places = (self.rows + np.flatnonzero(which)) // self._width
+                self._counts[i] += np.bincount(places, minlength=_KEPT)
         self.rows = stop
 
     def stretches(self, first: int) -> tuple[Stretch, ...]:
@@ -76,10 +91,12 @@ class ByRow:
         edges = list(range(0, self.rows, width))
         if len(edges) > 1 and self.rows - edges[-1] < width / 2:
             edges.pop()  # a rate of a handful of decisions says little
-        flagged = np.add.reduceat(self._flagged, np.array(edges) // self._width).tolist()
+        sums = np.add.reduceat(self._counts, np.array(edges) // self._width, axis=1).tolist()
         return tuple(
-            Stretch(first + start, first + stop, stop - start, bad)
-            for start, stop, bad in zip(edges, [*edges[1:], self.rows], flagged, strict=True)
+            Stretch(
+                first + start, first + stop, stop - start, bad, some if self._compared else None
+            )
+            for start, stop, bad, some in zip(edges, [*edges[1:], self.rows], *sums, strict=True)
         )
 
 
@@ -88,10 +105,16 @@ class ByTime:
 
     def __init__(self) -> None:
         self._unit = 0
-        self._counts: dict[int, list[int]] = {}
+        self._counts: dict[int, list[int]] = {}  # decisions, flagged, comparable
+        self._compared = False
         self.untimed = 0
 
-    def add(self, times: Any, violations: npt.NDArray[np.bool_]) -> None:
+    def add(
+        self,
+        times: Any,
+        violations: npt.NDArray[np.bool_],
+        comparable: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
         seconds = read_times(times)
         if len(seconds) != len(violations):
             raise ValueError(
@@ -102,17 +125,18 @@ class ByTime:
         if not known.any():
             return
         places = _places(seconds[known], _UNITS[self._unit])
-        self._count(places, np.ones(len(places), np.int64), violations[known])
+        self._compared |= comparable is not None
+        some = np.zeros(len(seconds), np.bool_) if comparable is None else comparable
+        self._count(places, np.ones(len(places), np.int64), violations[known], some[known])
         while len(self._counts) > _KEPT and self._unit + 1 < len(_UNITS):
             self._coarsen()
 
-    def _count(self, places: Any, decisions: Any, flagged: Any) -> None:
+    def _count(self, places: Any, *each: Any) -> None:
+        """Add decisions, flagged and comparable ones where they belong."""
         names, which = np.unique(places, return_inverse=True)
-        sums = [np.bincount(which, weights=one).astype(np.int64) for one in (decisions, flagged)]
-        for place, many, bad in zip(names.tolist(), *(one.tolist() for one in sums), strict=True):
-            count = self._counts.setdefault(place, [0, 0])
-            count[0] += many
-            count[1] += bad
+        sums = [np.bincount(which, weights=one).astype(np.int64).tolist() for one in each]
+        for place, *more in zip(names.tolist(), *sums, strict=True):
+            self._counts[place] = _added(self._counts.get(place), more)
 
     def _coarsen(self) -> None:
         """Join stretches into those of the next unit."""
@@ -120,7 +144,7 @@ class ByTime:
         counts = np.array(list(self._counts.values()))
         self._unit += 1
         self._counts = {}
-        self._count(_places(old, _UNITS[self._unit]), counts[:, 0], counts[:, 1])
+        self._count(_places(old, _UNITS[self._unit]), *counts.T)
 
     def stretches(self) -> tuple[Stretch, ...]:
         """Those with a decision in them, in order of time."""
@@ -139,13 +163,24 @@ class ByTime:
     def _joined(self, unit: str, step: int) -> tuple[Stretch, ...]:
         joined: dict[int, list[int]] = {}
         for place in sorted(self._counts):
-            count = joined.setdefault(_start(place, unit, step), [0, 0])
-            count[0] += self._counts[place][0]
-            count[1] += self._counts[place][1]
+            start = _start(place, unit, step)
+            joined[start] = _added(joined.get(start), self._counts[place])
         return tuple(
-            Stretch(_iso(place, unit), _iso(place + step, unit), many, bad)
-            for place, (many, bad) in joined.items()
+            Stretch(
+                _iso(place, unit),
+                _iso(place + step, unit),
+                many,
+                bad,
+                some if self._compared else None,
+            )
+            for place, (many, bad, some) in joined.items()
         )
+
+
+def _added(before: list[int] | None, more: list[int]) -> list[int]:
+    return (
+        more if before is None else [one + other for one, other in zip(before, more, strict=True)]
+    )
 
 
 def _places(times: Any, unit: str) -> npt.NDArray[np.int64]:

@@ -4,20 +4,21 @@
 by line. Values from the data stand in the text as they are: whoever prints it makes it safe.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.explaining.groups import Groups
 from likewise.reports.findings import Findings
-from likewise.reports.safe import shortened, shown
+from likewise.reports.safe import shortened
 from likewise.rules.feature import Feature
+from likewise.rules.labels import named
 from likewise.rules.rule import Rule
 
-_FEW = 8  # names in a list before it says how many more; pairs too few to speak of
+_FEW = 8  # names in a list before it says how many more
 _LINES = 16  # conditions, each on a line of its own
 MANY = 60  # names of columns in one condition
-_LOPSIDED = 1.2  # one side this many times the other is worth a sentence
+_ONLY = 0.1  # a smaller share of comparable decisions is few
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,8 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
         yield f"{listed(protected)} {verb} protected: {they} no part in likeness."
         if rule.protected_must_differ:
             yield "Only pairs that differ in a protected column count."
+    if rule.person_column is not None:
+        yield f"Pairs of the same {rule.person_column} do not count."
     if ignored:
         yield f"Not looked at: {listed(ignored)}."
     if rule.favourable is not None:
@@ -213,7 +216,17 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
             better = "higher" if rule.favourable == "high" else "lower"
             yield f"The {better} output is the better one to get."
         else:
-            yield f"The output that everyone wants: {rule.favourable}."
+            yield f"The output that everyone wants: {named(rule.output_labels, rule.favourable)}."
+
+
+def within_in_words(within: str | None) -> list[str]:
+    """What is said of a limit in time beside the rule; nothing if there is none."""
+    if within is None:
+        return []
+    return [
+        f"A decision is compared only with those at most {within} before it: pairs farther apart in"
+        " time do not count."
+    ]
 
 
 # Found
@@ -221,50 +234,106 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
 
 def found_in_words(findings: Findings) -> list[str]:
     """What was found, one sentence each, the most important first."""
+    from likewise.reports.group_words import group_sentences  # which needs figures and shares
+
     if findings.rows == 0:
         return ["There were no decisions to look at."]
-    many = f"{findings.rows:,} decision{'s' * (findings.rows != 1)}"
-    if findings.flagged == 0:
-        return [f"None of {many} contradicts an earlier one about a like case."]
-    verb = "contradicts" if findings.flagged == 1 else "contradict"
-    sentences = [
-        f"{findings.flagged:,} of {many} ({percent(findings.rate)}) {verb} an earlier one"
-        " about a like case."
-    ]
+    if findings.nothing_compared:
+        return [
+            f"Nothing could be compared, so nothing follows: none of {_many(findings.rows)} had an"
+            " earlier like case.",
+            *_loosened(findings),
+        ]
+    sentences = list(_headline(findings))
     identical = findings.margins.identical
     if identical:
-        whom = "was" if identical == 1 else "were"
+        verb = "contradicts" if identical == 1 else "contradict"
         sentences.append(
-            f"{identical:,} of them {whom} decided differently from a case that was the same in"
-            " everything that counts."
+            f"{_many(identical)} {verb} an earlier one that was the same in everything that counts."
         )
-    for groups in findings.groups:
-        sentences += [one for one in [lopsided(groups)] if one]
+    sentences += _in_any_order(findings)
+    sentences += group_sentences(findings.groups) if findings.flagged else ()
     return sentences
 
 
-def between(groups: Groups) -> list[tuple[Any, Any, int, int]]:
-    """Two groups, and how often the first lost to the second and the second to the first.
-
-    The first is the one that lost more often; the largest counts come first.
-    """
-    seen: dict[tuple[Any, Any], tuple[int, int]] = {}
-    for one, other in groups.pairs:
-        if one == other or (other, one) in seen:
-            continue
-        seen[one, other] = groups.lost(one, other), groups.lost(other, one)
-    ordered = [
-        (one, other, lost, won) if lost >= won else (other, one, won, lost)
-        for (one, other), (lost, won) in seen.items()
-    ]
-    return sorted(ordered, key=lambda pair: (-pair[2] - pair[3], str(pair[0]), str(pair[1])))
+def _many(decisions: int) -> str:
+    return f"{decisions:,} decision{'s' * (decisions != 1)}"
 
 
-def lopsided(groups: Groups) -> str | None:
-    """The two groups with the most pairs between them, where one lost clearly more often."""
-    for loser, winner, lost, won in between(groups)[:1]:
-        if lost >= _LOPSIDED * won and lost - won >= _FEW:
-            often = f"in {lost:,} pairs, the other way round in {won:,}"
-            names = [shortened(shown(one), 60) for one in (groups.column, loser, winner)]
-            return "By {}: {} got less than a like {} {}.".format(*names, often)
-    return None
+def _headline(findings: Findings) -> Iterable[str]:
+    """Who contradicts an earlier decision, of those that could and of all."""
+    flagged, rows, comparable = findings.flagged, findings.rows, findings.comparable
+    verb = "contradicts" if flagged == 1 else "contradict"
+    if comparable is None:
+        some = f"{flagged:,} of {_many(rows)} ({percent(findings.rate)})"
+        none = f"None of {_many(rows)}"
+        yield (
+            f"{some if flagged else none} {verb if flagged else 'contradicts'} an earlier one"
+            " about a like case. How many had an earlier like case was not looked at."
+        )
+        return
+    them = f"{comparable:,} comparable decision{'s' * (comparable != 1)}"
+    if flagged == 0:
+        yield f"None of {them} contradicts an earlier one about a like case."
+    else:
+        yield (
+            f"{percent(flagged / comparable)} of the comparable decisions ({flagged:,} of"
+            f" {comparable:,}) {verb} an earlier one about a like case; of all {rows:,} it is"
+            f" {percent(findings.rate)}."
+        )
+    left = rows - comparable
+    if left:
+        only = "Only " * (comparable < _ONLY * rows)
+        yield (
+            f"{only}{comparable:,} of {_many(rows)} ({percent(comparable / rows)}) had an earlier"
+            f" like case to be compared with; the other {left:,} had nothing to contradict, which"
+            " proves nothing."
+        )
+
+
+def _in_any_order(findings: Findings) -> Iterable[str]:
+    """What does not depend on the order, and which order that is."""
+    some = findings.in_any_pair
+    if some:
+        are = "is" if some == 1 else "are"
+        yield (
+            f"In whatever order: {some:,} of {_many(findings.rows)}"
+            f" ({percent(findings.rate_in_any_pair)}) {are} in a contradicting pair, as the later"
+            " or the earlier one."
+        )
+    order = findings.computed.order
+    if order.lines and order.column is None:
+        yield 'No time column is named, so "earlier" means "above in the file".'
+
+
+def _loosened(findings: Findings) -> Iterable[str]:
+    """What to loosen, where nothing could be compared."""
+    found, scaled = findings.loosening, findings.rule.features is not None
+    if found is None:
+        return
+    part = found.decisions < findings.rows
+    first = f"Of the first {_many(found.decisions)}" if part else "Of these"
+    if found.columns:
+        some = [f"{count:,} without {shortened(name, 60)}" for name, count in found.columns[:3]]
+        yield (
+            f"{first}, leaving one column out would make comparable: {listed(some)}. Ignore such a"
+            " column, or widen its tolerance."
+        )
+    elif scaled:
+        yield f"{first}, none would be comparable if one column alone were left out."
+    if found.epsilons:
+        how = "all tolerances times" if scaled else "an epsilon of"
+        some = [f"{percent(share)} with {how} {figure(_up(one))}" for one, share in found.epsilons]
+        yield f"{first}, this share would be comparable: {listed(some)}."
+    if findings.computed.order.within is not None:
+        yield f"Or compare over a longer time than {findings.computed.order.within}."
+    elif not found.columns and not found.epsilons:
+        yield "Compare fewer columns, or give categories a cost instead of a must."
+
+
+def _up(epsilon: float) -> float:
+    """Rounded up, to figures that a person would type."""
+    if epsilon <= 0:
+        return epsilon
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
+    return float(f"{math.ceil(epsilon / unit * (1 - 1e-9)) * unit:.3g}")

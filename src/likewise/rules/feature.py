@@ -6,6 +6,7 @@
     text        near within `tolerance` of the vectors that `embed` makes of it
     image       the same for a picture: a path, bytes or an array
     protected   no part in the distance, but kept: groups are counted by it
+    person      no part in the distance: two decisions of one known person are never compared
     key         the caller's own name for a decision, unique
     ignore      not looked at
 
@@ -15,7 +16,10 @@ and the larger is at most 1.1 times the smaller in size; 0 is near 0 alone. Betw
 distance is the logarithm of their ratio over the logarithm of 1.1.
 
 `missing` says what an empty place means: "reject" refuses the decision; "mismatch" makes it a value
-of its own, near another empty place and nothing else; "match" makes it near everything.
+of its own, near another empty place and nothing else; "match" makes it near everything. An unknown
+person (missing = "mismatch") is nobody else, not even another unknown one.
+
+`labels` are names for the values of a protected column, for display ("1.0" = "women").
 
 Invariant: a feature is checked when it is made.
 """
@@ -26,10 +30,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 from likewise.rules.embedder import Embedder
+from likewise.rules.labels import labels_of
 from likewise.values.errors import BadRule
 
 Kind: TypeAlias = Literal[
-    "number", "ordinal", "category", "text", "image", "protected", "key", "ignore"
+    "number", "ordinal", "category", "text", "image", "protected", "person", "key", "ignore"
 ]
 Missing: TypeAlias = Literal["reject", "mismatch", "match"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -40,7 +45,8 @@ _SETTINGS = {
     "category": ("mismatch", "values", "missing"),
     "text": ("embed", "tolerance", "missing"),
     "image": ("embed", "tolerance", "missing"),
-    "protected": ("values", "missing"),
+    "protected": ("values", "missing", "labels"),
+    "person": ("missing",),
     "key": (),
     "ignore": (),
 }
@@ -69,6 +75,7 @@ class Feature:
     values: Sequence[Any] | None = None
     missing: Missing = "reject"
     embed: Any = None
+    labels: Any = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -83,11 +90,13 @@ class Feature:
                     f"{field.name} is given, which says nothing for kind {self.kind!r}; expected"
                     f" {', '.join(self._allowed()) or 'no settings'}"
                 )
-        if self.kind == "protected" and self.missing == "match":
-            raise BadRule("missing is 'match', but a protected column takes no part in likeness")
+        if self.kind in ("protected", "person") and self.missing == "match":
+            raise BadRule(f"missing is 'match', but a {self.kind} column takes no part in likeness")
         for name in ("order", "values"):
             if getattr(self, name) is not None:
                 self._set(name, _distinct(name, getattr(self, name)))
+        if self.labels is not None:
+            self._set("labels", labels_of("labels", self.labels))
         self._check_tolerance()
         if self.mismatch is not None:
             self._set("mismatch", _positive("mismatch", self.mismatch))
@@ -151,6 +160,8 @@ class Feature:
         default = {field.name: field.default for field in fields(self)[1:]}
         if self.embed is not None:
             given["embed"] = self.embed.to_plain()
+        if self.labels is not None:
+            given["labels"] = dict(self.labels)
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in given.items()

@@ -1,39 +1,51 @@
 """A first rule for a table, to be edited by someone who knows what the columns mean.
 
-A column of text is a category, one of two or three different numbers too; a number gets a
-tolerance of a tenth of its usual spread, rounded to a plain figure; a column of text that never
-repeats, or an integer column that never repeats and is called like an identifier, is the key. What
-cannot be compared (lists, whole numbers that float64 rounds) is ignored. Which columns are
-protected only the analyst knows.
+Each column is looked at by itself (column_proposal.py); here one of several keys is chosen, one-hot
+columns are put together, and the output's kind and delta are proposed. Which columns are protected
+the caller says; people.py knows which are called so.
 
-Cost: one look at every value.
+Invariant: every input has a feature; whatever is left out or guessed has a note.
+Cost: one look at every value, and a sort of the numbers.
 """
 
-import math
-import re
-from collections.abc import Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from likewise.rules.feature import TOLERANCES, Feature, Missing
+from likewise.rules import naming
+from likewise.rules.column_kinds import CODES, FEW, ROWS
+from likewise.rules.column_proposal import ColumnProposal, missing_of, propose_column
+from likewise.rules.families import Family, families_of
+from likewise.rules.feature import Feature
+from likewise.rules.notes import Note
+from likewise.rules.profile import Profile, profiles_of
+from likewise.rules.tolerances import Figure, delta_of
 from likewise.values.errors import BadRule
-from likewise.values.frames import Column, is_missing, numbers_of, table_columns, values_of
-from likewise.values.plain import is_rounded
+from likewise.values.frames import table_columns
 
 if TYPE_CHECKING:
     from likewise.rules.rule import Output
 
-_FEW = 3  # different numbers that are rather codes of categories
-_SPREAD = 0.1  # of the range between the 10th and the 90th hundredth
-_KEY = re.compile(r"(^|[_\W])(id|key|uuid|guid)$|^(id|key|uuid|guid)([_\W]|$)", re.IGNORECASE)
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a table's columns seem to be, and why."""
+
+    features: Mapping[str, Feature]
+    output: "Output"
+    delta: float
+    notes: tuple[Note, ...]
+    reasons: Mapping[str, str]
+    """By column, where its tolerance comes from."""
+    delta_reason: str
+    families: tuple[Family, ...]
+    """One-hot columns that take part in likeness together."""
 
 
-def propose(
-    table: Any, output: str | Sequence[str], protected: Sequence[str]
-) -> tuple[dict[str, Feature], "Output"]:
-    """Features for a table's columns, and what kind of output it has."""
+def propose(table: Any, output: str | Sequence[str], protected: Sequence[str]) -> Proposal:
+    """Features for a table's columns, what kind of output it has, and notes."""
     columns = table_columns(table)
     protected = [protected] if isinstance(protected, str) else list(protected)
     outputs = [output] if isinstance(output, str) else list(output)
@@ -42,83 +54,112 @@ def propose(
             raise BadRule(
                 f"there is no column {name!r}; the table has {', '.join(map(repr, columns))}"
             )
+    return propose_from(profiles_of(columns), outputs, protected)
+
+
+def propose_from(
+    profiles: Mapping[str, Profile], outputs: Sequence[str], protected: Sequence[str]
+) -> Proposal:
+    """The same from columns that were looked at."""
     for name in (*outputs, *protected):
-        if not comparable(columns[name]):
+        if not profiles[name].comparable:
             raise BadRule(
                 f"the column {name!r} holds values such as lists; expected numbers, text or the"
                 " like, since a list can neither be an output nor protected"
             )
-    features = {
-        name: _feature(name, column, name in protected)
-        for name, column in columns.items()
-        if name not in outputs
-    }
-    keys = [name for name, feature in features.items() if feature.kind == "key"]
-    for name in keys[1:]:
-        features[name] = Feature("ignore")
-    return features, _output(outputs, columns)
+    answers = [profiles[name] for name in outputs]
+    kind = output_kind(answers)
+    inputs = {name: one for name, one in profiles.items() if name not in outputs}
+    families = families_of(inputs)
+    one_hot = {name for family in families for name in family.columns}
+    proposed: dict[str, ColumnProposal] = {}
+    for name, profile in inputs.items():
+        if name in protected:
+            proposed[name] = ColumnProposal(Feature("protected", missing=missing_of(profile)))
+        else:
+            proposed[name] = propose_column(
+                profile, answers, numeric_output=kind != "label", one_hot=name in one_hot
+            )
+    proposed = _with_one_key(proposed)
+    together = _taking_part(families, proposed)
+    notes = [note for one in proposed.values() for note in one.notes]
+    notes += [_family_note(family) for family in together]
+    if not any(one.feature.measured for one in proposed.values()):
+        why = "; ".join(f"{one.columns[0]!r}: {one.text}" for one in notes[:5])
+        raise BadRule(
+            "no feature takes part in the distance; expected an input to compare at least."
+            f" {why or 'There is none.'} If one of them is an input, write a rule that says so."
+        )
+    delta = _delta(answers, kind)
+    return Proposal(
+        features={name: one.feature for name, one in proposed.items()},
+        output=kind,
+        delta=float(delta.value),
+        notes=tuple(notes),
+        reasons={name: one.reason for name, one in proposed.items() if one.reason},
+        delta_reason=delta.why,
+        families=together,
+    )
 
 
-def _output(outputs: list[str], columns: dict[str, Column]) -> "Output":
+def output_kind(outputs: Sequence[Profile]) -> "Output":
+    """Several columns are probabilities; fractions, scores and many whole numbers are a number."""
     if len(outputs) > 1:
         return "probabilities"
-    values = {value for value in values_of(columns[outputs[0]]) if not is_missing(value)}
-    fractions = any(isinstance(value, float) and not value.is_integer() for value in values)
-    return "number" if fractions else "label"
+    (output,) = outputs
+    if not output.numeric:
+        return "label"
+    if not output.whole:
+        return "number"
+    codes = naming.is_code(output.name) or naming.is_truth(output.name) or output.rounded
+    few = FEW if naming.is_score(output.name) else CODES
+    many = len(output.different) > few and len(output.known) >= ROWS
+    return "number" if many and not codes else "label"
 
 
-def _feature(name: str, column: Column, protected: bool) -> Feature:
-    values = values_of(column)
-    there = [value for value in values if not is_missing(value)]
-    missing: Missing = "mismatch" if len(there) < len(values) else "reject"
-    if protected:
-        return Feature("protected", missing=missing)
-    if not there or not comparable(column):
-        return Feature("ignore")
-    different = set(there)
-    unique = len(different) == len(there) == len(values) > _FEW
-    numeric = all(
-        isinstance(one, int | float | Decimal) and not isinstance(one, bool) for one in different
+def _delta(outputs: Sequence[Profile], kind: "Output") -> Figure:
+    """The largest of all outputs' deltas."""
+    if kind == "label":
+        return Figure(0.0, "")
+    figures = []
+    for output in outputs:
+        numbers = output.numbers if output.numeric else np.zeros(0)
+        figures.append(delta_of(numbers[~np.isnan(numbers)], whole=output.whole))
+    return max(figures, key=lambda figure: float(figure.value))
+
+
+def _with_one_key(proposed: Mapping[str, ColumnProposal]) -> dict[str, ColumnProposal]:
+    """The best key stays one, of several the first; the others are left out."""
+    ranks = {name: one.key_rank for name, one in proposed.items() if one.key_rank is not None}
+    if not ranks:
+        return dict(proposed)
+    key = min(ranks, key=lambda name: ranks[name])
+    made = dict(proposed)
+    for name in ranks:
+        if name == key:
+            note = Note("identifier", (name,), "Every value is different: it names decisions.")
+            made[name] = replace(made[name], notes=(note,))
+        else:
+            text = f"Every value is different, as in {key!r}, which is the key."
+            note = Note("identifier", (name,), text)
+            made[name] = ColumnProposal(Feature("ignore"), (note,))
+    return made
+
+
+def _taking_part(
+    families: Sequence[Family], proposed: Mapping[str, ColumnProposal]
+) -> tuple[Family, ...]:
+    """Families of which two columns at least take part in likeness, with those columns."""
+    measured = [
+        Family(one.name, tuple(name for name in one.columns if proposed[name].feature.measured))
+        for one in families
+    ]
+    return tuple(family for family in measured if len(family.columns) > 1)
+
+
+def _family_note(family: Family) -> Note:
+    text = (
+        f"{len(family.columns)} columns that together say one thing, {family.name!r}: two decisions"
+        " are alike if all of them are the same."
     )
-    if unique and (not numeric or (_KEY.search(name) and all(map(_whole, different)))):
-        return Feature("key")
-    if not numeric or len(different) <= _FEW:
-        return Feature("category", missing=missing)
-    if mostly_rounded(column):
-        return Feature("ignore")
-    exact = [None if is_rounded(value) else value for value in values]
-    numbers = numbers_of(name, exact)
-    return Feature("number", tolerance=_tolerance(numbers[~np.isnan(numbers)]), missing=missing)
-
-
-def comparable(column: Column) -> bool:
-    """Whether its values can be told apart: each can be hashed, as text or a number, not a list."""
-    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        return True
-    try:
-        set(values_of(column))
-    except TypeError:
-        return False
-    return True
-
-
-def mostly_rounded(column: Column) -> bool:
-    """Whether most of its values are whole numbers beyond 2**53, which float64 rounds."""
-    there = [value for value in values_of(column) if not is_missing(value)]
-    return 2 * sum(map(is_rounded, there)) > len(there)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) or float(value).is_integer()
-
-
-def _tolerance(numbers: np.ndarray) -> float:
-    """A tenth of the usual spread, or of the whole: 1, 2 or 5 times a power of ten."""
-    least, most = TOLERANCES
-    small = numbers / 16.0 if np.abs(numbers).max() > 1e300 else numbers  # lest it overflow
-    low, high = np.quantile(small, (0.1, 0.9))
-    spread = _SPREAD * float(high - low or np.ptp(small))
-    if not least <= spread <= most:
-        return least if spread < least else most
-    power = 10.0 ** math.floor(math.log10(spread))
-    return max(step * power for step in (1.0, 2.0, 5.0) if step * power <= spread * (1 + 1e-9))
+    return Note("family", family.columns, text)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from likewise.rules.embedder import Embedder, Mark
 from likewise.rules.feature import Feature, plain
+from likewise.rules.labels import Labels, labels_of
 from likewise.values.errors import BadRule
 
 Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
@@ -87,6 +88,7 @@ class Rule:
     protected_must_differ whether only pairs that differ in a protected column count.
     extra                 what a column is that features do not list: "reject", an error; or
                           "ignore", as if it were not there.
+    output_labels         names for outputs, for display; see a Feature's labels.
 
     >>> Rule(metric="l2", epsilon=0.5, weights=[1, 4]).weights
     (1.0, 4.0)
@@ -111,6 +113,7 @@ class Rule:
     favourable: Any = None
     protected_must_differ: bool = False
     extra: Extra = "reject"
+    output_labels: Labels | None = None
 
     if TYPE_CHECKING:  # more is taken than is kept: the fields above say what a rule has
 
@@ -131,6 +134,7 @@ class Rule:
             favourable: Any = None,
             protected_must_differ: bool = False,
             extra: Extra = "reject",
+            output_labels: Labels | Mapping[Any, str] | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -152,6 +156,8 @@ class Rule:
                 f"favourable is {self.favourable!r}; expected a label that TOML can hold, such as a"
                 " string or a number"
             )
+        if self.output_labels is not None:
+            self._set("output_labels", labels_of("output_labels", self.output_labels))
         _one_of("metric", self.metric, METRICS)
         _one_of("output", self.output, OUTPUTS)
         _one_of("output_metric", self.output_metric, OUTPUT_METRICS)
@@ -199,8 +205,9 @@ class Rule:
             )
         if not any(feature.measured for feature in features.values()):
             raise BadRule("no feature takes part in the distance; expected a number at least")
-        if sum(feature.kind == "key" for feature in features.values()) > 1:
-            raise BadRule("several features are keys; expected one at most")
+        for kind, called in (("key", "keys"), ("person", "persons")):
+            if sum(feature.kind == kind for feature in features.values()) > 1:
+                raise BadRule(f"several features are {called}; expected one at most")
         protected = [name for name, feature in features.items() if feature.kind == "protected"]
         if self.protected_must_differ and not protected:
             raise BadRule("protected_must_differ is set, but no feature is protected")
@@ -259,6 +266,8 @@ class Rule:
             del given["extra"]
         if self.embed is not None:
             given["embed"] = self.embed.to_plain()
+        if self.output_labels is not None:
+            given["output_labels"] = dict(self.output_labels)
         lines = [
             f"{name} = {toml_value(value)}" for name, value in given.items() if value is not None
         ]
@@ -273,9 +282,10 @@ class Rule:
 
         It covers which models embed, so these are loaded for it. Their check vectors are rounded to
         a hundredth of their largest number, so that it is, almost always, the same on machines
-        that compute a little differently; a ledger compares the vectors themselves.
+        that compute a little differently; a ledger compares the vectors themselves. It does not
+        cover labels, which are for display.
         """
-        text = self._sorted().to_toml()
+        text = self._sorted()._without_labels().to_toml()
         for column, mark in sorted(self.marks().items()):
             largest = max(map(abs, mark.check), default=0.0) or 1.0
             seen = [f"{one / largest + 0.0:.2f}" for one in mark.check]
@@ -285,11 +295,24 @@ class Rule:
     def _sorted(self) -> "Rule":
         return replace(self, features=self.features and dict(sorted(self.features.items())))
 
+    def _without_labels(self) -> "Rule":
+        features = self.features and {
+            name: one if one.labels is None else replace(one, labels=None)
+            for name, one in self.features.items()
+        }
+        return replace(self, features=features, output_labels=None)
+
     @property
     def key_column(self) -> str | None:
         """The column that decisions have their keys from."""
         features = self.features or {}
         return next((name for name, one in features.items() if one.kind == "key"), None)
+
+    @property
+    def person_column(self) -> str | None:
+        """The column that tells people apart; decisions of one person are never compared."""
+        features = self.features or {}
+        return next((name for name, one in features.items() if one.kind == "person"), None)
 
     def embedders(self) -> dict[str, Embedder]:
         """By column; that of a rule without features is under ""."""
@@ -303,7 +326,7 @@ class Rule:
         return {column: embedder.mark for column, embedder in self.embedders().items()}
 
     def same_but_for_models(self, other: "Rule") -> bool:
-        """Whether two rules are the same, whatever their models are called."""
+        """Whether two rules are the same, whatever their models and values are called."""
 
         def unnamed(rule: Rule) -> str:
             features = rule.features or {}
@@ -312,7 +335,8 @@ class Rule:
                 for name, one in features.items()
             }
             embed = None if rule.embed is None else Embedder("python:any:model")
-            return replace(rule, embed=embed, features=alike or None)._sorted().to_toml()
+            other = replace(rule, embed=embed, features=alike or None)
+            return other._sorted()._without_labels().to_toml()
 
         return unnamed(self) == unnamed(other)
 
@@ -320,11 +344,20 @@ class Rule:
     def from_data(
         cls, table: Any, *, output: str | Sequence[str], protected: Sequence[str] = ()
     ) -> "Rule":
-        """A first rule for a table, to be edited: kinds, and tolerances by spread (proposal.py)."""
+        """A first rule for a table, to be edited: kinds, tolerances and delta (proposal.py).
+
+        Columns that are no inputs are left out: times, truths, scores, identifiers, constants, text
+        that hardly repeats, and what gives the output away. `likewise init` says why of each.
+        """
         from likewise.rules.proposal import propose
 
-        features, kind = propose(table, output, protected)
-        return cls(features=features, output_column=output, output=kind)
+        proposal = propose(table, output, protected)
+        return cls(
+            features=proposal.features,
+            output_column=output,
+            output=proposal.output,
+            delta=proposal.delta,
+        )
 
     @classmethod
     def from_toml(cls, text: str) -> "Rule":
@@ -357,6 +390,7 @@ _OUTPUT_KEYS = {
     "delta": "delta",
     "metric": "output_metric",
     "favourable": "favourable",
+    "labels": "output_labels",
 }
 
 

@@ -17,6 +17,7 @@ import polars as pl
 
 from likewise.sources.chunk import Chunk, Types
 from likewise.sources.columnar import told
+from likewise.sources.remarks import Remark
 from likewise.sources.streams import Stream
 from likewise.values.errors import BadFile
 
@@ -37,6 +38,7 @@ class ArrowStream:
     """A stream of record batches."""
 
     unit = "row"
+    remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

@@ -1,7 +1,8 @@
 """What a source gives: some rows of a file together, and where in the file each one stood.
 
-Invariant: `places` has one entry for each row of `table`, ascending, and every row of the file is
-in exactly one chunk: in its table, or among those it could not read.
+Invariant: `places` has one entry for each row of `table`, ascending unless rows were put in order
+of time, and every row of the file is in exactly one chunk: in its table, or among those it could
+not read.
 """
 
 from collections.abc import Mapping
@@ -33,18 +34,21 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows of a file, in its order."""
+    """Rows of a file, in its order, or in order of time (time_order.py)."""
 
     table: Table
     places: Places
     refused: tuple[Refused, ...] = ()
+    times: npt.NDArray[np.datetime64] | None = None
+    """When each decision was made, in UTC, where a column of times is read."""
 
     def __len__(self) -> int:
         return len(self.places)
 
     def __getitem__(self, part: slice) -> "Chunk":
         """Some of its rows, without those that could not be read."""
-        return Chunk(self.table[part], self.places[part])
+        times = None if self.times is None else self.times[part]
+        return Chunk(self.table[part], self.places[part], times=times)
 
 
 def joined(tables: list[Table]) -> Table:

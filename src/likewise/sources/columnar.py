@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from likewise.sources.chunk import Chunk, Types
+from likewise.sources.remarks import Remark
 from likewise.sources.streams import Stream
 from likewise.values.errors import BadFile
 
@@ -24,6 +25,7 @@ class Columnar:
     """A Parquet file, or an Arrow file (the IPC format with a footer)."""
 
     unit = "row"
+    remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
     def __init__(self, stream: Stream, format: str) -> None:
         self.stream = stream
@@ -35,6 +37,8 @@ class Columnar:
             shutil.copyfileobj(cast(Any, stream), self._copy, 1 << 20)
             self._copy.flush()
             path = self._copy.name
+        self.by_name = self._copy is None
+        """Whether Polars reads the file by its name, beside the stream."""
         with told(stream.name, format):
             if format == "Parquet":
                 self._frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)

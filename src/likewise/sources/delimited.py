@@ -1,106 +1,133 @@
-"""CSV and TSV: structure by records.py, values by Polars, types by what the rule says of a column.
+"""CSV and TSV: structure by records.py and layout.py, values by Polars, types by the rule.
 
-Nothing is guessed from values, since a guess from the first chunk may not hold for the last: what a
-rule calls a number is a number, everything else is text as it stands. An empty field is missing,
-and so is whatever the caller lists as such.
+What a column holds is not guessed from values: what a rule calls a number is a number, everything
+else is text as it stands. How a file is written is: its delimiter, its encoding, its decimal sign,
+each known from its first lines and remarked (text_columns.py, windows_text.py). An empty field is
+missing, and so is whatever the caller lists as such.
 
-Invariant: a record that does not have the header's number of fields, is not UTF-8, or has no number
+Invariant: a record that does not have the header's number of fields, is not text, or has no number
 where one is expected, is refused with its line; the others are read.
 """
 
-import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.sources.chunk import Chunk, Refused, Type, Types
+from likewise.sources.chunk import Chunk, Refused, Types
+from likewise.sources.layout import layout_of, without_spaces
+from likewise.sources.numbers import Decimal
 from likewise.sources.records import Block, blocks
+from likewise.sources.remarks import Remark
 from likewise.sources.streams import Stream
+from likewise.sources.text_columns import SAMPLE, TextColumns
+from likewise.sources.windows_text import Detector
 from likewise.values.errors import BadFile
-from likewise.values.plain import EXACT
 
-_DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
-_WHOLE = re.compile(r"\s*[-+]?0*(\d+)(\.0*)?\s*")
-_SHOWN = 60
+_LEFT_OUT = "\x00"  # begins the name of a field that is no column
 
 
 class Delimited:
-    """A file of records with a header."""
+    """A file of records."""
 
     unit = "line"
 
-    def __init__(self, stream: Stream, *, delimiter: str, missing: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        preferred: str = ",",
+        delimiter: str | None = None,
+        missing: Sequence[str] = (),
+        decimal: Decimal | None = None,
+        header: bool | None = None,
+    ) -> None:
+        """preferred: what separates fields, unless `delimiter` says or the file shows another"""
         self.stream = stream
-        self._delimiter = delimiter
         self._missing = list(missing)
-        self._blocks = blocks(stream, quoted=True)
-        self._first: Block | None = None
-        self.columns = self._header()
+        self._detect = None if stream.encoding else Detector()
+        self._undefined: list[Refused] = []
+        self._blocks = (self._decoded(block) for block in blocks(stream, quoted=True))
+        first = self._beginning()
+        self._layout = layout_of(
+            first, source=stream.name, preferred=preferred, delimiter=delimiter, header=header
+        )
+        self._first: Block | None = first.part(self._layout.first, len(first))
+        self.columns = self._layout.columns
+        self.left_out = self._layout.left_out
+        self.text = TextColumns(self._sample(), decimal)
 
-    def _header(self) -> list[str]:
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was noticed so far."""
+        return (*self._encoding_remark(), *self._layout.remarks, *self.text.remarks)
+
+    def _encoding_remark(self) -> tuple[Remark, ...]:
+        if self._detect is None or self._detect.encoding != "cp1252":
+            return ()
+        return (
+            Remark(
+                "the text is no UTF-8 and is read as Windows-1252",
+                None,
+                self._detect.example,
+                None,
+                "If letters are wrong, say --encoding",
+            ),
+        )
+
+    def _beginning(self) -> Block:
+        """The first block, in which the header is; raise BadFile if it is none of text."""
         name = self.stream.name
         first = next((block for block in self._blocks if len(block)), None)
         if first is None:
             raise BadFile(f"{name} is empty; expected a header and one decision on each line.")
         record, line = first.record(0), int(first.lines[0])
         if b"\x00" in record:
-            raise BadFile(f"{name} is not text; expected CSV, TSV, JSON lines, Parquet or Arrow.")
+            raise BadFile(
+                f"{name} is not text; expected CSV, TSV, JSON lines, Parquet, Arrow or Excel. If it"
+                " is UTF-16 without a mark, say --encoding utf-16-le."
+            )
         if b"\r" in record:
             raise BadFile(
                 f"{name}, line {line}: lines end in a carriage return alone; convert the file:"
                 " tr '\\r' '\\n'."
             )
         try:
-            text = record.decode()
+            record.decode()
         except UnicodeDecodeError as error:
             raise BadFile(f"{name}, line {line}: {_not_utf8(error)}") from None
-        columns = next(csv.reader([text], delimiter=self._delimiter, strict=False))
-        self._check(columns, line)
-        self._first = first.part(1, len(first))
-        return columns
+        return first
 
-    def _check(self, columns: list[str], line: int) -> None:
-        name, mine = self.stream.name, _DELIMITERS.get(self._delimiter, repr(self._delimiter))
-        for other, word in _DELIMITERS.items():
-            if len(columns) == 1 and other != self._delimiter and other in columns[0]:
-                raise BadFile(
-                    f"{name}, line {line}: the header is one column, {_short(columns[0])}. It is"
-                    f" split at {mine}, and it seems {word} is meant: say --delimiter"
-                    f" {'tab' if other == chr(9) else repr(other)}."
-                )
-        for at, column in enumerate(columns):
-            if not column.strip():
-                raise BadFile(
-                    f"{name}, line {line}: column {at + 1} of the header has no name; give it one."
-                )
-            if column in columns[:at]:
-                raise BadFile(
-                    f"{name}, line {line}: two columns are called {column!r}, columns"
-                    f" {columns.index(column) + 1} and {at + 1}; rename one of them."
-                )
+    def _sample(self) -> pl.DataFrame:
+        """The first rows that can be read, as text, with all columns."""
+        assert self._first is not None
+        refused: list[Refused] = []
+        names = [name for name in self._layout.names if name is not None]
+        some = self._readable(self._first.part(0, SAMPLE), refused)
+        frames = [frame for frame, _ in self._parsed(some, names, refused)]
+        return pl.concat(frames) if frames else pl.DataFrame()
 
     def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
         """The wanted columns, so many rows at a time at most."""
         assert self._first is not None
+        self.text.prepare({name: types[name] for name in wanted if name in types}, self.stream.name)
         yield from self._of(self._first, types, wanted, rows)
         self._first = None
         for block in self._blocks:
             yield from self._of(block, types, wanted, rows)
+        if self._undefined:  # of a last block that has nothing else
+            refused = sorted(self._undefined, key=lambda one: one.place)
+            yield Chunk(pl.DataFrame(), np.empty(0, dtype=np.int64), tuple(refused))
 
     def _of(self, block: Block, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
         for start in range(0, len(block), rows):
-            refused: list[Refused] = []
-            some = block.part(start, start + rows)
-            some = self._decodable(self._with_all_fields(some, refused), refused)
+            refused, self._undefined = self._undefined, []
+            some = self._readable(block.part(start, start + rows), refused)
             frames, lines = [], []
             for frame, where in self._parsed(some, wanted, refused):
-                typed, good = _typed(frame, where, types, refused)
+                typed, good = self.text.typed(frame, where, types, refused)
                 frames.append(typed)
                 lines.append(where[good])
             refused.sort(key=lambda one: one.place)
@@ -108,18 +135,35 @@ class Delimited:
             table = pl.concat(frames, how="vertical_relaxed") if frames else pl.DataFrame()
             yield Chunk(table, places, tuple(refused))
 
+    def _readable(self, block: Block, refused: list[Refused]) -> Block:
+        if self._layout.spaced:
+            block = without_spaces(block, self._layout.delimiter)
+        return self._decodable(self._with_all_fields(block, refused), refused)
+
     def _with_all_fields(self, block: Block, refused: list[Refused]) -> Block:
-        fields = block.fields(self._delimiter.encode())
-        right = fields == len(self.columns)
+        fields = block.fields(self._layout.delimiter.encode())
+        expected = len(self._layout.names)
+        right = fields == expected
         for i in np.flatnonzero(~right).tolist():
             refused.append(
                 Refused(
                     int(block.lines[i]),
-                    f"{int(fields[i])} fields, but the header has {len(self.columns)}; check for a"
+                    f"{int(fields[i])} fields, but the header has {expected}; check for a"
                     " delimiter too many or too few, or a value that needs quotation marks",
                 )
             )
         return block.some(right)
+
+    def _decoded(self, block: Block) -> Block:
+        """A block in UTF-8, whatever the file is in."""
+        if self._detect is None:
+            return block
+        made, undefined = self._detect(block)
+        for line in undefined.lines.tolist():
+            self._undefined.append(
+                Refused(line, "a byte of it is not defined in Windows-1252; say --encoding")
+            )
+        return made
 
     def _decodable(self, block: Block, refused: list[Refused]) -> Block:
         try:
@@ -141,19 +185,23 @@ class Delimited:
         """Frames of text; what cannot be parsed is narrowed down by halves."""
         if len(block) == 0:
             return
+        names = [
+            f"{_LEFT_OUT}{i}" if name is None else name for i, name in enumerate(self._layout.names)
+        ]
+        empty = [f"{_LEFT_OUT}{i}" for i in self._layout.empty]
         try:
             frame = pl.read_csv(
                 io.BytesIO(block.data),
                 has_header=False,
-                schema=dict.fromkeys(self.columns, pl.String),
-                columns=[self.columns.index(name) for name in wanted],
-                separator=self._delimiter,
+                schema=dict.fromkeys(names, pl.String),
+                columns=[names.index(name) for name in (*wanted, *empty)],
+                separator=self._layout.delimiter,
                 null_values=self._missing or None,
             )
         except pl.exceptions.PolarsError:
             frame = None
         if frame is not None and frame.height == len(block):
-            yield frame, block.lines
+            yield self._without_empty(frame, empty, block.lines, refused)
         elif len(block) == 1:
             refused.append(
                 Refused(
@@ -167,76 +215,21 @@ class Delimited:
             yield from self._parsed(block.part(0, half), wanted, refused)
             yield from self._parsed(block.part(half, len(block)), wanted, refused)
 
-
-def _typed(
-    frame: pl.DataFrame, lines: npt.NDArray[np.int64], types: Types, refused: list[Refused]
-) -> tuple[pl.DataFrame, npt.NDArray[np.bool_]]:
-    """The frame with columns as the rule wants them, without the rows where that fails."""
-    good = np.ones(frame.height, dtype=np.bool_)
-    columns = []
-    for name in frame.columns:
-        text = frame[name]
-        kind = types.get(name, "text")
-        values = text if kind == "text" else _converted(text, kind)
-        if kind != "text" and values.null_count() > text.null_count():
-            bad = (
-                values.is_null() & text.is_not_null() & (text.str.strip_chars() != "")
-            ).to_numpy()
-            for i in np.flatnonzero(bad & good).tolist():
-                refused.append(Refused(int(lines[i]), _not_a(kind, name, text[i])))
-            good &= ~bad
-        for i in rounded(text, values) if kind in ("number", "listed") else ():
-            if good[i]:
-                refused.append(Refused(int(lines[i]), _too_large(name, text[i])))
-                good[i] = False
-        columns.append(values)
-    typed = pl.DataFrame(columns)
-    return (typed if good.all() else typed.filter(pl.Series(good))), good
-
-
-def _converted(text: pl.Series, kind: Type) -> pl.Series:
-    if kind == "flag":
-        lower = text.str.strip_chars().str.to_lowercase()
-        known = pl.Series(["true", "false"])
-        return (
-            pl.select(pl.when(lower.is_in(known.implode())).then(lower == "true"))
-            .to_series()
-            .alias(text.name)
-        )
-    numbers = text.cast(pl.Float64, strict=False)
-    if numbers.null_count() > text.null_count():
-        numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
-    if kind == "listed":
-        whole = numbers.cast(pl.Int64, strict=False)
-        if (whole.cast(pl.Float64) == numbers).all() and whole.null_count() == numbers.null_count():
-            return whole
-    return numbers
-
-
-def rounded(text: pl.Series, values: pl.Series) -> Iterator[int]:
-    """Where a whole number in the text has become another one."""
-    for i in np.flatnonzero((values.abs() >= EXACT).fill_null(False).to_numpy()).tolist():
-        whole = _WHOLE.fullmatch(text[i])
-        if whole and (len(whole[1]) > 16 or int(whole[1]) > EXACT):
-            yield i
-
-
-def _too_large(name: str, value: str) -> str:
-    return (
-        f"{name!r} is {_short(value.strip())[1:-1]}, a whole number beyond 2**53, which float64"
-        " rounds to another; subtract an offset from such numbers, or name such codes as text in"
-        " the rule"
-    )
-
-
-def _not_a(kind: Type, name: str, value: Any) -> str:
-    expected = "true or false" if kind == "flag" else "a number"
-    hint = ""
-    if _DECIMAL_COMMA.fullmatch(value):
-        hint = f" (with a decimal point: {value.strip().replace(',', '.')})"
-    elif len(value.strip()) <= 12:
-        hint = f". If it means that nothing is known, say --missing {value.strip()!r}"
-    return f"{name!r} is {_short(value)}; expected {expected}{hint}"
+    def _without_empty(
+        self,
+        frame: pl.DataFrame,
+        empty: Sequence[str],
+        lines: npt.NDArray[np.int64],
+        refused: list[Refused],
+    ) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+        """The frame without the empty fields, and without rows where they are not empty."""
+        good = np.ones(frame.height, dtype=np.bool_)
+        for name in empty:
+            good &= (frame[name].is_null() | (frame[name].str.strip_chars() == "")).to_numpy()
+        for i in np.flatnonzero(~good).tolist():
+            refused.append(Refused(int(lines[i]), "a value stands behind the last column"))
+        frame = frame.drop(empty)
+        return (frame, lines) if good.all() else (frame.filter(pl.Series(good)), lines[good])
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:
@@ -244,9 +237,5 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
     around = error.object[max(0, error.start - 12) : error.start + 12].decode("latin-1")
     return (
         f"byte 0x{byte:02X} (near {around!r}) is not UTF-8. If the file is Latin-1, as that"
-        " reading of it suggests, convert it: iconv -f LATIN1 -t UTF-8"
+        " reading of it suggests, say --encoding latin-1"
     )
-
-
-def _short(value: str) -> str:
-    return repr(value if len(value) <= _SHOWN else value[: _SHOWN - 1] + "…")

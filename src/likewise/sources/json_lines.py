@@ -21,6 +21,7 @@ import numpy as np
 
 from likewise.sources.chunk import Chunk, Refused, Types
 from likewise.sources.records import Block, blocks
+from likewise.sources.remarks import Remark
 from likewise.sources.streams import Stream
 from likewise.values.errors import BadFile
 from likewise.values.frames import FOR_YES_AND_NO
@@ -103,6 +104,7 @@ class JsonLines:
     """A file of objects; its columns are those of its first lines."""
 
     unit = "line"
+    remarks: tuple[Remark, ...] = ()  # it brings types of its own
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream

@@ -43,11 +43,16 @@ class Block:
     def record(self, i: int) -> bytes:
         return self.data[self.starts[i] : self.stops[i]].rstrip(b"\r\n")
 
-    def fields(self, delimiter: bytes) -> Positions:
-        """How many fields each record has."""
+    def delimiters(self, delimiter: bytes) -> Positions:
+        """Where fields are separated: a delimiter outside quotation marks."""
         at = np.flatnonzero(np.frombuffer(self.data, np.uint8) == delimiter[0])
         if len(self.quotes):
             at = at[np.searchsorted(self.quotes, at) & 1 == 0]
+        return at
+
+    def fields(self, delimiter: bytes) -> Positions:
+        """How many fields each record has."""
+        at = self.delimiters(delimiter)
         return np.searchsorted(at, self.stops) - np.searchsorted(at, self.starts) + 1
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> "Block":
@@ -58,6 +63,10 @@ class Block:
         begin = int(self.starts[0]) if len(self) else 0
         data = np.frombuffer(self.data, np.uint8)[begin : begin + int(sizes.sum())]
         return _block(data[np.repeat(chosen, sizes)].tobytes(), sizes[chosen], self.lines[chosen])
+
+    def rewritten(self, data: bytes, sizes: Positions) -> "Block":
+        """The same records written otherwise, each in so many bytes."""
+        return _block(data, sizes, self.lines)
 
     def part(self, start: int, stop: int) -> "Block":
         """Records from one to another."""

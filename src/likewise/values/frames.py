@@ -4,12 +4,15 @@ pandas, Polars, PyArrow and anything else that narwhals knows or that exports an
 list of dictionaries or named tuples; a NumPy array with named fields, or a plain one whose columns
 come in the order that is asked for. A single dictionary or named tuple is a table of one row.
 
+A ColumnTable is a table whose columns were taken out before: whoever takes the same rows many times
+reads them once.
+
 Invariant: columns come out in the order asked for, all of the same length, missing places as None.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
@@ -20,6 +23,21 @@ from likewise.values.errors import BadDecision
 from likewise.values.plain import EXACT, beyond, is_rounded, scalar, unmasked
 
 Column: TypeAlias = list[Any] | npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnTable:
+    """Columns by name, all of the same length."""
+
+    columns: Mapping[str, Column]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, rows: slice) -> "ColumnTable":
+        return ColumnTable({name: column[rows] for name, column in self.columns.items()})
+
+
 _NO_VALUES = ("NAType", "NaTType")
 FOR_YES_AND_NO = 'For yes and no, say kind = "category" in the rule, or send 0 and 1.'
 """What to do where true or false stands in a column of numbers."""
@@ -65,6 +83,9 @@ def columns_of(given: Any, names: Sequence[str], known: Sequence[str] | None) ->
 
     known: all of its columns must be among these; None where others do not matter
     """
+    if isinstance(given, ColumnTable):
+        _check_names(list(given.columns), names, known)
+        return {name: given.columns[name] for name in names}
     row = row_of(given)
     if row is not None:
         given = [row]

@@ -28,6 +28,25 @@ class Codes(NamedTuple):
     """By code."""
 
 
+class Points(NamedTuple):
+    """Inputs as they are compared: what is near, in numbers."""
+
+    vectors: npt.NDArray[Any]
+    left_open: npt.NDArray[np.bool_] | None
+    """For each coordinate whether it matches everything; None if none does anywhere."""
+    rule: "Rule"
+    """When two of these vectors are near."""
+
+
+class Span(NamedTuple):
+    """How far apart in time two decisions may be to be compared, and when some were made."""
+
+    text: str
+    microseconds: int
+    times: npt.NDArray[np.int64]
+    """Microseconds since 1970, for each row."""
+
+
 class Past(Protocol):
     """What is remembered."""
 
@@ -39,6 +58,9 @@ class Past(Protocol):
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
         """The vectors of rows, in the shape and type in which they are kept."""
+
+    def points(self, rows: Any) -> Points:
+        """The inputs of rows, which are remembered, as the engine compares them."""
 
     def outputs(self, rows: Any) -> list[Any]:
         """The outputs of rows; None for those forgotten."""
@@ -58,8 +80,11 @@ class Past(Protocol):
     def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
         """The outputs of rows, where they are numbers; NaN for those forgotten."""
 
+    def span(self, rows: Any) -> Span | None:
+        """How far apart in time rows may be to be compared; None where that is not limited."""
+
     def explain(self, verdict: "Verdict", count: int) -> "SideBySide":
         """A decision beside its nearest witnesses."""
 
     def by_group(self, verdicts: "Verdicts", column: str) -> "Groups":
-        """Violating pairs by protected group."""
+        """Who got less, by protected group, among all decisions up to the last of these."""

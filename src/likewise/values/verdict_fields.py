@@ -3,6 +3,7 @@
     row         its place in the history; None if the decision was only checked
     key         the caller's own key, where the monitor has keys
     violation   whether there is a witness
+    comparable  whether there was a near past input at all, whatever its output, where that is asked
     count       how many witnesses there are
     witnesses   the nearest of them, nearest first, the earlier row first where equally near; each
                 has row, key (where the monitor has keys), input_distance and output_distance
@@ -10,7 +11,7 @@
     alarm       whether they are so many that the burst's alarm is raised, likewise
     over        the rows that it was compared with, where a ledger keeps that: first, stop, absent
 
-Reserved for later, and not to be used for anything else: comparable, missing, model, exact.
+Reserved for later, and not to be used for anything else: missing, model, exact.
 
 Invariant: JSON can hold every value. What it cannot hold is text; a number that is not finite is
 None.
@@ -43,6 +44,7 @@ def verdict_dict(
         [found[i] for i in order],
         key=verdict.key,
         witness_keys=None if keys is None else [keys[i] for i in order],
+        comparable=verdict.comparable,
         neighbours=verdict.neighbours,
         alarm=verdict.alarm,
         over=verdict.over if over else None,
@@ -56,6 +58,7 @@ def put_together(
     *,
     key: Any = None,
     witness_keys: Sequence[Any] | None = None,
+    comparable: bool | None = None,
     neighbours: int | None = None,
     alarm: bool = False,
     over: "Compared | None" = None,
@@ -68,6 +71,8 @@ def put_together(
     if witness_keys is not None:
         fields["key"] = json_value(key)
     fields["violation"] = count > 0
+    if comparable is not None:
+        fields["comparable"] = comparable
     fields["count"] = count
     fields["witnesses"] = [
         _witness(witness, {} if witness_keys is None else {"key": json_value(witness_keys[i])})

@@ -101,6 +101,14 @@ class Witnesses:
             int(self.rows[i]), float(self.input_distances[i]), float(self.output_distances[i])
         )
 
+    @property
+    def first(self) -> tuple[int, float, float]:
+        """The first one's row and distances, read without making arrays or a Witness."""
+        rows, near, far = self._rows, self._input_distances, self._output_distances
+        if isinstance(rows, bytes) and isinstance(near, bytes) and isinstance(far, bytes):
+            return *_ROW(rows), *_NUMBER(near), *_NUMBER(far)
+        return int(self.rows[0]), float(self.input_distances[0]), float(self.output_distances[0])
+
     def __iter__(self) -> Iterator[Witness]:
         columns = (self.rows, self.input_distances, self.output_distances)
         return map(Witness, *(column.tolist() for column in columns))
@@ -166,6 +174,7 @@ class Beside(NamedTuple):
     witness_keys: tuple[Any, ...] | None = None
     values: Mapping[str, Any] | None = None
     """A row of a table as it came, if it was only checked: it cannot be looked up."""
+    comparable: bool | None = None
 
 
 NOTHING_BESIDE = Beside()
@@ -194,6 +203,14 @@ class Verdict:
     def violation(self) -> bool:
         """Whether a near past input got a different output."""
         return len(self.witnesses) > 0
+
+    @property
+    def comparable(self) -> bool | None:
+        """Whether there was a near past input at all, whatever its output.
+
+        None where that was not asked (`Monitor(rule, comparable=True)`).
+        """
+        return self._beside.comparable
 
     @property
     def over(self) -> Compared | None:
@@ -289,6 +306,8 @@ class Verdicts:
     """The key of each decision, where the monitor has keys; None for one without."""
     witness_keys: tuple[Any, ...] | None = None
     """The key of each of `witnesses`, likewise."""
+    comparable: npt.NDArray[np.bool_] | None = None
+    """Whether each had a near past input at all, whatever its output, where that is asked."""
 
     past: "Past | None" = field(default=None, repr=False)
     """Where the rows that the verdicts name can be looked up."""
@@ -296,7 +315,7 @@ class Verdicts:
     """Of decisions that were only checked: rows of a table as they came. They have no rows."""
 
     def __post_init__(self) -> None:
-        for array in (self.offsets, self.firsts, self.absent, self.neighbours):
+        for array in (self.offsets, self.firsts, self.absent, self.neighbours, self.comparable):
             if array is not None:
                 array.flags.writeable = False
 
@@ -318,8 +337,13 @@ class Verdicts:
         return cls(first_row, offsets, witnesses, **beside)
 
     @classmethod
-    def of_checks(cls, first_row: int, checks: "Sequence[Verdict]") -> "Verdicts":
-        """The verdicts of decisions that were only checked, put together."""
+    def of_checks(
+        cls, first_row: int, checks: "Sequence[Verdict]", *, comparable: bool = False
+    ) -> "Verdicts":
+        """The verdicts of decisions that were only checked, put together.
+
+        comparable: whether each says if it was
+        """
         beside = [verdict.beside for verdict in checks]
         overs = [one.over for one in beside if one.over is not None]
         near = [one.neighbours for one in beside if one.neighbours is not None]
@@ -332,6 +356,9 @@ class Verdicts:
             absent=np.array([over.absent for over in overs], np.int64) if overs else None,
             neighbours=np.array(near, np.int64) if near else None,
             alarm_from=min(alarms, default=None),
+            comparable=np.array([one.comparable for one in beside], np.bool_)
+            if comparable
+            else None,
             keys=(None,) * len(checks) if named else None,
             witness_keys=tuple(key for keys in named for key in keys) if named else None,
             past=beside[0].past if beside else None,
@@ -421,10 +448,11 @@ class Verdicts:
             None if self.keys is None else self.keys[i],
             None if self.witness_keys is None else self.witness_keys[part],
             None if self.values is None else self.values[i],
+            None if self.comparable is None else bool(self.comparable[i]),
         )
 
     def by_group(self, column: str) -> "Groups":
-        """How often a violating pair put which protected group at a disadvantage."""
+        """Who got less, by protected group: these decisions and all before them, compared."""
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
         return self.past.by_group(self, column)

@@ -163,7 +163,8 @@ def all_told(name: str, flagged: Sequence[Flagged], count: int) -> str:
 def rows_told(flagged: Sequence[Flagged], count: int) -> str:
     """The violations and alarms of one call for the log: rows, and no values."""
     verdict = flagged[0].verdict
-    violation = f"contradicts {len(getattr(verdict, 'witnesses', ())):,} earlier decisions"
+    many = len(getattr(verdict, "witnesses", ()))
+    violation = f"contradicts {many:,} earlier decision{'s' * (many != 1)}"
     alarm = "raises an alarm"
     told = [violation] * bool(verdict.violation) + [alarm] * getattr(verdict, "alarm", False)
     more = f", and {count - 1:,} more of its batch" * (count > 1)

@@ -1,0 +1,153 @@
+"""`likewise compare`: two models, versions or times under one rule; what is new, gone, persisting.
+
+The work is in comparing.py, the numbers in reports/comparison.py.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+
+_PAIRS = 1  # of each kind on a terminal
+
+
+def compare(
+    context: typer.Context,
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="A file of decisions, or the folder of a ledger.", show_default=False
+        ),
+    ],
+    b: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[B]", help="Another; none with --model-column.", show_default=False
+        ),
+    ] = None,
+    rule: o.RuleFile = None,
+    trust_code: o.TrustCode = False,
+    model_column: Annotated[
+        str | None,
+        typer.Option(
+            "--model-column",
+            "--version-column",
+            metavar="COLUMN",
+            help="Compare two models within A: the column that says which one decided.",
+        ),
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Which model comes first, where there are several."),
+    ] = None,
+    second: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Which one it is compared with.")
+    ] = None,
+    time_column: o.TimeColumn = None,
+    within: o.Within = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="PAGE.html", help="Write a page to show to others.")
+    ] = None,
+    json: o.Json = False,
+    metric: o.Metric = None,
+    epsilon: o.Epsilon = None,
+    output_column: o.OutputColumn = None,
+    output: o.Output = None,
+    delta: o.Delta = None,
+    ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
+    person: o.Person = None,
+    format: o.Format = None,
+    delimiter: o.Delimiter = None,
+    missing: o.Missing = [],  # noqa: B006
+    on_bad_row: o.OnBadRow = "fail",
+    decimal: o.Decimal = None,
+    dates: o.Dates = None,
+    encoding: o.Encoding = None,
+    header: o.Header = None,
+    sheet: o.Sheet = None,
+) -> int:
+    """Compare two models: does one contradict itself more often, and where?
+
+    likewise compare old.csv new.csv --rule likewise.toml --report page.html
+
+    likewise compare old.ledger new.ledger
+
+    likewise compare decisions.csv --model-column version --rule likewise.toml
+
+    Each history is judged by itself, under the same rule; no decision of one is compared with a
+    decision of the other. The longer one is cut to the length of the shorter.
+
+    Exit codes: 0 fine, 2 bad usage, 3 bad data.
+    """
+    from likewise.cli.comparing import Wanted, compared
+    from likewise.cli.endings import FINE, Stop
+    from likewise.cli.places import check_place
+    from likewise.cli.reading import Reading
+    from likewise.cli.rules import Quick
+    from likewise.cli.screen import print_json
+    from likewise.values.errors import BadFile
+
+    check_place(report, "--report", (".html", ".htm"))
+    wanted = Wanted(
+        a,
+        b,
+        rule,
+        Quick(metric, epsilon, output_column, output, delta, tuple(ignore), person),
+        Reading(format, delimiter, missing, on_bad_row, decimal, dates, encoding, header, sheet),
+        model_column,
+        first,
+        second,
+        time_column,
+        within,
+        trust_code,
+        o.command_line(context),
+    )
+    found = compared(wanted)
+    if report is not None:
+        from likewise.reports.compare_page import compare_page
+        from likewise.reports.document import write_document
+
+        try:
+            write_document(compare_page(found), report)
+        except BadFile as error:
+            raise Stop(str(error)) from None
+    if json:
+        print_json(found.to_dict())
+    else:
+        _print(found, report)
+    return FINE
+
+
+def _print(found: Any, report: Path | None) -> None:
+    """What was found, by which rule, a pair of each kind, and what was written."""
+    from likewise.cli.screen import say, say_lines
+    from likewise.cli.summary import clipped, shortened_rule
+    from likewise.reports.compare_words import INTERVALS, compared_in_words
+    from likewise.reports.words import in_words, within_in_words
+
+    first, *more = compared_in_words(found)
+    say(first, "bold red" if found.nothing_compared else "bold")
+    for line in more:
+        say(line)
+    say(INTERVALS)
+    say()
+    say("The rule", "bold")
+    within = within_in_words(found.one.computed.order.within)
+    for line in shortened_rule([*in_words(found.rule), *within]):
+        say(f"  {line}")
+    kinds = (
+        ("New", found.new, found.other),
+        ("Gone", found.gone, found.one),
+        ("Persisting", found.persisting, found.other),
+    )
+    for name, kind, side in kinds:
+        for one in kind.shown[:_PAIRS]:
+            say()
+            say(f"{name}, in {side.name}", "bold")
+            say_lines(clipped(str(one.pair.pair)))
+            say(f"({one.unit}s {one.place:,} and {one.witness_place:,})")
+    if report is not None:
+        say()
+        say(f"The report: {report}")

@@ -1,0 +1,245 @@
+"""Compare the groups of protected columns: who got less, and whether that is more than chance.
+
+    who belongs to which group             members.py
+    distinct inputs and their near pairs   like_points.py
+    like cases of each decision            like_counts.py, column_groups.py
+    neighbourhoods of like cases           neighbourhoods.py
+    groups shuffled within these           permutation.py
+
+Invariant: nothing depends on the order in which decisions came; a like case may be earlier or
+later. What is forgotten takes no part, and is counted.
+Cost: one pass over near pairs of distinct inputs, whatever the number of columns; where there are
+more than `most_pairs` of them, half of the inputs are looked at, or a quarter, and so on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from likewise.explaining.column_groups import ColumnGroups
+from likewise.explaining.groups import GroupComparison, Groups, ShuffleTest
+from likewise.explaining.like_points import LikePoints, like_points
+from likewise.explaining.members import members_of, units_of
+from likewise.explaining.neighbourhoods import Neighbourhoods
+from likewise.explaining.permutation import Blocks, Shuffled, blocks_of, holm, shuffled
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadRule
+from likewise.values.past import Past
+from likewise.values.verdicts import Floats, Rows
+
+FEWEST = 10
+"""People of each group, in neighbourhoods with both, that a conclusion needs."""
+MOST_PAIRS = 100_000_000  # of distinct inputs: half a minute for labels, a minute for numbers
+_SHUFFLES_EACH = 40  # for each comparison: the least p-value is half of what Holm asks for
+
+Untested = tuple[int, GroupComparison, Blocks]
+"""The number of its column, a comparison, and the people that a test is about."""
+
+
+def compare_groups(
+    past: Past,
+    rows: range,
+    columns: Sequence[str] | None = None,
+    *,
+    person: str | None = None,
+    seed: int = 0,
+    shuffles: int = 1000,
+    most_pairs: int = MOST_PAIRS,
+) -> tuple[Groups, ...]:
+    """Each two groups of each protected column, compared over these rows.
+
+    columns     protected columns of the rule; all of them, unless given
+    person      the column whose values tell people apart: the rule's, unless given; without one,
+                each decision is a person
+    shuffles    at least so many; more where there are many comparisons, fewer where they would take
+                minutes: each test says how many it had
+    most_pairs  near pairs of distinct inputs; where there are more, a part of the inputs is taken
+
+    BadRule where the rule does not say which output is the better one.
+    """
+    rule = past.rule
+    person = rule.person_column if person is None else person
+    check_favourable(rule)
+    protected = protected_columns(rule)
+    chosen = protected if columns is None else tuple(columns)
+    for column in chosen:
+        if column not in protected:
+            raise BadRule(f"{column!r} is not a protected column of this rule")
+    every = np.asarray(rows, np.int64)
+    alive = every[past.alive(every)] if len(every) else every
+    if not chosen or len(alive) == 0:
+        return tuple(_nothing(rule, column, len(every), person, seed) for column in chosen)
+    scores = scores_of(past, alive)
+    points = like_points(past.points(alive), past.span(alive))
+    people = None if person is None else past.codes(person, alive).codes
+    random, share = np.random.default_rng(seed), 1.0
+    while True:
+        part = points.point_of >= 0
+        there = [
+            _column(
+                past,
+                column,
+                alive[part],
+                scores[part],
+                points,
+                None if people is None else people[part],
+            )
+            for column in chosen
+        ]
+        neighbourhood = _look(points, there, most_pairs)
+        if neighbourhood is not None:
+            break
+        share /= 2
+        points = points.some(random.random(points.count) < 0.5)
+    untested = [
+        one for i, column in enumerate(there) for one in _compared(i, column, neighbourhood)
+    ]
+    tested = _tested(untested, seed, shuffles)
+    return tuple(
+        Groups(
+            column,
+            "mean" if rule.output == "number" else "share",
+            _sign(rule) > 0,
+            there[i].groups,
+            tuple(sorted((one for at, one in tested if at == i), key=_first_told)),
+            there[i].members.missing,
+            len(every) - len(alive),
+            there[i].members.inconsistent,
+            there[i].members.pooled,
+            person,
+            seed,
+            share,
+        )
+        for i, column in enumerate(chosen)
+    )
+
+
+def protected_columns(rule: Rule) -> tuple[str, ...]:
+    features = rule.features or {}
+    return tuple(name for name, feature in features.items() if feature.kind == "protected")
+
+
+def check_favourable(rule: Rule) -> None:
+    """Raise BadRule if a rule does not say which of two outputs is the better one."""
+    if rule.output == "probabilities":
+        raise BadRule("groups are counted for labels and numbers, and the output is probabilities")
+    if rule.output == "number" and rule.favourable not in ("high", "low"):
+        raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
+    if rule.favourable is None:
+        raise BadRule("the rule has no favourable output; say which label everyone wants")
+
+
+def scores_of(past: Past, rows: Rows) -> Floats:
+    """How good the outputs are: 1 or 0 for labels, a number as it is, or its opposite."""
+    rule = past.rule
+    if rule.output == "number":
+        return _sign(rule) * past.numbers(rows)
+    codes, labels = past.codes("", rows)
+    good = np.array([float(label == rule.favourable) for label in labels])
+    return good[codes]
+
+
+def _sign(rule: Rule) -> float:
+    return -1.0 if rule.output == "number" and rule.favourable == "low" else 1.0
+
+
+def _nothing(rule: Rule, column: str, forgotten: int, person: str | None, seed: int) -> Groups:
+    outcome = "mean" if rule.output == "number" else "share"
+    return Groups(column, outcome, _sign(rule) > 0, (), (), 0, forgotten, 0, 0, person, seed, 1.0)
+
+
+def _column(
+    past: Past, column: str, rows: Rows, scores: Floats, points: LikePoints, people: Rows | None
+) -> ColumnGroups:
+    codes, values = past.codes(column, rows)
+    rule = past.rule
+    assert rule.features is not None
+    return ColumnGroups(
+        members_of(codes, values, scores, points.point_of[points.point_of >= 0], people),
+        points.count,
+        rule.features[column].labels,
+        delta=rule.delta,
+        binary=rule.output == "label",
+        sign=_sign(rule),
+    )
+
+
+def _look(points: LikePoints, columns: Sequence[ColumnGroups], most_pairs: int) -> Rows | None:
+    """One pass over the near pairs: the neighbourhood of each point; None if there are too many."""
+    there = points.point_of[points.point_of >= 0]
+    decisions = np.bincount(there, minlength=points.count)
+    neighbourhoods = Neighbourhoods(decisions)
+    seen = 0
+    for later, earlier in points.pairs():
+        seen += len(later)
+        if seen > most_pairs:
+            return None
+        neighbourhoods.add(later, earlier)
+        for column in columns:
+            column.add(later, earlier)
+    return neighbourhoods.of_point
+
+
+def _compared(number: int, column: ColumnGroups, neighbourhood: Rows) -> list[Untested]:
+    units = units_of(column.members, neighbourhood)
+    compared = []
+    for i, j in combinations(range(len(column.groups)), 2):
+        chosen = (units.group == i) | (units.group == j)
+        blocks = blocks_of(units.block[chosen], units.outcomes[chosen], units.group[chosen] == j)
+        compared.append((number, column.comparison(i, j, blocks), blocks))
+    return compared
+
+
+def _tested(
+    untested: Sequence[Untested], seed: int, shuffles: int
+) -> list[tuple[int, GroupComparison]]:
+    """All comparisons, tested where there are enough people, and corrected for each other."""
+    enough = [
+        i
+        for i, (_, one, _) in enumerate(untested)
+        if min(one.one.in_test, one.other.in_test) >= FEWEST
+    ]
+    shuffles = max(shuffles, _SHUFFLES_EACH * len(enough))
+    drawn = {i: shuffled(untested[i][2], shuffles, seed) for i in enough}
+    corrected = holm([drawn[i].p for i in enough])
+    tests = dict(zip(enough, corrected, strict=True))
+    return [
+        (column, _turned(one, drawn.get(i), tests.get(i)))
+        for i, (column, one, _) in enumerate(untested)
+    ]
+
+
+def _turned(
+    comparison: GroupComparison, drawn: Shuffled | None, corrected: float | None
+) -> GroupComparison:
+    """With its test, and the group that got less first."""
+    test = None
+    lead = comparison.one.gap or 0.0  # of the other group, as far as its like cases tell
+    if drawn is not None and corrected is not None:
+        lead = drawn.difference
+        low, high = (drawn.low, drawn.high) if lead >= 0 else (-drawn.high, -drawn.low)
+        test = ShuffleTest(abs(lead), low, high, drawn.p, corrected, drawn.shuffles, drawn.blocks)
+    if lead >= 0:
+        return replace(comparison, test=test)
+    return GroupComparison(
+        comparison.other,
+        comparison.one,
+        comparison.pairs,
+        comparison.other_less,
+        comparison.one_less,
+        test,
+    )
+
+
+def _first_told(comparison: GroupComparison) -> tuple[bool, bool, float, str, str]:
+    """First what is supported, the largest difference first; then by the number of like pairs."""
+    test = comparison.test
+    return (
+        not comparison.supported,
+        test is None,
+        -test.difference if test is not None and comparison.supported else -comparison.pairs,
+        comparison.one.group.name,
+        comparison.other.group.name,
+    )

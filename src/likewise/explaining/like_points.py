@@ -1,0 +1,99 @@
+"""The distinct inputs of a history, and which of them are near each other.
+
+Many decisions have the very same input. They are like each other, and whatever is near one is near
+all of them. So nearness is asked of each distinct input once, here called a point: of 207,546
+people of a census 69,104 points with 137,269 near pairs remain of tens of millions.
+
+Where decisions are compared only within some time, inputs of different times are different points.
+
+Invariant: two rows are near exactly if they are of one point, or their points come as a pair; a
+pair comes once, its later point in ascending order, all pairs of a later point in one chunk. Points
+are in the order of time, where that counts, and of their coordinates, whatever the order of rows.
+Cost: sorting the rows, and an index over the points; a chunk has about _PAIRS pairs, or those of
+_LEAST points.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.engine.engine import Engine
+from likewise.values.past import Points, Span
+from likewise.values.verdicts import Rows
+
+_PAIRS = 1 << 20
+_LEAST, _MOST = 16, 1 << 16  # points that are asked for together
+
+
+@dataclass(frozen=True, eq=False)
+class LikePoints:
+    """Distinct inputs, and the point of each row."""
+
+    points: Points
+    point_of: Rows
+    firsts: Rows | None = None
+    """The first point that each is compared with, where that is limited in time."""
+
+    @property
+    def count(self) -> int:
+        return len(self.points.vectors)
+
+    def pairs(self) -> Iterator[tuple[Rows, Rows]]:
+        """The later and the earlier points of pairs that are near, in chunks."""
+        vectors, left_open = self.points.vectors, self.points.left_open
+        rule = replace(self.points.rule, output="number", delta=0.0, favourable=None)
+        engine = Engine(rule)
+        start, size = 0, 1024
+        while start < self.count:
+            stop = min(start + size, self.count)
+            verdicts = engine.observe_many(
+                vectors[start:stop],
+                np.arange(start, stop, dtype=np.float64),  # no two are the same, so all differ
+                None if self.firsts is None else self.firsts[start:stop],
+                None if left_open is None else left_open[start:stop],
+            )
+            if verdicts.pairs:
+                yield start + verdicts.owners, verdicts.witnesses.rows
+            start = stop
+            size = int(size * _PAIRS / max(verdicts.pairs, 1) / 2)
+            size = min(max(size, _LEAST), _MOST)
+
+    def some(self, chosen: npt.NDArray[np.bool_]) -> "LikePoints":
+        """These points only; -1 is the point of rows that have none of them."""
+        renumbered = np.where(chosen, np.cumsum(chosen) - 1, -1)
+        left_open = self.points.left_open
+        kept = Points(
+            self.points.vectors[chosen],
+            None if left_open is None else left_open[chosen],
+            self.points.rule,
+        )
+        point_of = np.where(self.point_of >= 0, renumbered[self.point_of], -1)
+        if self.firsts is None:
+            return LikePoints(kept, point_of)
+        before = np.concatenate([[0], np.cumsum(chosen)])  # chosen points before each
+        return LikePoints(kept, point_of, before[self.firsts[chosen]])
+
+
+def like_points(points: Points, span: Span | None = None) -> LikePoints:
+    """The distinct ones among the inputs of rows; with a span, among inputs and times."""
+    vectors = np.ascontiguousarray(points.vectors).reshape(len(points.vectors), -1)
+    left_open = points.left_open
+    if left_open is not None:
+        left_open = left_open.reshape(len(vectors), -1)
+        vectors = np.where(left_open, 0, vectors)  # what stands in an open place says nothing
+        both = np.hstack([vectors, left_open.astype(vectors.dtype)])
+    else:
+        both = vectors
+    firsts = None
+    if span is None:
+        _, first, point_of = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    else:
+        _, rank = np.unique(span.times, return_inverse=True)  # float64 holds ranks, not all times
+        timed = np.hstack([rank.reshape(-1, 1).astype(np.float64), both.astype(np.float64)])
+        _, first, point_of = np.unique(timed, axis=0, return_index=True, return_inverse=True)
+        times = span.times[first]
+        firsts = np.searchsorted(times, times - span.microseconds, side="left").astype(np.int64)
+    distinct = Points(vectors[first], None if left_open is None else left_open[first], points.rule)
+    return LikePoints(distinct, point_of.reshape(-1).astype(np.int64), firsts)

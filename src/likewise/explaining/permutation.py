@@ -1,0 +1,176 @@
+"""How large a difference between two groups would be if group played no role.
+
+People are sorted into blocks: neighbourhoods of like cases. Within each block the groups are
+shuffled, and everything else stays as it is. If group played no role, the groups as they are would
+be one shuffle among many. So the share of shuffles with a difference at least as large is a p-value
+(the observed one counts as a shuffle, hence +1), whatever the outcomes are and however the groups
+are distributed over the blocks.
+
+The difference is the mean outcome of one group minus that of the other within each block, averaged
+over blocks with weight n_a n_b / (n_a + n_b): the weight that has the smallest variance, does not
+grow with the size of the larger group, and makes the difference exactly 0 on average over shuffles.
+A block of one group, or with one outcome, has no difference, whichever way it is shuffled.
+
+Where outcomes are 0 or 1, a shuffled block is a draw from a hypergeometric distribution. Otherwise
+the outcomes themselves are shuffled.
+
+Invariant: the same people give the same numbers in whatever order they come; seeded.
+Cost: a draw for each shuffle and block, or for each shuffle and person, where something can change.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.values.verdicts import Floats, Rows
+
+_DRAWS = 1 << 21  # at a time
+_WORK = 1 << 28  # draws for one comparison, at most; but _FEWEST shuffles
+_FEWEST = 200
+_SAME = 1e-9  # two differences that are as large, but for rounding
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """The difference as it is, and those of the shuffles."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    shuffles: int
+    blocks: int
+    """With people of both groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """People of two groups in blocks that have both; sorted by block, then by outcome."""
+
+    outcomes: Floats
+    second: npt.NDArray[np.bool_]
+    """Whether a person is of the second group."""
+    starts: Rows
+    """Where each block begins."""
+
+    @property
+    def sizes(self) -> Rows:
+        return np.diff(np.append(self.starts, len(self.outcomes)))
+
+    @property
+    def seconds(self) -> Rows:
+        """How many of each block are of the second group."""
+        if len(self.starts) == 0:
+            return np.empty(0, np.int64)
+        return np.add.reduceat(self.second, self.starts, dtype=np.int64)
+
+    @property
+    def lowest(self) -> Floats:
+        lowest: Floats = self.outcomes[self.starts]
+        return lowest
+
+    @property
+    def highest(self) -> Floats:
+        highest: Floats = self.outcomes[self.starts + self.sizes - 1]
+        return highest
+
+    @property
+    def sums(self) -> Floats:
+        if len(self.starts) == 0:
+            return np.empty(0)
+        sums: Floats = np.add.reduceat(self.outcomes, self.starts)
+        return sums
+
+
+def blocks_of(block: Rows, outcomes: Floats, second: npt.NDArray[np.bool_]) -> Blocks:
+    """Sort people into blocks, and leave out blocks that have one group only."""
+    order = np.lexsort((second, outcomes, block))
+    block, outcomes, second = block[order], outcomes[order], second[order]
+    starts = np.flatnonzero(np.diff(block, prepend=-1))
+    every = Blocks(outcomes, second, starts)
+    mixed = (every.seconds > 0) & (every.seconds < every.sizes)
+    return _some(every, mixed)
+
+
+def _some(blocks: Blocks, chosen: npt.NDArray[np.bool_]) -> Blocks:
+    people = np.repeat(chosen, blocks.sizes)
+    sizes = blocks.sizes[chosen]
+    starts = np.cumsum(sizes) - sizes
+    return Blocks(blocks.outcomes[people], blocks.second[people], starts)
+
+
+def shuffled(blocks: Blocks, shuffles: int, seed: int) -> Shuffled:
+    """The difference second minus first, and what it would be if group played no role."""
+    sizes, seconds = blocks.sizes, blocks.seconds
+    weight = math.fsum((seconds * (sizes - seconds) / sizes).tolist())
+    vary = _in_order(_some(blocks, blocks.lowest != blocks.highest))
+    work = max(len(vary.starts) if _binary(vary) else len(vary.outcomes), 1)
+    shuffles = min(shuffles, max(_FEWEST, _WORK // work))
+    expected = math.fsum((vary.seconds * vary.sums / vary.sizes).tolist())
+    observed = math.fsum(vary.outcomes[vary.second].tolist()) - expected
+    drawn = _drawn(vary, shuffles, np.random.default_rng(seed)) - expected
+    rounding = _SAME * (1.0 + float(np.abs(vary.outcomes).sum()))
+    as_large = int((np.abs(drawn) >= abs(observed) - rounding).sum())
+    low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
+    return Shuffled(
+        observed / weight,
+        low / weight,
+        high / weight,
+        (1 + as_large) / (1 + shuffles),
+        shuffles,
+        len(sizes),
+    )
+
+
+def _binary(blocks: Blocks) -> bool:
+    return bool(np.isin(blocks.outcomes, (0.0, 1.0)).all())
+
+
+def _in_order(blocks: Blocks) -> Blocks:
+    """Blocks sorted by what they hold, so that draws do not depend on how they are numbered."""
+    order = np.lexsort((blocks.highest, blocks.lowest, blocks.sums, blocks.seconds, blocks.sizes))
+    sizes = blocks.sizes[order]
+    starts = np.cumsum(sizes) - sizes
+    people = np.arange(len(blocks.outcomes)) + np.repeat(blocks.starts[order] - starts, sizes)
+    return Blocks(blocks.outcomes[people], blocks.second[people], starts)
+
+
+def _drawn(blocks: Blocks, shuffles: int, random: np.random.Generator) -> Floats:
+    """The sum of the second group's outcomes in each shuffle."""
+    if len(blocks.starts) == 0:
+        return np.zeros(shuffles)
+    if _binary(blocks):
+        good = blocks.sums.astype(np.int64)
+        bad, seconds = blocks.sizes - good, blocks.seconds
+        at_once = max(1, _DRAWS // len(good))
+        parts = [
+            random.hypergeometric(good, bad, seconds, (min(at_once, shuffles - i), len(good)))
+            for i in range(0, shuffles, at_once)
+        ]
+        return np.concatenate([part.sum(axis=1) for part in parts]).astype(np.float64)
+    number = np.repeat(np.arange(len(blocks.starts)), blocks.sizes)
+    place = np.arange(len(number)) - blocks.starts[number]
+    taken = place < blocks.seconds[number]  # of each block in random order, the first so many
+    sums = np.empty(shuffles)
+    for i in range(shuffles):
+        order = np.argsort(number + random.random(len(number)))
+        sums[i] = blocks.outcomes[order][taken].sum()
+    return sums
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """p-values corrected for having looked at all of them.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(ps)), key=lambda i: ps[i])
+    corrected = [0.0] * len(ps)
+    largest = 0.0
+    for place, i in enumerate(order):
+        largest = max(largest, min(1.0, ps[i] * (len(ps) - place)))
+        corrected[i] = largest
+    return corrected

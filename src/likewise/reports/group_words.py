@@ -1,0 +1,143 @@
+"""Who got less, in words: only what a test supports, and what cannot be concluded.
+
+Values from the data stand in the text as they are: whoever prints it makes it safe.
+"""
+
+from collections.abc import Sequence
+
+from likewise.explaining.comparing import FEWEST
+from likewise.explaining.groups import GroupComparison, Groups
+from likewise.reports.safe import shortened, shown
+from likewise.reports.words import figure, percent
+
+_NAMED = 2  # comparisons of a column that get a sentence of their own
+_LONGEST = 60  # letters of a name
+
+
+def group_sentences(columns: Sequence[Groups]) -> list[str]:
+    """What is supported, and which columns show nothing beyond chance, or too little."""
+    sentences = []
+    both_ways: list[str] = []
+    nothing: list[str] = []
+    too_few: list[str] = []
+    for groups in columns:
+        supported = [one for one in groups.comparisons if one.supported]
+        sentences += [_supported(groups, one) for one in supported[:_NAMED]]
+        more = len(supported) - _NAMED
+        if more > 0:
+            differ = "comparison goes" if more == 1 else "comparisons go"
+            sentences.append(f"By {_name(groups.column)}: {more:,} more {differ} beyond chance.")
+        if supported or len(groups.groups) < 2:
+            continue
+        tests = [one.test for one in groups.comparisons if one.test is not None]
+        beyond = any(test.beyond_chance for test in tests)
+        kind = both_ways if beyond else nothing if tests else too_few
+        kind.append(_name(groups.column))
+    if both_ways:
+        sentences.append(
+            f"By {' and '.join(both_ways)}: like cases of two groups fared differently beyond"
+            " chance, but in no one direction."
+        )
+    if nothing:
+        sentences.append(
+            f"By {' and '.join(nothing)}: no difference between like cases of two groups goes"
+            " beyond chance."
+        )
+    if too_few:
+        sentences.append(
+            f"By {' and '.join(too_few)}: too few like cases across groups to conclude anything."
+        )
+    return sentences
+
+
+def _supported(groups: Groups, comparison: GroupComparison) -> str:
+    test = comparison.test
+    assert test is not None
+    one, other = (_name(side.group.name) for side in (comparison.one, comparison.other))
+    if groups.outcome == "share":
+        what = f"got the favourable answer less often than like {other}, by"
+    else:
+        what = f"got a worse output than like {other}, on average by"
+    return (
+        f"By {_name(groups.column)}: {one} {what} {difference(groups, test.difference)}."
+        f" Chance gives {chance(groups, comparison)}."
+    )
+
+
+def difference(groups: Groups, value: float) -> str:
+    """A difference of shares, in percentage points, or of numbers."""
+    if groups.outcome == "mean":
+        return figure(float(f"{value:.3g}"))
+    points = 100 * value
+    text = f"{points:.1f}" if abs(points) >= 0.95 or points == 0 else f"{points:.2g}"
+    return f"{text} points"
+
+
+def chance(groups: Groups, comparison: GroupComparison) -> str:
+    """Where 95 % of the differences lie if group played no role."""
+    test = comparison.test
+    assert test is not None
+    low = difference(groups, test.low).removesuffix(" points")
+    return f"{low} to {difference(groups, test.high)}"
+
+
+def outcome(groups: Groups, value: float | None) -> str:
+    """How a group fared: a share in percent, or a mean."""
+    if value is None:
+        return "–"
+    return percent(value) if groups.outcome == "share" else figure(float(f"{value:.6g}"))
+
+
+def p_value(p: float) -> str:
+    """As many digits as matter; never 0."""
+    return f"{p:.2f}" if p >= 0.1 else f"{p:.2g}"
+
+
+def counted(groups: Groups, decisions: int, people: int) -> str:
+    """A number of decisions and, where people are known, of people."""
+    if groups.person is None:
+        return f"{decisions:,}"
+    return f"{decisions:,} ({people:,} {'person' if people == 1 else 'people'})"
+
+
+def left_out(groups: Groups) -> list[str]:
+    """Who takes no part, and what is only a part."""
+    notes = [f"{note}." for note in groups.left_out]
+    if groups.pooled:
+        notes.append(f"The {groups.pooled:,} smallest groups are compared as one: all others.")
+    if groups.sampled < 1:
+        notes.append(
+            f"There are too many like pairs: a random {percent(groups.sampled)} of the distinct"
+            f" inputs was looked at (seed {groups.seed})."
+        )
+    return notes
+
+
+def how_compared(columns: Sequence[Groups], within: str | None = None) -> str:
+    """How groups were compared, for whoever wants to do it again; empty if nothing was."""
+    tests = [one.test for groups in columns for one in groups.comparisons if one.test]
+    if not any(groups.comparisons for groups in columns):
+        return ""
+    text = (
+        "all like pairs of decisions from two groups were counted, whatever their outcomes and"
+        " whichever came first"
+        f"{'' if within is None else f', at most {within} apart'}."
+    )
+    if not tests:
+        return text
+    shuffles = sorted({test.shuffles for test in tests})
+    several = f" to {shuffles[-1]:,}" if len(shuffles) > 1 else ""
+    unit = "people" if any(groups.person for groups in columns) else "decisions"
+    return (
+        f"{text} For the test, decisions are sorted into neighbourhoods in which every two are"
+        f" alike, and groups are shuffled within them, {shuffles[0]:,}{several} times (seed"
+        f" {columns[0].seed}). The difference is that of the two groups' mean outcomes within each"
+        " neighbourhood, weighted by n·m/(n+m) for n and m members; p is two-sided and counts the"
+        " groups as they are among the shuffles; p corrected is Holm's, for"
+        f" {len(tests):,} comparison{'s' * (len(tests) != 1)}. Fewer than {FEWEST} {unit} of a"
+        " group in neighbourhoods with both: too few."
+    )
+
+
+def _name(text: str) -> str:
+    return shortened(shown(text), _LONGEST)

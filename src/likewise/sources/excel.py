@@ -1,0 +1,241 @@
+"""A sheet of an Excel workbook, by fastexcel (`likewise[excel]`): .xlsx, .xlsm, .xlsb, .xls, .ods.
+
+Cells bring types of their own: numbers, dates, true and false. A column of text is read as that of
+a CSV file is (text_columns.py), and so is what stands around the table: layout.py knows an index, a
+missing header and the like.
+
+Invariant: a place is the row's number in the sheet, as Excel shows it. Blank rows are no decisions.
+Cost: the whole sheet in memory, since a workbook can only be read so; Excel ends at 1,048,576 rows.
+A column that mixes numbers and words comes from fastexcel as text, its numbers with nine decimals:
+they are loaded once more, as numbers.
+"""
+
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from likewise.sources.chunk import Chunk, Refused, Types
+from likewise.sources.layout import LOOKED_AT, layout_of_records
+from likewise.sources.numbers import Decimal
+from likewise.sources.remarks import Remark
+from likewise.sources.streams import Stream
+from likewise.sources.text_columns import SAMPLE, TextColumns
+from likewise.values.errors import BadFile
+from likewise.values.plain import EXACT
+
+_ERROR = re.compile(rb'<c [^>]*\bt="e"')  # a cell that holds an error, such as #DIV/0!
+_PIECE = 1 << 20
+_ROUNDING = 1e-9  # of numbers that fastexcel gives as text
+_TAIL = 200  # more than the beginning of a cell is long
+
+
+class Excel:
+    """One sheet of a workbook."""
+
+    unit = "row"
+
+    def __init__(
+        self,
+        stream: Stream,
+        sheet: str | None,
+        *,
+        missing: Sequence[str] = (),
+        decimal: Decimal | None = None,
+        header: bool | None = None,
+    ) -> None:
+        self.stream = stream
+        self._remarks: list[Remark] = []
+        workbook = self._workbook()
+        self._sheet = self._chosen(list(workbook.sheet_names), sheet)
+        beginning = self._loaded(workbook, skip_rows=0, n_rows=LOOKED_AT, dtypes="string")
+        filled = [i for i, row in enumerate(beginning.rows()) if any(_filled(one) for one in row)]
+        if not filled:
+            raise BadFile(
+                f"{stream.name}: the sheet {self._sheet!r} is empty; expected a header and one"
+                " decision in each row. For another sheet, say --sheet."
+            )
+        records = [[one or "" for one in beginning.row(i)] for i in filled]
+        layout = layout_of_records(
+            records, source=stream.name, where=f"row {filled[0] + 1}", header=header
+        )
+        self._remarks += layout.remarks
+        self.columns, self.left_out = layout.columns, layout.left_out
+        first = filled[layout.first] if layout.first < len(filled) else beginning.height
+        self._frame = self._table(workbook, layout.names, first, missing)
+        self.rows = self._frame.height
+        self.text = TextColumns(self._frame.head(SAMPLE), decimal)
+        self._remark_errors()
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was noticed so far."""
+        return (*self._remarks, *self.text.remarks)
+
+    def _workbook(self) -> Any:
+        try:
+            import fastexcel
+        except ModuleNotFoundError:
+            raise BadFile(
+                f"{self.stream.name} is a workbook, which fastexcel reads: pip install"
+                " 'likewise[excel]'; or save the sheet as CSV."
+            ) from None
+        whole = self.stream.path == "-" or self.stream.packed
+        self.by_name = not whole  # then the stream does not see what is read
+        try:
+            if whole:
+                return fastexcel.read_excel(self.stream.read(1 << 31))
+            return fastexcel.read_excel(self.stream.path)
+        except fastexcel.FastExcelError:
+            raise BadFile(
+                f"{self.stream.name} is a zip archive, or a workbook that is damaged or locked;"
+                " expected decisions. Unpack it, or open it in Excel and save the sheet as CSV."
+            ) from None
+
+    def _chosen(self, sheets: list[str], sheet: str | None) -> str:
+        if sheet is None and len(sheets) > 1:
+            others = ", ".join(map(repr, sheets[1:6])) + ", …" * (len(sheets) > 6)
+            self._remarks.append(
+                Remark(
+                    f"the first sheet, {sheets[0]!r}, is read; there are {others} as well",
+                    do="For another, say --sheet",
+                )
+            )
+        if sheet is not None and sheet not in sheets:
+            raise BadFile(
+                f"{self.stream.name} has no sheet {sheet!r}; it has {', '.join(map(repr, sheets))}."
+            )
+        return sheets[0] if sheet is None else sheet
+
+    def _loaded(self, workbook: Any, **settings: Any) -> pl.DataFrame:
+        import fastexcel
+
+        try:
+            sheet = workbook.load_sheet(self._sheet, header_row=None, **settings)
+        except fastexcel.FastExcelError as error:
+            first = str(error).splitlines()[0]
+            raise BadFile(
+                f"{self.stream.name}: the sheet {self._sheet!r} cannot be read ({first}). Open the"
+                " workbook in Excel and save it again."
+            ) from None
+        return cast(pl.DataFrame, sheet.to_polars())
+
+    def _table(
+        self, workbook: Any, names: Sequence[str | None], first: int, missing: Sequence[str]
+    ) -> pl.DataFrame:
+        """All rows with a value, and the number of each in a last column."""
+        whole = self._loaded(workbook, skip_rows=first, schema_sample_rows=None)
+        text = self._loaded(workbook, skip_rows=first, dtypes="string")
+        floats = self._floats(workbook, whole, first)
+        columns = []
+        for i, name in enumerate(names):
+            if name is None or i >= whole.width:
+                continue
+            column = whole[:, i].alias(name)
+            if column.dtype == pl.String:
+                columns.append(_words(_exact(column, floats.get(i)), missing))
+            elif bool((column.is_null() & _there(text[:, i], missing)).any()):
+                # fastexcel has words of its own that stand for nothing: count them as ours.
+                columns.append(_words(_exact(text[:, i].alias(name), column), missing))
+            else:
+                columns.append(_whole(column))
+        frame = pl.DataFrame(columns)
+        self._places = np.arange(first + 1, first + 1 + frame.height, dtype=np.int64)
+        filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series()
+        self._places = self._places[filled.to_numpy()]
+        return frame.filter(filled)
+
+    def _floats(self, workbook: Any, whole: pl.DataFrame, first: int) -> dict[int, pl.Series]:
+        """The numbers of columns in which there are words as well, exact."""
+        mixed = [
+            i
+            for i, column in enumerate(whole.get_columns())
+            if column.dtype == pl.String
+            and column.cast(pl.Float64, strict=False).null_count() < column.len()
+        ]
+        if not mixed:
+            return {}
+        frame = self._loaded(workbook, skip_rows=first, dtypes=dict.fromkeys(mixed, "float"))
+        return {i: frame[:, i] for i in mixed}
+
+    def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
+        """The wanted columns, so many rows at a time at most."""
+        self.text.prepare({name: types[name] for name in wanted if name in types}, self.stream.name)
+        for start in range(0, self._frame.height, rows):
+            refused: list[Refused] = []
+            places = self._places[start : start + rows]
+            frame = self._frame[start : start + rows].select(wanted)
+            table, good = self.text.typed(frame, places, types, refused)
+            refused.sort(key=lambda one: one.place)
+            yield Chunk(table, places[good], tuple(refused))
+
+    def _remark_errors(self) -> None:
+        """Cells with an error come as missing, so their number is told."""
+        path = self.stream.path
+        if path == "-" or self.stream.packed or not zipfile.is_zipfile(path):
+            return
+        count = 0
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                if not re.fullmatch(r"xl/worksheets/[^/]+\.xml", name):
+                    continue
+                with archive.open(name) as file:
+                    tail = b""
+                    while piece := file.read(_PIECE):
+                        data = tail + piece
+                        keep = max(0, len(data) - _TAIL)
+                        count += sum(match.start() < keep for match in _ERROR.finditer(data))
+                        tail = data[keep:]
+                    count += len(_ERROR.findall(tail))
+        if count:
+            self._remarks.append(
+                Remark(
+                    "cells hold an error, such as #DIV/0!, and are taken as missing",
+                    count=count,
+                )
+            )
+
+
+def _filled(cell: str | None) -> bool:
+    return cell is not None and bool(cell.strip())
+
+
+def _there(text: pl.Series, missing: Sequence[str]) -> pl.Series:
+    """Where a text is, that does not stand for nothing known."""
+    nothing = text.is_in(pl.Series([*missing, ""], dtype=pl.String).implode())
+    return text.is_not_null() & ~nothing.fill_null(True)
+
+
+def _words(text: pl.Series, missing: Sequence[str]) -> pl.Series:
+    """A column of text without what stands for nothing known."""
+    frame = pl.DataFrame({"text": text, "there": _there(text, missing)})
+    return frame.select(pl.when("there").then("text")).to_series().alias(text.name)
+
+
+def _exact(text: pl.Series, numbers: pl.Series | None) -> pl.Series:
+    """A column of text, in which fastexcel has rounded the numbers, with all their digits."""
+    if numbers is None or numbers.dtype not in (pl.Float64, pl.Int64):
+        return text
+    numbers = numbers.cast(pl.Float64)
+    rounded = text.cast(pl.Float64, strict=False)
+    same = ((numbers - rounded).abs() < _ROUNDING).fill_null(False)
+    written = pl.Series([None if one is None else repr(one) for one in numbers], dtype=pl.String)
+    frame = pl.DataFrame({"text": text, "same": same, "written": written})
+    written_whole = pl.col("written").str.strip_suffix(".0")
+    return (
+        frame.select(pl.when("same").then(written_whole).otherwise("text"))
+        .to_series()
+        .alias(text.name)
+    )
+
+
+def _whole(column: pl.Series) -> pl.Series:
+    """Whole numbers as such, so that a code is 1 and not 1.0."""
+    if column.dtype != pl.Float64:
+        return column
+    known = column.drop_nulls()
+    whole = bool(len(known)) and bool((known == known.round()).all())
+    return column.cast(pl.Int64) if whole and bool((known.abs() < EXACT).all()) else column

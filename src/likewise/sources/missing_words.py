@@ -1,0 +1,80 @@
+"""Words that stand for "nothing is known": NA, N/A, NaN, null, k.A., ? and their like.
+
+In a column of numbers, or of true and false, such a word cannot be a value: it is missing, and is
+counted. In a column of words it can (NA is Namibia, "none" a kind of collateral): there it stays a
+word until the caller lists it with --missing, and is counted all the same.
+
+Not here: the empty field, which is missing everywhere.
+"""
+
+from collections import Counter
+
+import polars as pl
+
+from likewise.sources.remarks import Remark
+
+_WORDS = (
+    "NA", "N/A", "#N/A", "#NA", "<NA>", "NaN", "NaT", "null", "(null)", "nil", "none", "missing",
+    "n.a.", "n. a.", "k.A.", "k. A.", "-", "--", "–", "—", "?", "??",
+)  # fmt: skip
+_ORDINARY = ("none", "nil")  # which are words like others, too
+_ALL = {form for word in _WORDS for form in (word, word.lower(), word.upper(), word.capitalize())}
+_IN_WORDS = pl.Series(sorted(one for one in _ALL if one.lower() not in _ORDINARY))
+_IN_NUMBERS = pl.Series(sorted(_ALL))
+
+
+def in_numbers(text: pl.Series) -> pl.Series:
+    """Where a column that holds no words has one that stands for nothing known."""
+    return text.str.strip_chars().is_in(_IN_NUMBERS.implode()).fill_null(False)
+
+
+def is_missing_word(text: str) -> bool:
+    """Whether a text stands for nothing known, in a column of numbers."""
+    return text.strip() in _ALL
+
+
+class MissingWords:
+    """Counts such words, by column."""
+
+    def __init__(self) -> None:
+        self._missing: dict[str, Counter[str]] = {}
+        self._kept: dict[str, Counter[str]] = {}
+
+    def add_missing(self, column: str, words: pl.Series) -> None:
+        """Words that were taken as missing."""
+        self._missing.setdefault(column, Counter()).update(words.str.strip_chars().to_list())
+
+    def add_kept(self, column: str, text: pl.Series) -> None:
+        """A column of words, which may have such words in it."""
+        found = text.filter(text.is_in(_IN_WORDS.implode()).fill_null(False))
+        if len(found):
+            self._kept.setdefault(column, Counter()).update(found.to_list())
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """One for each column, and for a word that stays one, for each word."""
+        missing = [
+            Remark(
+                f"{_listed(words)} {'stands' if len(words) == 1 else 'stand'} among numbers and"
+                f" {'is' if len(words) == 1 else 'are'} taken as missing",
+                column,
+                None,
+                words.total(),
+            )
+            for column, words in self._missing.items()
+        ]
+        kept = [
+            Remark(
+                f"{_listed(words)} stays a word like any other",
+                column,
+                None,
+                words.total(),
+                f"If it means that nothing is known, say --missing {words.most_common(1)[0][0]!r}",
+            )
+            for column, words in self._kept.items()
+        ]
+        return (*missing, *kept)
+
+
+def _listed(words: Counter[str]) -> str:
+    return ", ".join(repr(word) for word, _ in words.most_common(5))

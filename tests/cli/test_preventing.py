@@ -1,0 +1,50 @@
+"""What stands between decisions where hardly any are alike."""
+
+import pytest
+
+import likewise as lw
+from likewise.cli import preventing
+from likewise.cli.preventing import Unit, between, units_of
+from likewise.rules.families import Family
+
+
+def test_units_are_the_columns_compared_and_families_as_one():
+    rule = lw.Rule(
+        features={
+            "income": lw.Feature("number", tolerance=1),
+            "job_a": lw.Feature("category"),
+            "sex": lw.Feature("protected"),
+            "job_b": lw.Feature("category"),
+            "home": lw.Feature("category"),
+            "job_c": lw.Feature("ignore"),
+        },
+        output_column="z",
+    )
+    units = units_of(rule, [Family("job", ("job_a", "job_b", "job_c"))])
+    assert units == (
+        Unit("income", ("income",)), Unit("job", ("job_a", "job_b")), Unit("home", ("home",))
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("block", [1, 1 << 21])
+def test_weights_count_rows_by_how_many_columns_are_in_the_way(block, monkeypatch):
+    """The second row differs from the first in b, the third in a and b, the fourth in all."""
+    monkeypatch.setattr(preventing, "_BLOCK", block)
+    table = {"a": [0, 0, 9, 9], "b": [0, 9, 18, 40], "c": [0, 0, 0, 9]}
+    rule = lw.Rule(
+        features={name: lw.Feature("number", tolerance=1) for name in table}, output_column="z"
+    )
+    found = between(rule, table, [Unit(name, (name,)) for name in table], 4)
+    # b is alone in the way of the second, one of two of the third (with a) and of the
+    # fourth (with c), where it is nearest to the third row.
+    assert found.weights().tolist() == [0.5, 1 + 0.5 + 0.5, 0.5]
+
+
+def test_only_the_first_rows_are_looked_at():
+    table = {"a": [0, 9, 18], "b": [0, 0, 9]}
+    rule = lw.Rule(
+        features={name: lw.Feature("number", tolerance=1) for name in table}, output_column="z"
+    )
+    units = [Unit(name, (name,)) for name in table]
+    assert between(rule, table, units, 2).weights().tolist() == [1.0, 0.0]
+    assert between(rule, table, units, 3).weights().tolist() == [1.5, 0.5]

@@ -1,0 +1,83 @@
+"""Labels name values for people, and change nothing else."""
+
+import pickle
+import re
+
+import pytest
+
+import likewise as lw
+from likewise import Feature
+from likewise.reports.words import in_words
+from likewise.rules.labels import named
+
+TOML = """
+[output]
+column = "z"
+favourable = 1
+labels = {"1" = "approved", "0" = "declined"}
+[features.x]
+kind = "number"
+tolerance = 1
+[features.sex]
+kind = "protected"
+labels = {"1.0" = "women", "2.0" = "men"}
+"""
+PLAIN = "\n".join(line for line in TOML.splitlines() if not line.startswith("labels"))
+
+
+def test_labels_survive_toml_and_pickle():
+    rule = lw.Rule.from_toml(TOML)
+    assert rule.features["sex"].labels == (("1.0", "women"), ("2.0", "men"))
+    assert rule.output_labels == (("1", "approved"), ("0", "declined"))
+    assert lw.Rule.from_toml(rule.to_toml()) == rule == pickle.loads(pickle.dumps(rule))
+    assert hash(rule) == hash(lw.Rule.from_toml(rule.to_toml()))
+    assert "The output that everyone wants: approved." in in_words(rule)
+
+
+def test_labels_are_no_part_of_a_fingerprint():
+    labelled, plain = lw.Rule.from_toml(TOML), lw.Rule.from_toml(PLAIN)
+    assert labelled != plain
+    assert labelled.fingerprint == plain.fingerprint
+    assert labelled.same_but_for_models(plain)
+
+
+def test_a_ledger_goes_on_with_other_labels(tmp_path):
+    row = {"x": 1, "sex": 1.0, "z": 1}
+    with lw.open(tmp_path / "ledger", lw.Rule.from_toml(PLAIN)) as ledger:
+        ledger.observe(row)
+    with lw.open(tmp_path / "ledger", lw.Rule.from_toml(TOML)) as ledger:
+        verdicts = ledger.observe_many([row | {"z": 0}, row | {"sex": 2.0}])
+        assert [one.name for one in verdicts.by_group("sex").groups] == ["women", "men"]
+
+
+@pytest.mark.parametrize("value", [1, 1.0, "1.0", True])
+def test_a_number_is_named_however_it_is_written(value):
+    assert named((("1.0", "women"),), value) == "women"
+    assert named((("01", "women"),), "1") == "women"
+
+
+@pytest.mark.parametrize("value", ["one", None, 2, "nan", float("nan"), ()])
+def test_a_value_without_a_label_stays_what_it_is(value):
+    assert named((("1.0", "women"), ("x", "y")), value) is value
+    assert named(None, value) is value
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        ({}, "labels is {}; expected a name for each value"),
+        ("women", "labels is 'women'; expected a name for each value"),
+        ({"1": 7}, "labels calls '1' 7; expected a name, as text"),
+        ({"1": " "}, "labels calls '1' ' '; expected a name, as text"),
+    ],
+)
+def test_labels_that_are_no_names_are_refused(labels, says):
+    with pytest.raises(lw.BadRule, match=re.escape(says)):
+        Feature("protected", labels=labels)
+    with pytest.raises(lw.BadRule, match=re.escape(says.replace("labels", "output_labels", 1))):
+        lw.Rule(epsilon=1, output_labels=labels)
+
+
+def test_labels_are_for_protected_columns():
+    with pytest.raises(lw.BadRule, match="labels is given, which says nothing for kind 'number'"):
+        Feature("number", tolerance=1, labels={"1": "one"})
