@@ -12,10 +12,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import likewise as lw
 from tests.contracts import crashing
+from tests.segments import small_segments
 
 RULE = lw.Rule("linf", 0.1)
 
@@ -93,12 +95,30 @@ def test_readers_see_a_whole_ledger_while_it_is_written(folder, feeder):
             rows.add(ledger.rows)
             firsts.add(ledger.first)
             if ledger.rows > ledger.first:
-                last = ledger.entry(ledger.rows - 1)
+                try:
+                    last = ledger.entry(ledger.rows - 1)
+                except lw.BadRow as error:  # 200 rows were written since this ledger was opened
+                    assert "has left the window" in str(error)
+                    continue
                 _, z, key = crashing.decision("7", last.row)
                 assert last.erased or (last.output, last.key) == (z, key)
         looks += 1
     os.kill(feeder.pid, signal.SIGKILL)
     assert looks > 5 and len(rows) >= 5
+
+
+def test_a_row_that_left_the_window_while_somebody_looks_is_not_called_damaged(folder):
+    with small_segments(), lw.open(folder, RULE, window="4 rows") as monitor:
+        monitor.observe([0.0], "yes")
+        with lw.Ledger(folder) as ledger:
+            assert ledger.entry(0).output == "yes"
+            for _ in range(500):
+                monitor.observe([0.0], "yes")
+            with pytest.raises(lw.BadRow, match="row 0 has left the window") as raised:
+                ledger.entry(0)
+        with lw.Ledger(folder) as ledger:
+            assert ledger.first > 0 and f"begins with row {ledger.first} now" in str(raised.value)
+            assert ledger.entry(ledger.first).output == "yes"
 
 
 def feeder_says(feeder):

@@ -27,7 +27,7 @@ from likewise.ledger.stored_witnesses import WITNESS, Kept
 from likewise.ledger.window import Window
 from likewise.rules.embedder import Mark
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadFile, BadRule
+from likewise.values.errors import BadFile, BadRow, BadRule
 from likewise.values.keys import Key
 from likewise.values.verdicts import Floats, Rows
 
@@ -323,7 +323,14 @@ class LedgerReader:
         return bool(self.all("SELECT EXISTS (SELECT 1 FROM decision WHERE key IS NOT NULL)")[0][0])
 
     def decisions(self, first: int, stop: int, *, keys: bool, witnesses: bool = True) -> Decisions:
-        """Rows from `first` up to `stop`."""
+        """Rows from `first` up to `stop`; BadRow if they have left the window since."""
+        try:
+            return self._decisions(first, stop, keys=keys, witnesses=witnesses)
+        except BadFile:
+            self._check_window(first)
+            raise
+
+    def _decisions(self, first: int, stop: int, *, keys: bool, witnesses: bool) -> Decisions:
         layout, records = self.layout, self.records
         if layout is None or records is None:
             raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
@@ -352,6 +359,16 @@ class LedgerReader:
                 f" cannot be read: {error}. It was altered."
             ) from None
         return found
+
+    def _check_window(self, first: int) -> None:
+        """Raise BadRow if row `first` was dropped, maybe while it was being read."""
+        dropped = self._last("dropped")
+        since = 0 if dropped is None else dropped.whole("first")
+        if first < since:
+            raise BadRow(
+                f"row {first:,} has left the window of the ledger {str(self.path)!r}, which begins"
+                f" with row {since:,} now. Open it again to see which rows there are."
+            ) from None
 
     def _outputs(self, span: tuple[int, int], width: int) -> Floats:
         if self._labels and width == 1:
