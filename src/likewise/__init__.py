@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
     from likewise.ledger.erasure import Erasure
+    from likewise.ledger.heads import Head
     from likewise.ledger.ledger import Ledger
-    from likewise.ledger.verify import Head, Verification
+    from likewise.ledger.verify import Verification
     from likewise.monitors.calibration import Calibration, calibrate
     from likewise.monitors.monitor import Monitor
     from likewise.monitors.opening import open
@@ -73,7 +74,7 @@ _HOMES = {
     "Feature": "rules.feature",
     "Flagged": "watching.records",
     "Gallery": "reports.gallery",
-    "Head": "ledger.verify",
+    "Head": "ledger.heads",
     "HintWarning": "values.errors",
     "Ledger": "ledger.ledger",
     "LikewiseError": "values.errors",

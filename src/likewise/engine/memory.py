@@ -244,6 +244,19 @@ class Memory:
             engine.add_wildcards(first, batch.left_open)
         self.reader.accept(first, batch, len(vectors))
 
+    def judge(
+        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, firsts: Rows
+    ) -> Verdicts:
+        """Judge and remember rows of a journal that wait for their verdicts."""
+        engine = self.engine
+        batch = self.reader.unpack(dtype, records, np.zeros(len(outputs), np.bool_))
+        batch.outputs = outputs
+        if engine.rule.output == "label":
+            batch.outputs = [engine.labels[int(code)] for code in outputs[:, 0]]
+        elif engine.rule.output == "number":
+            batch.outputs = outputs[:, 0]
+        return self.observe_many(batch, firsts, None)
+
     def finish(self, erased: Rows) -> None:
         """All rows are there: build the index, and forget what was erased."""
         self.engine.fill()

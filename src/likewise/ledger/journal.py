@@ -24,15 +24,17 @@ import numpy as np
 
 from likewise.engine.memory import Memory
 from likewise.ledger import words
+from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.erasure import Erasure, unused_words
+from likewise.ledger.heads import Head
 from likewise.ledger.layout import Layout
-from likewise.ledger.reader import Decisions
 from likewise.ledger.retention import Retention
-from likewise.ledger.store import Entries, Store
+from likewise.ledger.store import Store
+from likewise.ledger.stored import Decisions
 from likewise.ledger.times import Ahead
-from likewise.ledger.verify import Head, Verification, Walk, verify
+from likewise.ledger.verify import Verification, verify
 from likewise.ledger.window import Window
-from likewise.ledger.write_buffer import Pending, Queue
+from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
 from likewise.reading.encoding import ERASED
 from likewise.values.errors import BadFile, LikewiseError
 from likewise.values.keys import Keys
@@ -108,12 +110,15 @@ class Journal:
         self._words_read = store.connections
         self._log_holds_copies = False  # of rows that have left the window and the disk
         with reader.structure_checked() if check else contextlib.nullcontext():
-            walked = Walk(reader).chunks()
+            walked = reader.format.walk(reader, None).chunks()
             if store.rows > store.first:
                 self._load(walked if check else reader.all_decisions(store.first, store.rows))
             elif check:
                 list(walked)
         self._memory.guard(words.written)
+        self._judge_waiting()
+        if self._memory.engine.history is not None:
+            self._memory.drop_words(unused_words(store, self._memory).by_column)
         self.queue = Queue(store.rows, store.rows, dict(self._words))
         self.forget_before(self.retention.compared(store.rows).first, lag=0)
         self.unsure = SURE
@@ -133,12 +138,33 @@ class Journal:
             store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, known
         )
         for chunk in chunks:
-            self._memory.append(layout.dtype, chunk.records["input"], chunk.outputs)
             self._keys.add(chunk.first, chunk.keys)
-            self.retention.took(chunk.times)
+            judged = slice(0, max(0, store.judged - chunk.first))  # the others wait
+            inputs, outputs = chunk.records["input"][judged], chunk.outputs[judged]
+            if len(outputs):
+                self._memory.append(layout.dtype, inputs, outputs)
+                self.retention.took(chunk.times[judged])
         self._memory.finish(self.retention.erased)
         self._keys.forget(self.retention.erased)
-        self._memory.drop_words(unused_words(store, self._memory).by_column)
+
+    def _judge_waiting(self) -> None:
+        """Judge decisions that were accepted, and for whose verdicts there was no time."""
+        store, reader = self.store, self.store.reader
+        while store.judged < store.rows:
+            first = store.judged
+            stop = min(store.rows, first + _CHUNK)
+            chunk = reader.decisions(first, stop, keys=False, witnesses=False)
+            layout = reader.layout
+            assert layout is not None
+            firsts = self.retention.firsts(first, chunk.times)
+            verdicts = self._memory.judge(
+                layout.dtype, chunk.records["input"], chunk.outputs, firsts
+            )
+            self.retention.took(chunk.times)
+            kept = kept_of_many(verdicts, self.witnesses)
+            store.judge(
+                Judged(first, firsts, verdicts.counts, kept, comparable=verdicts.comparable)
+            )
 
     # After a call that was cut off
 
@@ -276,6 +302,9 @@ class Journal:
             counts=some.counts,
             witnesses=some.kept,
             words=fresh,
+            models=some.models,
+            missing=some.missing,
+            comparable=some.comparable,
         )
 
     # Rows that leave
@@ -343,7 +372,8 @@ class Journal:
     def head(self) -> Head:
         self.flush()
         self.store.reconnect()
-        return Head(self.store.rows, self.store.events, self.store.link)
+        end, version = self.store.end, self.store.reader.format.VERSION
+        return Head(end.rows, end.events, end.link, version)
 
     def close(self) -> None:
         """Write what is left, and let go of the folder."""

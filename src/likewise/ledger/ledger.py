@@ -9,10 +9,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger import chain, folder, words
-from likewise.ledger.reader import Decisions, Event, LedgerReader
+from likewise.ledger import folder, words
+from likewise.ledger.heads import Head
+from likewise.ledger.reader import LedgerReader
+from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
 from likewise.ledger.times import shown
-from likewise.ledger.verify import Head, Verification, verify
+from likewise.ledger.verify import Verification, verify
 from likewise.reading.packing import CODE, VECTOR
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile, BadRow
@@ -82,7 +84,7 @@ class Ledger:
         """The first row that is still there."""
         self.rows = state.rows
         """Rows that there were when it was opened, those dropped since included."""
-        self.head = Head(state.rows, state.events, state.link)
+        self.head = Head(state.rows, state.events, state.link, self._reader.format.VERSION)
         self.window = self._reader.window
         self._erased = self._reader.erased()
         self._words: dict[str, list[Any]] = {}
@@ -116,13 +118,8 @@ class Ledger:
     # Rows
 
     def row_of(self, key: Key) -> int | None:
-        """The row of a key; no hash covers the database's index of keys, so the table decides."""
-        for source in ("decision", "decision NOT INDEXED"):
-            for (row,) in self._reader.all(f"SELECT row FROM {source} WHERE key = ?", key):
-                same = "SELECT 1 FROM decision NOT INDEXED WHERE row = ? AND key = ?"
-                if self._reader.all(same, row, key):
-                    return int(row)
-        return None
+        """The row of a key."""
+        return self._reader.row_of(key)
 
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
@@ -145,7 +142,7 @@ class Ledger:
                     shown(int(some.times[i])),
                     None if some.keys is None else some.keys[i],
                     columns.outputs[i],
-                    None if count == chain.NOT_JUDGED else count,
+                    None if count == NOT_JUDGED else count,
                     tuple(Witness(*one) for one in nearest),
                     Compared(since, row, self._absent(since, row)),
                     bool(columns.erased[i]),
@@ -153,8 +150,7 @@ class Ledger:
 
     def violations(self) -> Iterator[Entry]:
         """Entries with witnesses."""
-        rows = self._reader.all("SELECT row FROM decision WHERE count > 0 ORDER BY row")
-        for (row,) in rows:
+        for row in self._reader.format.flagged(self._reader, self.first, self.rows):
             yield from self.entries(row, row + 1)
 
     def _absent(self, first: int, row: int) -> int:

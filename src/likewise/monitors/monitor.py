@@ -31,11 +31,12 @@ from likewise.engine.refusal import rows_of
 from likewise.engine.time_span import TimeSpan
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.flusher import start_flusher
+from likewise.ledger.heads import Head
 from likewise.ledger.journal import Journal
-from likewise.ledger.store import NOT_JUDGED
+from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.stored_witnesses import Kept
 from likewise.ledger.times import all_microseconds, duration, microseconds
-from likewise.ledger.verify import Head, Verification
+from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, kept_of_many, kept_of_one
 from likewise.monitors.remembered_past import RememberedPast
@@ -295,7 +296,8 @@ class Monitor:
         if journal is not None and over is not None:
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, journal.witnesses)
-            some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept)
+            said = None if found.comparable is None else np.array([found.comparable])
+            some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept, comparable=said)
             journal.took(some, single=True)
         self._taken = row + 1
         self._midway = False
@@ -382,7 +384,9 @@ class Monitor:
                 verdicts = replace(verdicts, keys=owned, witness_keys=self._names(found))
             if journal is not None and firsts is not None:
                 kept = kept_of_many(verdicts, journal.witnesses)
-                some = Pending(when, given, firsts, verdicts.counts, kept)
+                some = Pending(
+                    when, given, firsts, verdicts.counts, kept, comparable=verdicts.comparable
+                )
                 journal.took(some, single=False)
             self._taken = row + len(verdicts)
             self._midway = False

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.ledger import chain
 from likewise.ledger.ledger import Ledger, StoredColumns
+from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.write_buffer import kept_of_many
 from likewise.monitors.rejudge import judge_again, monitor_again
 from likewise.values.verdicts import Rows, Verdicts
@@ -93,7 +93,7 @@ class _Replaying:
         counts = again.counts.tolist()
         for k, i in enumerate(there.tolist()):
             row, count = columns.first + i, int(some.counts[i])
-            if count == chain.NOT_JUDGED:
+            if count == NOT_JUDGED:
                 self._skipped += 1
                 continue
             self._judged += 1

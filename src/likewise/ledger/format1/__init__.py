@@ -1,0 +1,46 @@
+"""Format 1, as the first version of likewise wrote it: read, verified and gone on with."""
+
+from likewise.ledger.format1.reading import (
+    EVENTS,
+    decisions,
+    flagged,
+    has_keys,
+    record_type,
+    row_of,
+    state,
+)
+from likewise.ledger.format1.walk import walk
+from likewise.ledger.format1.writing import (
+    ERASED_FIELDS,
+    KEEPS_MODELS,
+    add_event,
+    anchor,
+    append,
+    drop,
+    erase,
+    first_body,
+    judge,
+)
+
+VERSION = 1
+
+__all__ = [
+    "ERASED_FIELDS",
+    "EVENTS",
+    "KEEPS_MODELS",
+    "VERSION",
+    "add_event",
+    "anchor",
+    "append",
+    "decisions",
+    "drop",
+    "erase",
+    "first_body",
+    "flagged",
+    "has_keys",
+    "judge",
+    "record_type",
+    "row_of",
+    "state",
+    "walk",
+]
