@@ -32,7 +32,6 @@ from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
 from likewise.ledger.stored import Decisions
 from likewise.ledger.times import Ahead
-from likewise.ledger.verify import Verification, verify
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
 from likewise.reading.encoding import ERASED
@@ -363,11 +362,6 @@ class Journal:
         return erasure
 
     # Evidence
-
-    def verify(self, head: Head | None) -> Verification:
-        self.flush()
-        self.store.reconnect()
-        return verify(self.store.reader, head)
 
     def head(self) -> Head:
         self.flush()

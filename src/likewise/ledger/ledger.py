@@ -36,8 +36,14 @@ class Entry:
     count: int | None
     """Witnesses that it had; None if it was not judged."""
     nearest: tuple[Witness, ...]
+    """Of those whose distances were destroyed with a person's data, distances are NaN."""
     over: Compared
     erased: bool
+    model: str | None = None
+    missing: int = 0
+    """Decisions that were known to be missing before it."""
+    comparable: bool | None = None
+    """Whether there was a like case at all; None if that was not asked, or not judged."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,7 @@ class Ledger:
         self.head = Head(state.rows, state.events, state.link, self._reader.format.VERSION)
         self.window = self._reader.window
         self._erased = self._reader.erased()
+        self._models = self._reader.names("model")
         self._words: dict[str, list[Any]] = {}
         for _, column, _, value, *_ in self._reader.words():
             known = self._words.setdefault(column, [])
@@ -146,7 +153,19 @@ class Ledger:
                     tuple(Witness(*one) for one in nearest),
                     Compared(since, row, self._absent(since, row)),
                     bool(columns.erased[i]),
+                    **self._beside(some, i),
                 )
+
+    def _beside(self, some: Decisions, i: int) -> dict[str, Any]:
+        """What a newer format keeps beside a verdict."""
+        if some.models is None or some.missing is None or some.comparable is None:
+            return {}
+        asked = int(some.comparable[i])
+        return {
+            "model": self._models.of(int(some.models[i])),
+            "missing": int(some.missing[i]),
+            "comparable": None if asked < 0 else bool(asked),
+        }
 
     def violations(self) -> Iterator[Entry]:
         """Entries with witnesses."""

@@ -33,6 +33,7 @@ from likewise.ledger.erasure import Erasure
 from likewise.ledger.flusher import start_flusher
 from likewise.ledger.heads import Head
 from likewise.ledger.journal import Journal
+from likewise.ledger.ledger import Ledger
 from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.stored_witnesses import Kept
 from likewise.ledger.times import all_microseconds, duration, microseconds
@@ -618,9 +619,14 @@ class Monitor:
                 self._journal.flush()
 
     def verify(self, head: Head | str | None = None) -> Verification:
-        """Walk the ledger's chain; name the first row that is not as it was written."""
-        with self._looking():
-            return self._ledger().verify(Head.of(head) if isinstance(head, str) else head)
+        """Walk the ledger's chain; name the first row that is not as it was written.
+
+        Decisions are taken meanwhile: the walk is over what was on disk when it began.
+        """
+        self._ledger()
+        self.flush()
+        with Ledger(self._path) as ledger:
+            return ledger.verify(head)
 
     def head(self) -> Head:
         """The end of the ledger's chain, to be kept elsewhere."""
