@@ -16,7 +16,7 @@ Not here: judging, and the lock under which all of this is called (monitors/moni
 import contextlib
 import time as clock
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -74,6 +74,8 @@ class Journal:
         self._memory = memory
         self._keys = keys
         self._ahead = ahead
+        self._held = False  # whether decisions wait for others, to be written together
+        self._leaving = 0  # rows before that one have left the window
         self._most = most
         self._wait = wait
         self.waits: SimpleQueue[bool] = SimpleQueue()
@@ -194,10 +196,27 @@ class Journal:
 
     # Decisions
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Within it decisions only wait; at its end they are written, all of them or none.
+
+        Raises BadFile, and memory is made again, if they cannot be.
+        """
+        self.flush()
+        before, self._held = self.queue, True
+        try:
+            yield
+        finally:
+            self._held = False
+        self._write_or_refuse(before)
+        self.unsure = KEEPING
+        self.forget_before(self._leaving)
+        self.unsure = SURE
+
     def flush_in_time(self) -> None:
         """Write what has waited long enough, or is enough."""
         queue = self.queue
-        if not queue:
+        if not queue or self._held:
             return
         late = clock.monotonic() - queue.since >= self._wait
         if late or queue.stop - self.store.rows >= self._most:
@@ -222,24 +241,33 @@ class Journal:
         before = self.queue
         self.retention.took(some.times)
         self.queue = before.and_then(some, self._memory.word_counts())
+        self._leaving = int(some.firsts[-1])
+        if self._held:
+            self.unsure = SURE
+            return
         if not single or self._most == 1:
-            self.unsure = WRITING
-            try:
-                self.flush()
-            except LikewiseError:
-                self.unsure = KEEPING
-                self.queue = before
-                self.refused = True
-                raise
+            self._write_or_refuse(before)
         elif self.waits.empty():
             self.waits.put(True)
         self.unsure = KEEPING
-        self.forget_before(int(some.firsts[-1]))
+        self.forget_before(self._leaving)
+        self.unsure = SURE
+
+    def _write_or_refuse(self, before: Queue) -> None:
+        """Have all that waits on disk; if that fails, go back to what waited before."""
+        self.unsure = WRITING
+        try:
+            self.flush()
+        except LikewiseError:
+            self.unsure = KEEPING
+            self.queue = before
+            self.refused = True
+            raise
         self.unsure = SURE
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
-        if not self.queue:
+        if not self.queue or self._held:
             return
         unsure = self.unsure
         self.unsure = max(unsure, WRITING)

@@ -14,7 +14,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, kept_of_many, kept_of_one
 from likewise.monitors.remembered_past import RememberedPast
+from likewise.monitors.sharing import Answer, SharedCommits
 from likewise.reading.embedded import EmbeddedReader
 from likewise.reading.protocol import FROM_ROW, Batch, Reader
 from likewise.reading.tables import TableReader
@@ -51,6 +52,7 @@ from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 from likewise.runtime.reentry import called_within
 from likewise.values.errors import BadDecision, BadFile, BadRule, LikewiseError
+from likewise.values.given import as_given
 from likewise.values.keys import Keys
 from likewise.values.past import Past
 from likewise.values.verdicts import Beside, Rows, Verdict, Verdicts
@@ -138,6 +140,7 @@ class Monitor:
     ) -> None:
         self._lock = RLock()
         self._midway = False  # whether a call has begun, and not finished
+        self._shared = SharedCommits(self)
         self._taken = 0
         """Rows that all finished calls have left behind; with a journal, its queue says that."""
         self._reader = reader
@@ -231,6 +234,7 @@ class Monitor:
     def _after_fork(self) -> None:
         """In a forked process: another thread may have held the lock, in the middle of a call."""
         self._lock = RLock()
+        self._shared.after_fork(self)
         if self._journal is not None:  # the folder's lock is let go of, so every call is refused
             self._journal.after_fork()
         self._midway = self._engine.after_fork(cut_off=self._midway)
@@ -249,10 +253,12 @@ class Monitor:
         """
         if self._embeds:
             x = self._reader.vectors_of(x, many=False)
+        if self._journal is not None:
+            return self._shared.make(partial(self._observe_next, x, z, key, time))
         with self._lock:
-            if self._midway or self._journal is not None:
-                self._ready(note=True)
-            if not self._direct or key is not None or time is not None or self._journal is not None:
+            if self._midway:
+                self._ready()
+            if not self._direct or key is not None or time is not None:
                 return self._observe(x, z, key, time)
             self._midway = True
             try:
@@ -265,6 +271,34 @@ class Monitor:
             self._taken = self._engine.rows  # from here on the decision is remembered
             self._midway = False
             return verdict
+
+    def submit(
+        self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None
+    ) -> Answer[Verdict]:
+        """As `observe`, soon: `result()` of the answer waits for the verdict, and so does `await`.
+
+        Decisions are taken in the order in which they are submitted. With a ledger, those that are
+        submitted meanwhile share a transaction. The input may be changed once this has returned.
+        """
+        if self._embeds:
+            x = self._reader.vectors_of(x, many=False)
+        else:
+            x = as_given(x, columns=self.rule.features is not None)
+        return self._shared.submit(partial(self._observe_next, x, z, key, time))
+
+    def _observe_next(self, x: Any, z: Any, key: Any, time: Any) -> Verdict:
+        """`observe`, of a decision whose turn it is."""
+        with self._lock:
+            self._ready(note=True)
+            return self._observe(x, z, key, time)
+
+    @contextmanager
+    def committing_together(self) -> Iterator[None]:
+        """Within it calls are made and nothing is written; at its end all of it is, or BadFile."""
+        with self._lock:
+            self._ready(note=True)
+            with nullcontext() if self._journal is None else self._journal.together():
+                yield
 
     def _observe(self, x: Any, z: Any, key: Any, time: Any) -> Verdict:
         """The same where there is more to it than vectors in memory."""
@@ -637,6 +671,7 @@ class Monitor:
 
     def close(self) -> None:
         """Let go of the history; a file of rows, or a ledger, keeps what was observed."""
+        self._shared.finish()
         with self._lock:
             if self.closed:
                 return

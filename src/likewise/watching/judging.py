@@ -16,8 +16,9 @@ from likewise.intake.sifting import Unfit, sifted, without_place
 from likewise.rules.feature import plain
 from likewise.values.errors import BadDecision, RepeatedKey
 from likewise.values.frames import columns_of, values_of
+from likewise.values.given import as_given
 from likewise.values.verdicts import Verdict, Verdicts
-from likewise.watching.copies import as_given, one_output, one_row, some_rows
+from likewise.watching.copies import one_output, one_row, some_rows
 from likewise.watching.records import Flagged
 
 

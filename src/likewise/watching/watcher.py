@@ -28,8 +28,9 @@ from likewise.values.errors import (
     Violation,
     ViolationWarning,
 )
+from likewise.values.given import as_given
 from likewise.watching.background import Backlog
-from likewise.watching.copies import as_answered, as_given
+from likewise.watching.copies import as_answered
 from likewise.watching.judging import NOTHING_FOUND, Judge, Outcome
 from likewise.watching.labels import LabelHints
 from likewise.watching.records import (
