@@ -117,6 +117,7 @@ class Journal:
             elif check:
                 list(walked)
         self._memory.guard(words.written)
+        self._keys.is_erased = reader.format.erased_keys(reader)
         self._judge_waiting()
         if self._memory.engine.history is not None:
             self._memory.drop_words(unused_words(store, self._memory).by_column)
@@ -265,6 +266,16 @@ class Journal:
             raise
         self.unsure = SURE
 
+    def judged(self, row: int) -> tuple[int, Any, bool | None]:
+        """Of a row that is waiting or on disk: its count, the witnesses kept, was it comparable."""
+        if row >= self.store.rows:
+            some, i = self.queue.joined(), row - self.queue.first
+            asked = None if some.comparable is None else int(some.comparable[i])
+            return int(some.counts[i]), some.kept.of(i), None if asked is None else bool(asked)
+        stored = self.store.reader.decisions(row, row + 1, keys=False, witnesses=True)
+        asked = -1 if stored.comparable is None else int(stored.comparable[0])
+        return int(stored.counts[0]), stored.witnesses.found, None if asked < 0 else bool(asked)
+
     def flush(self) -> None:
         """Have everything that was answered on disk."""
         if not self.queue or self._held:
@@ -384,6 +395,7 @@ class Journal:
             memory.forget(wanted[memory.engine.alive(wanted)])
             memory.drop_words(unused.by_column)
             self._keys.forget(wanted)
+            self._keys.is_erased = store.reader.format.erased_keys(store.reader)
             self.retention.erase(wanted)
             erasure = Erasure(tuple(wanted.tolist()), complete)
         self.unsure = SURE

@@ -9,7 +9,7 @@ Invariants:
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -118,6 +118,9 @@ class Format(Protocol):
     def has_keys(self, reader: Reading) -> bool: ...
 
     def row_of(self, reader: Reading, key: Key) -> int | None: ...
+
+    def erased_keys(self, reader: Reading) -> Callable[[Key], bool] | None:
+        """Whether a key was erased; None if none was, or nothing is left of it."""
 
     def flagged(self, reader: Reading, first: int, stop: int) -> list[int]:
         """Rows with witnesses."""

@@ -41,6 +41,7 @@ from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, kept_of_many, kept_of_one
 from likewise.monitors.remembered_past import RememberedPast
+from likewise.monitors.repeats import is_same, stored_verdict
 from likewise.monitors.sharing import Answer, SharedCommits
 from likewise.reading.embedded import EmbeddedReader
 from likewise.reading.protocol import FROM_ROW, Batch, Reader
@@ -51,7 +52,13 @@ from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 from likewise.runtime.reentry import called_within
-from likewise.values.errors import BadDecision, BadFile, BadRule, LikewiseError
+from likewise.values.errors import (
+    BadDecision,
+    BadFile,
+    BadRule,
+    LikewiseError,
+    RepeatedKey,
+)
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
 from likewise.values.past import Past
@@ -308,7 +315,12 @@ class Monitor:
         self._midway = True
         try:
             batch = self._reader.one(x, z)
-            keys = self._given_keys(batch, None if key is None else [key], 1)
+            try:
+                keys = self._given_keys(batch, None if key is None else [key], 1)
+            except RepeatedKey as error:
+                if journal is None or not is_same(self.memory, error.row, batch):
+                    raise
+                return self._answer_again(journal, error.row)
             now, over, first = self._now(time), None, 0
             if journal is not None:
                 over = journal.retention.compared(row, now)
@@ -337,6 +349,15 @@ class Monitor:
         self._taken = row + 1
         self._midway = False
         return verdict
+
+    def _answer_again(self, journal: Journal, row: int) -> Verdict:
+        """What was answered to a decision that is sent again."""
+        beside = Beside(self._past, key=self.known_keys.key_of(row))
+        verdict = stored_verdict(journal, row, beside)
+        self._engine.refused()
+        self._midway = False
+        names = self._names(verdict)
+        return Verdict(row, verdict.witnesses, verdict.beside._replace(witness_keys=names))
 
     def _names(self, found: Verdict | Verdicts) -> tuple[Any, ...]:
         return tuple(map(self.known_keys.key_of, found.witnesses.rows.tolist()))

@@ -1,10 +1,12 @@
 """A verdict as a dictionary: one schema for Python, the command line, and whatever sends JSON.
 
     row         its place in the history; None if the decision was only checked
+    known       true if it was sent before, and this is what was answered then
     key         the caller's own key, where the monitor has keys
     violation   whether there is a witness
     comparable  whether there was a near past input at all, whatever its output, where that is asked
     count       how many witnesses there are
+    omitted     how many of them are not told, where some are not
     witnesses   the nearest of them, nearest first, the earlier row first where equally near; each
                 has row, key (where the monitor has keys), input_distance and output_distance
     neighbours  how many of the last decisions had a near input, where a burst is counted
@@ -40,7 +42,7 @@ def verdict_dict(
     keys = verdict.beside.witness_keys if keyed else None
     return put_together(
         verdict.row,
-        len(found),
+        verdict.count,
         [found[i] for i in order],
         key=verdict.key,
         witness_keys=None if keys is None else [keys[i] for i in order],
@@ -48,6 +50,7 @@ def verdict_dict(
         neighbours=verdict.neighbours,
         alarm=verdict.alarm,
         over=verdict.over if over else None,
+        known=verdict.known,
     )
 
 
@@ -62,18 +65,23 @@ def put_together(
     neighbours: int | None = None,
     alarm: bool = False,
     over: "Compared | None" = None,
+    known: bool = False,
 ) -> dict[str, Any]:
     """The fields, in the order of the schema; those of which nothing is known are left out.
 
     witness_keys    of `nearest`, in its order; None where there are no keys, `key` included
     """
     fields: dict[str, Any] = {"row": row}
+    if known:
+        fields["known"] = True
     if witness_keys is not None:
         fields["key"] = json_value(key)
     fields["violation"] = count > 0
     if comparable is not None:
         fields["comparable"] = comparable
     fields["count"] = count
+    if count > len(nearest):
+        fields["omitted"] = count - len(nearest)
     fields["witnesses"] = [
         _witness(witness, {} if witness_keys is None else {"key": json_value(witness_keys[i])})
         for i, witness in enumerate(nearest)

@@ -175,6 +175,8 @@ class Beside(NamedTuple):
     values: Mapping[str, Any] | None = None
     """A row of a table as it came, if it was only checked: it cannot be looked up."""
     comparable: bool | None = None
+    known: bool = False
+    omitted: int = 0
 
 
 NOTHING_BESIDE = Beside()
@@ -202,7 +204,25 @@ class Verdict:
     @property
     def violation(self) -> bool:
         """Whether a near past input got a different output."""
-        return len(self.witnesses) > 0
+        return len(self.witnesses) > 0 or self._beside.omitted > 0
+
+    @property
+    def count(self) -> int:
+        """How many witnesses there are, those that are not told included."""
+        return len(self.witnesses) + self._beside.omitted
+
+    @property
+    def known(self) -> bool:
+        """Whether the decision was sent before, under its key: this is what was answered then.
+
+        A ledger keeps the nearest witnesses only; `omitted` says how many there were beside them.
+        """
+        return self._beside.known
+
+    @property
+    def omitted(self) -> int:
+        """How many witnesses are counted but not told."""
+        return self._beside.omitted
 
     @property
     def comparable(self) -> bool | None:

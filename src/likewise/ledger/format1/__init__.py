@@ -3,6 +3,7 @@
 from likewise.ledger.format1.reading import (
     EVENTS,
     decisions,
+    erased_keys,
     flagged,
     has_keys,
     record_type,
@@ -35,6 +36,7 @@ __all__ = [
     "decisions",
     "drop",
     "erase",
+    "erased_keys",
     "first_body",
     "flagged",
     "has_keys",

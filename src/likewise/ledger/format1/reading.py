@@ -79,6 +79,10 @@ def row_of(reader: Reading, key: Key) -> int | None:
     return None
 
 
+def erased_keys(reader: Reading) -> None:
+    """Nothing is left of an erased key in this format."""
+
+
 def flagged(reader: Reading, first: int, stop: int) -> list[int]:
     """Rows with witnesses."""
     query = "SELECT row FROM decision WHERE count > 0 AND row >= ? AND row < ? ORDER BY row"

@@ -4,6 +4,7 @@ from likewise.ledger.format2.chain import record_type
 from likewise.ledger.format2.reading import (
     EVENTS,
     decisions,
+    erased_keys,
     flagged,
     has_keys,
     row_of,
@@ -35,6 +36,7 @@ __all__ = [
     "decisions",
     "drop",
     "erase",
+    "erased_keys",
     "first_body",
     "flagged",
     "has_keys",

@@ -34,6 +34,8 @@ DECISION = np.dtype(
 VERDICT = np.dtype([("first", "<i8"), ("count", "<i8"), ("missing", "<i8"), ("comparable", "<i8")])
 DECISIONS, VERDICTS, JUDGED = "decisions", "verdicts", "judged"
 """The kinds of events that stand for runs of rows: accepted, judged later, and both at once."""
+SECRET = "key_secret"
+"""In the body of the first event: what marks of erased keys are made with."""
 _RUN = struct.Struct("<QQ")
 _PAIR = np.dtype([("row", "<i8"), ("witness", "<i8")])
 _NO_KEY = bytes(DIGEST)

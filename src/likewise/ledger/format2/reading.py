@@ -3,10 +3,12 @@
 The database has one event for each run of rows, keys by row, and the verdicts with witnesses.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from likewise.ledger.format2.chain import SECRET, key_mark
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import MOST, Decisions, LedgerState
 from likewise.ledger.stored_witnesses import WITNESS, Kept
@@ -60,6 +62,15 @@ def row_of(reader: Reading, key: Key) -> int | None:
             if reader.all("SELECT 1 FROM key NOT INDEXED WHERE row = ? AND key = ?", row, key):
                 return int(row)
     return None
+
+
+def erased_keys(reader: Reading) -> Callable[[Key], bool] | None:
+    """Whether a key was erased; None if none was."""
+    marks = {mark for (mark,) in reader.all("SELECT mark FROM erased_key")}
+    if not marks:
+        return None
+    secret = bytes.fromhex(reader.events("rule")[0].body[SECRET])
+    return lambda key: key_mark(secret, key) in marks
 
 
 def flagged(reader: Reading, first: int, stop: int) -> list[int]:

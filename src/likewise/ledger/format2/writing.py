@@ -19,15 +19,13 @@ from likewise.values.verdicts import Rows
 
 ERASED_FIELDS = ("output", "input")
 KEEPS_MODELS = True
-SECRET = "key_secret"
-"""In the body of the first event: what marks of erased keys are made with."""
 _NOT_ASKED = -1
 _MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"
 
 
 def first_body() -> dict[str, Any]:
     """What the first event has to say beside the rule."""
-    return {SECRET: os.urandom(SALT).hex()}
+    return {chain.SECRET: os.urandom(SALT).hex()}
 
 
 # Events
@@ -232,7 +230,7 @@ def _verdict_content(
 def erase(database: sqlite3.Connection, reader: Reading, rows: list[int]) -> None:
     """Keys, groups and distances; whoever is named by another's verdict has its distances too."""
     listed = json.dumps(rows)
-    secret = bytes.fromhex(reader.events("rule")[0].body[SECRET])
+    secret = bytes.fromhex(reader.events("rule")[0].body[chain.SECRET])
     for row, key in reader.all(
         "SELECT row, key FROM key WHERE row IN (SELECT value FROM json_each(?))", listed
     ):
