@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.ledger.hashes import Bytes
+from likewise.ledger.notes import Note
 from likewise.ledger.stored_witnesses import Kept
 from likewise.values.keys import Key
 from likewise.values.verdicts import Floats, Rows
@@ -61,6 +62,8 @@ class Entries:
     """How many decisions were known to be missing before each."""
     comparable: npt.NDArray[np.bool_] | None = None
     """Whether each had a like case; None where that was not asked."""
+    notes: list[Note] = field(default_factory=list)
+    """What is said of these decisions, or of those that they replace, in the same transaction."""
     waiting: bool = False
     """Whether the verdicts are still to come; firsts, counts and witnesses mean nothing then."""
 

@@ -28,6 +28,7 @@ from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.erasure import Erasure, unused_words
 from likewise.ledger.heads import Head
 from likewise.ledger.layout import Layout
+from likewise.ledger.notes import Note
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
 from likewise.ledger.stored import Decisions
@@ -105,8 +106,8 @@ class Journal:
         self.queue = Queue(store.rows, store.rows, {})
         self._memory.reset()
         self._keys.reset()
-        erased = reader.erased()
-        self.retention = Retention(self.window, store.first, store.last_time, erased, self._ahead)
+        gone = np.union1d(reader.erased(), reader.superseded())
+        self.retention = Retention(self.window, store.first, store.last_time, gone, self._ahead)
         self._words: dict[str, int] = {}
         self._words_read = store.connections
         self._log_holds_copies = False  # of rows that have left the window and the disk
@@ -147,7 +148,7 @@ class Journal:
                 self._memory.append(layout.dtype, inputs, outputs)
                 self.retention.took(chunk.times[judged])
         self._memory.finish(self.retention.erased)
-        self._keys.forget(self.retention.erased)
+        self._keys.forget(reader.erased())
 
     def _judge_waiting(self) -> None:
         """Judge decisions that were accepted, and for whose verdicts there was no time."""
@@ -343,7 +344,13 @@ class Journal:
             models=some.models,
             missing=some.missing,
             comparable=some.comparable,
+            notes=some.notes,
         )
+
+    def note(self, note: Note) -> None:
+        """What somebody says of a decision, on disk when this returns."""
+        self.flush()
+        self.store.note(note)
 
     # Rows that leave
 
@@ -386,6 +393,7 @@ class Journal:
         self.flush()
         store, memory = self.store, self._memory
         self.unsure = KEEPING
+        wanted = store.reader.with_successors(wanted)
         wanted = np.setdiff1d(wanted[wanted >= store.first], store.reader.erased())
         if memory.engine.history is None or len(wanted) == 0:
             erasure = Erasure((), store.finish_erasures())

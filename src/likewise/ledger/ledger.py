@@ -11,7 +11,10 @@ import numpy.typing as npt
 
 from likewise.ledger import folder, words
 from likewise.ledger.heads import Head
+from likewise.ledger.notes import Review, Superseded, Truth
 from likewise.ledger.reader import LedgerReader
+from likewise.ledger.sought import Sought, stretch
+from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
 from likewise.ledger.times import shown
 from likewise.ledger.verify import Verification, verify
@@ -167,18 +170,101 @@ class Ledger:
             "comparable": None if asked < 0 else bool(asked),
         }
 
-    def violations(self) -> Iterator[Entry]:
-        """Entries with witnesses."""
-        for row in self._reader.format.flagged(self._reader, self.first, self.rows):
-            yield from self.entries(row, row + 1)
+    def violations(
+        self,
+        *,
+        since: Any = None,
+        until: Any = None,
+        model: str | None = None,
+        group: tuple[str, Any] | None = None,
+        review: str | None = None,
+        within: float | None = None,
+    ) -> Iterator[Entry]:
+        """Entries with witnesses, in order.
+
+        since, until    of decisions from that time on, and before that time
+        model           of decisions of that model
+        group           of decisions with that value in a protected column: ("sex", "f")
+        review          with that disposition as the last one; "open" for those with none
+        within          with a witness at most that far away
+        """
+        wanted = Sought.of(self._reader, since, until, model, group, review, within, self._words)
+        for row in wanted.rows(self.first, self.rows):
+            if group is None or self.values(row).get(group[0]) == group[1]:
+                yield from self.entries(row, row + 1)
+
+    def stats(
+        self, *, last: str | None = None, since: Any = None, until: Any = None
+    ) -> LedgerStats:
+        """How many decisions there were, how many could be compared, how many contradict.
+
+        last            only those of the last "1 hour", "7 days" before now
+        since, until    only those from that time on, and before that time
+        """
+        begin, end = stretch(last, since, until)
+        found = LedgerStats(since=begin, until=end)
+        judged = self._reader.state().judged
+        for start, stop in self._reader.format.runs_since(self._reader, begin):
+            for some in self._reader.all_decisions(start, min(stop, judged)):
+                found = found.and_then(some)
+        return found
+
+    # What people said
+
+    def reviews(self, row: int | None = None) -> list[Review]:
+        """What was said of contradictions, in order; of one row's, or of all."""
+        return [
+            Review(
+                event.number,
+                event.whole("row"),
+                event.body.get("witness"),
+                str(event.body.get("disposition")),
+                self._said(event),
+                str(event.body.get("reviewer")),
+                shown(event.time),
+            )
+            for event in self._reader.events("review")
+            if row is None or event.body.get("row") == row
+        ]
+
+    def superseded(self) -> list[Superseded]:
+        """Decisions that were overruled, in order."""
+        return [
+            Superseded(
+                event.number,
+                event.whole("row"),
+                event.whole("by_row"),
+                str(event.body.get("by")),
+                self._said(event),
+                shown(event.time),
+            )
+            for event in self._reader.events("superseded")
+        ]
+
+    def truths(self) -> list[Truth]:
+        """What turned out to be right, in order."""
+        found = []
+        for event in self._reader.events("truth"):
+            text = self._said(event)
+            value = None if text is None else words.read(text)
+            found.append(Truth(event.number, event.whole("row"), value, shown(event.time)))
+        return found
+
+    def _said(self, event: Event) -> str | None:
+        rows = self._reader.all("SELECT text FROM note WHERE event = ?", event.number)
+        return rows[0][0] if rows else None
 
     def _absent(self, first: int, row: int) -> int:
         """Rows in between that had been erased by then."""
-        return sum(
-            first <= one < row
+        erased = sum(
+            first <= gone < row
             for event in self._reader.events("erased")
             if event.at_row <= row
-            for one in event.listed("rows")
+            for gone in event.listed("rows")
+        )
+        return erased + sum(
+            first <= event.whole("row") < row and event.whole("by_row") <= row
+            for event in self._reader.events("superseded")
         )
 
     def values(self, row: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.heads import Head
 from likewise.ledger.layout import Layout
+from likewise.ledger.notes import Note
 from likewise.ledger.records import Records
 from likewise.ledger.stored import ChainEnd, Decisions, Event, LedgerState, Names
 from likewise.rules.rule import Rule
@@ -56,6 +57,10 @@ class Reading(Protocol):
     def state(self) -> LedgerState: ...
 
     def has_keys(self) -> bool: ...
+
+    def flagged_where(
+        self, where: str, values: tuple[Any, ...], first: int, stop: int
+    ) -> list[int]: ...
 
     def all_decisions(
         self, first: int, stop: int, *, witnesses: bool = False
@@ -125,6 +130,9 @@ class Format(Protocol):
     def flagged(self, reader: Reading, first: int, stop: int) -> list[int]:
         """Rows with witnesses."""
 
+    def runs_since(self, reader: Reading, time: int | None) -> list[tuple[int, int]]:
+        """Runs of rows that have all decisions from a time on; all rows if it is None."""
+
     def walk(self, reader: Reading, head: Head | None) -> Walk: ...
 
     # Writing, inside a transaction: `end` is how far the chain has come, and each says how far then
@@ -140,6 +148,11 @@ class Format(Protocol):
         body: dict[str, Any],
         end: ChainEnd,
     ) -> ChainEnd: ...
+
+    def add_note(
+        self, store: Writing, database: sqlite3.Connection, note: Note, end: ChainEnd
+    ) -> ChainEnd:
+        """An event with words beside it that can be destroyed."""
 
     def append(
         self, store: Writing, database: sqlite3.Connection, entries: Entries, end: ChainEnd

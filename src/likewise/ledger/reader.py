@@ -171,6 +171,19 @@ class LedgerReader:
         query = 'SELECT number, "column", code FROM word WHERE value IS NOT NULL ORDER BY number'
         return self.all(query)
 
+    def superseded(self) -> Rows:
+        """Rows that were overruled, in order: they stay, and are compared with no more."""
+        rows = [event.whole("row") for event in self.events("superseded")]
+        return np.unique(np.array(rows, np.int64))
+
+    def with_successors(self, rows: Rows) -> Rows:
+        """Rows, and those that took their place: they are about the same people."""
+        found = set(rows.tolist())
+        for event in self.events("superseded"):  # in order, so one after another
+            if event.whole("row") in found:
+                found.add(event.whole("by_row"))
+        return np.array(sorted(found), np.int64)
+
     # Decisions
 
     def state(self) -> LedgerState:
@@ -191,6 +204,20 @@ class LedgerReader:
 
     def row_of(self, key: Key) -> int | None:
         return self.format.row_of(self, key)
+
+    def flagged_where(
+        self, where: str, values: tuple[Any, ...], first: int, stop: int
+    ) -> list[int]:
+        """Rows with witnesses, in order, of which a condition on their verdicts holds."""
+        if not where:
+            return self.format.flagged(self, first, stop)
+        if not self.format.KEEPS_MODELS:
+            raise BadRule(
+                "this ledger has format 1, in which contradictions cannot be looked up; `likewise"
+                " migrate OLD NEW` makes a ledger of format 2."
+            )
+        query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
+        return [row for (row,) in self.all(query, first, stop, *values)]
 
     def names(self, kind: str) -> Names:
         """Models, or sources, by code: of events "model" or "source"."""

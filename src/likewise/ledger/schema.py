@@ -47,8 +47,6 @@ CREATE TABLE event (
 );
 CREATE INDEX event_kind ON event (kind, number) WHERE first IS NULL;
 CREATE INDEX event_latest ON event (latest) WHERE latest IS NOT NULL;
-CREATE INDEX event_row ON event (json_extract(body, '$.row'))
-    WHERE kind IN ('review', 'superseded', 'truth');
 CREATE TABLE key (row INTEGER PRIMARY KEY, key NOT NULL);
 CREATE UNIQUE INDEX key_key ON key (key);
 CREATE TABLE erased_key (mark BLOB PRIMARY KEY, row INTEGER NOT NULL) WITHOUT ROWID;
@@ -65,6 +63,11 @@ CREATE TABLE member (
     "column" TEXT NOT NULL, code INTEGER NOT NULL, row INTEGER NOT NULL,
     PRIMARY KEY ("column", code, row)
 ) WITHOUT ROWID;
+CREATE TABLE note (
+    event INTEGER PRIMARY KEY, row INTEGER NOT NULL, other INTEGER, text TEXT, salt BLOB
+);
+CREATE INDEX note_row ON note (row);
+CREATE INDEX note_other ON note (other) WHERE other IS NOT NULL;
 CREATE TABLE word (
     number INTEGER PRIMARY KEY, "column" TEXT NOT NULL, code INTEGER NOT NULL, value TEXT,
     salt BLOB, commitment BLOB NOT NULL, link BLOB NOT NULL

@@ -29,6 +29,7 @@ from likewise.ledger.entries import Entries, Judged, Word
 from likewise.ledger.formats import FORMATS
 from likewise.ledger.hashes import GENESIS, SALT, word_commitment, word_link
 from likewise.ledger.layout import Layout
+from likewise.ledger.notes import Note
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.records import Records
 from likewise.ledger.schema import FORMAT, check_schema, empty_internal_tables
@@ -262,6 +263,8 @@ class Store:
             if entries.words:
                 end, words = self._add_words(database, entries.words, end)
             end = self.reader.format.append(self, database, entries, end)
+            for note in entries.notes:
+                end = self.reader.format.add_note(self, database, note, end)
         return end, words
 
     def judge(self, judged: Judged) -> None:
@@ -278,6 +281,12 @@ class Store:
         """Something else that happened, chained as decisions are."""
         with self._transaction(f"the event {kind!r}") as database:
             end = self.reader.format.add_event(self, database, kind, body, self.end)
+        self._advance(end)
+
+    def note(self, note: Note) -> None:
+        """What somebody says of a decision, chained; its words can be destroyed."""
+        with self._transaction(f"the event {note.kind!r}") as database:
+            end = self.reader.format.add_note(self, database, note, self.end)
         self._advance(end)
 
     def set_layout(self, layout: Layout) -> None:

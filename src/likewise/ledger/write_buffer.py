@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.ledger.notes import Note
 from likewise.ledger.stored_witnesses import WITNESS, Kept
 from likewise.values.keys import Key
 from likewise.values.verdicts import Rows, Verdict, Verdicts
@@ -25,6 +26,7 @@ class Pending:
     models: list[str | None] | None = None
     missing: Rows | None = None
     comparable: npt.NDArray[np.bool_] | None = None
+    notes: list[Note] = field(default_factory=list)
     since: float = field(default_factory=clock.monotonic)
 
     def __len__(self) -> int:
@@ -42,6 +44,7 @@ class Pending:
             None if self.models is None else self.models[start:stop],
             None if self.missing is None else self.missing[start:stop],
             None if self.comparable is None else self.comparable[start:stop],
+            self.notes if stop == len(self) else [],
             self.since,
         )
 
@@ -94,6 +97,7 @@ class Queue:
             _joined_lists([(one.models, len(one)) for one in several]),
             _joined_arrays([one.missing for one in several]),
             _joined_arrays([one.comparable for one in several]),
+            [note for one in several for note in one.notes],
             several[0].since,
         )
 

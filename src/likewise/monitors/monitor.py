@@ -29,17 +29,21 @@ from likewise.engine.explanation import Explanation
 from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
 from likewise.engine.time_span import TimeSpan
+from likewise.ledger import words
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.flusher import start_flusher
 from likewise.ledger.heads import Head
-from likewise.ledger.journal import Journal
+from likewise.ledger.journal import KEEPING, Journal
 from likewise.ledger.ledger import Ledger
+from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.stored_witnesses import Kept
 from likewise.ledger.times import all_microseconds, duration, microseconds
 from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, kept_of_many, kept_of_one
+from likewise.metrics.outputs import Labels
+from likewise.monitors import case_work
 from likewise.monitors.remembered_past import RememberedPast
 from likewise.monitors.repeats import is_same, stored_verdict
 from likewise.monitors.sharing import Answer, SharedCommits
@@ -55,6 +59,7 @@ from likewise.runtime.reentry import called_within
 from likewise.values.errors import (
     BadDecision,
     BadFile,
+    BadRow,
     BadRule,
     LikewiseError,
     RepeatedKey,
@@ -631,6 +636,79 @@ class Monitor:
         if rule.features is not None:
             near = f"{len(rule.features)} columns, {near}"
         return f"<Monitor: {len(self):,} decisions remembered, {near}{kept}>"
+
+    # What people say afterwards, with a ledger
+
+    def review(
+        self, row: int, witness: int | None, disposition: str, *, reason: str, reviewer: str
+    ) -> None:
+        """Write down what somebody makes of a contradiction; the chain has it from then on.
+
+        row, witness    the later and the earlier decision; None: all that the later contradicts
+        disposition     justified, error, unfair, duplicate or unclear; "open" takes one back
+        """
+        with self._lock:
+            self._ready(note=True)
+            case_work.review(self._ledger(), row, witness, disposition, reason, reviewer)
+
+    def truth(self, key: Any, value: Any) -> None:
+        """Write down what turned out to be right for a decision; no verdict changes."""
+        with self._lock:
+            self._ready(note=True)
+            journal = self._ledger()
+            case_work.tell_truth(journal, self.known_keys.row_on_disk(key), value)
+
+    def supersede(self, key: Any, output: Any, *, by: str, why: str) -> Verdict:
+        """Overrule a decision: the verdict on the one that takes its place.
+
+        The old one stays in the ledger as evidence, and is compared with no more. The new one has
+        the same input and the new output, and no key.
+        """
+        with self._lock:
+            self._ready(note=True)
+            journal, row = self._ledger(), self._taken
+            old = self.known_keys.row_on_disk(key)
+            if not self._engine.alive(np.array([old]))[0]:
+                raise BadRow(
+                    f"the decision with the key {key!r}, row {old}, was overruled before, or has"
+                    " left the window. Nothing was changed."
+                )
+            note = case_work.superseded_note(old, row, by, why)
+            journal.flush()
+            self._midway = True
+            batch = case_work.read_again(journal, self.memory, old, output)
+            if isinstance(self._engine.outputs, Labels):
+                words.written(output, "the output")
+            journal.unsure = KEEPING  # memory is made again if anything fails from here on
+            gone = self.memory.forget(np.array([old]))
+            journal.retention.erase(gone)
+            when = np.array([journal.now()])
+            over = journal.retention.compared(row, int(when[0]))
+            firsts = np.array([over.first])
+            verdicts = self.memory.observe_many(batch, firsts, None)
+            kept = kept_of_many(verdicts, journal.witnesses)
+            journal.took(
+                Pending(
+                    when,
+                    None,
+                    firsts,
+                    verdicts.counts,
+                    kept,
+                    comparable=verdicts.comparable,
+                    notes=[note],
+                ),
+                single=False,
+            )
+            self._taken = row + 1
+            self._midway = False
+            return Verdict(row, verdicts[0].witnesses, verdicts[0].beside._replace(over=over))
+
+    def stats(self, last: str | None = None) -> LedgerStats:
+        """How many decisions there were, how many could be compared, how many contradict."""
+        self._ledger()
+        self.flush()
+        with Ledger(self._path) as ledger:
+            return ledger.stats(last=last)
 
     # With a ledger
 

@@ -63,6 +63,11 @@ class _Replaying:
             if event.kind == "erased"
             for row in event.listed("rows")
         }
+        self._by_row = {  # by overruled row: the one that took its place
+            event.whole("row"): event.whole("by_row")
+            for event in ledger.events()
+            if event.kind == "superseded"
+        }
         self._judged = self._in_part = self._skipped = 0
 
     def run(self) -> Replay:
@@ -88,7 +93,8 @@ class _Replaying:
     ) -> tuple[int, str] | None:
         some = columns.decisions
         firsts = some.firsts[there]
-        within = self._place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]
+        named, owners = self._place_of[verdicts.witnesses.rows], verdicts.owners
+        within = (named >= firsts[owners]) & ~self._overruled(named, columns.first + there[owners])
         again = verdicts.some_witnesses(within)
         kept = kept_of_many(again, max(1, len(again.witnesses)))
         counts = again.counts.tolist()
@@ -109,6 +115,11 @@ class _Replaying:
             if found:
                 return row, found
         return None
+
+    def _overruled(self, named: Rows, rows: Rows) -> "np.ndarray[Any, Any]":
+        """Which rows that are named had been overruled when the others were judged."""
+        since = np.array([self._by_row.get(row, 1 << 62) for row in named.tolist()], np.int64)
+        return since <= rows
 
     def _lost(self, first: int, row: int) -> int:
         """Rows that a verdict ranged over and that are gone since."""

@@ -11,6 +11,7 @@ import numpy as np
 from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.format1 import chain
 from likewise.ledger.hashes import DIGEST, SALT, digests, event_link
+from likewise.ledger.notes import Note
 from likewise.ledger.protocol import Reading, Writing
 from likewise.ledger.stored import NOT_JUDGED, ChainEnd
 from likewise.values.errors import BadRule
@@ -34,6 +35,10 @@ def add_event(
         (end.events, end.rows, now, kind, text, link),
     )
     return ChainEnd(end.rows, end.events + 1, link)
+
+
+def add_note(store: Writing, database: sqlite3.Connection, note: Note, end: ChainEnd) -> ChainEnd:
+    raise _not_kept("what is said of decisions afterwards")
 
 
 def append(
@@ -84,10 +89,16 @@ def judge(store: Writing, database: sqlite3.Connection, judged: Judged, end: Cha
 
 def _refuse_what_is_not_kept(entries: Entries) -> None:
     if entries.models is not None or entries.sources is not None or entries.waiting:
-        raise BadRule(
-            "this ledger has format 1, which keeps no models, sources or decisions without a"
-            " verdict. Nothing was stored: `likewise migrate OLD NEW` makes a ledger of format 2."
-        )
+        raise _not_kept("models, sources and decisions without a verdict")
+    if entries.notes:
+        raise _not_kept("what is said of decisions afterwards")
+
+
+def _not_kept(what: str) -> BadRule:
+    return BadRule(
+        f"this ledger has format 1, which does not keep {what}. Nothing was stored: `likewise"
+        " migrate OLD NEW` makes a ledger of format 2."
+    )
 
 
 def _output_cells(outputs: Floats) -> list[Any]:

@@ -8,6 +8,7 @@ from likewise.ledger.format2.reading import (
     flagged,
     has_keys,
     row_of,
+    runs_since,
     state,
 )
 from likewise.ledger.format2.walk import walk
@@ -15,6 +16,7 @@ from likewise.ledger.format2.writing import (
     ERASED_FIELDS,
     KEEPS_MODELS,
     add_event,
+    add_note,
     anchor,
     append,
     drop,
@@ -31,6 +33,7 @@ __all__ = [
     "KEEPS_MODELS",
     "VERSION",
     "add_event",
+    "add_note",
     "anchor",
     "append",
     "decisions",
@@ -43,6 +46,7 @@ __all__ = [
     "judge",
     "record_type",
     "row_of",
+    "runs_since",
     "state",
     "walk",
 ]

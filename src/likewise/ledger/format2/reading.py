@@ -142,3 +142,22 @@ def kept_of(owners: Rows, named: Any, distances: Any) -> Kept:
     found["input_distance"] = numbers[near]
     found["output_distance"] = numbers[near + sizes[owned]]
     return Kept(owners[owned], found)
+
+
+def runs_since(reader: Reading, time: int | None) -> list[tuple[int, int]]:
+    first = reader.first_kept()
+    if time is None:
+        return [(first, reader.state().rows)]
+    cells = reader.all(
+        "SELECT first, stop FROM event WHERE latest >= ? AND latest IS NOT NULL AND stop > ?"
+        " ORDER BY number",
+        time,
+        first,
+    )
+    runs: list[tuple[int, int]] = []
+    for start, stop in cells:
+        if runs and runs[-1][1] == start:
+            runs[-1] = (runs[-1][0], stop)
+        else:
+            runs.append((start, stop))
+    return runs

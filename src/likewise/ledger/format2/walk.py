@@ -13,6 +13,7 @@ import numpy as np
 
 from likewise.ledger.anchors import begin_walk
 from likewise.ledger.format2 import chain
+from likewise.ledger.format2.note_walk import check_notes
 from likewise.ledger.hashes import DIGEST, GENESIS, differing, event_link
 from likewise.ledger.heads import Head, check_met, written_anew
 from likewise.ledger.protocol import Reading
@@ -206,6 +207,7 @@ class Walk:
             raise Altered(None, "there are keys of decisions that are not there")
         if flagged != self._flagged:
             raise Altered(None, "there are verdicts of decisions that are not there")
+        check_notes(self._reader, self.first, self.is_gone)
 
 
 class _Verdicts:

@@ -12,7 +12,8 @@ import numpy as np
 
 from likewise.ledger.entries import NO_CODE, Codes, Entries, Judged
 from likewise.ledger.format2 import chain
-from likewise.ledger.hashes import DIGEST, SALT, digests, event_link
+from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, word_commitment
+from likewise.ledger.notes import Note
 from likewise.ledger.protocol import Reading, Writing
 from likewise.ledger.stored import ChainEnd
 from likewise.values.verdicts import Rows
@@ -58,6 +59,20 @@ def _add(
         (end.events, at_row, now, kind, *run, body, link),
     )
     return ChainEnd(at_row, end.events + 1, link)
+
+
+def add_note(store: Writing, database: sqlite3.Connection, note: Note, end: ChainEnd) -> ChainEnd:
+    """An event with words beside it that can be destroyed."""
+    salt = os.urandom(SALT)
+    body = {**note.body, "note": word_commitment(salt, note.text).hex()}
+    database.execute(
+        "INSERT INTO note VALUES (?, ?, ?, ?, ?)",
+        (end.events, note.row, note.other, note.text, salt),
+    )
+    if note.review is not None:
+        mark = None if note.review == "open" else note.review
+        database.execute("UPDATE verdict SET review = ? WHERE row = ?", (mark, note.row))
+    return add_event(store, database, note.kind, body, end)
 
 
 # Decisions and verdicts
@@ -236,6 +251,11 @@ def erase(database: sqlite3.Connection, reader: Reading, rows: list[int]) -> Non
     ):
         mark = chain.key_mark(secret, key)
         database.execute("INSERT OR REPLACE INTO erased_key VALUES (?, ?)", (mark, row))
+    erased = "(SELECT value FROM json_each(?1))"
+    database.execute(
+        f"UPDATE note SET text = NULL, salt = NULL WHERE row IN {erased} OR other IN {erased}",
+        (listed,),
+    )
     for table in ("key", "member"):
         database.execute(
             f"DELETE FROM {table} WHERE row IN (SELECT value FROM json_each(?))", (listed,)
@@ -258,7 +278,7 @@ def _naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
 
 
 def drop(database: sqlite3.Connection, first: int) -> None:
-    for table in ("key", "verdict", "member", "erased_key"):
+    for table in ("key", "verdict", "member", "erased_key", "note"):
         database.execute(f"DELETE FROM {table} WHERE row < ?", (first,))
 
 
