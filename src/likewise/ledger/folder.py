@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
+import time as clock
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -249,7 +250,8 @@ def _digest(line: bytes) -> bytes:
 class WriterLock:
     """Held by one process at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, wait: float = 0.0) -> None:
+        """wait: seconds to wait for another process that holds it."""
         self._pid = os.getpid()
         path = folder / LOCK
         try:
@@ -260,7 +262,7 @@ class WriterLock:
                 " without writing, use likewise.Ledger(path)."
             ) from None
         try:
-            _lock(self._file)
+            _lock_within(self._file, wait)
         except OSError:
             holder = os.read(self._file, 32).decode(errors="replace").split("\n")[0].strip() or "?"
             os.close(self._file)
@@ -311,6 +313,18 @@ def _let_go() -> None:
 
 if hasattr(os, "register_at_fork"):  # else a child would keep the lock of a parent that was killed
     os.register_at_fork(after_in_child=_let_go)
+
+
+def _lock_within(file: int, seconds: float) -> None:
+    """Lock a file as soon as nobody else does; OSError if that takes longer."""
+    until = clock.monotonic() + seconds
+    while True:
+        try:
+            return _lock(file)
+        except OSError:
+            if clock.monotonic() >= until:
+                raise
+            clock.sleep(0.05)
 
 
 def _lock(file: int) -> None:

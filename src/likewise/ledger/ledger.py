@@ -78,32 +78,33 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._reader = LedgerReader(self.path, folder.connect(self.path, write=False))
+        self.reader = LedgerReader(self.path, folder.connect(self.path, write=False))
+        """For the parts of likewise that look closer than this class does."""
         try:
-            with self._reader.snapshot():
+            with self.reader.snapshot():
                 self._begin()
         except BaseException:
             self.close()
             raise
 
     def _begin(self) -> None:
-        self.rule: Rule = self._reader.rule
-        state = self._reader.state()
+        self.rule: Rule = self.reader.rule
+        state = self.reader.state()
         self.first = state.first
         """The first row that is still there."""
         self.rows = state.rows
         """Rows that there were when it was opened, those dropped since included."""
-        self.head = Head(state.rows, state.events, state.link, self._reader.format.VERSION)
-        self.window = self._reader.window
-        self._erased = self._reader.erased()
-        self._models = self._reader.names("model")
+        self.head = Head(state.rows, state.events, state.link, self.reader.format.VERSION)
+        self.window = self.reader.window
+        self._erased = self.reader.erased()
+        self._models = self.reader.names("model")
         self._words: dict[str, list[Any]] = {}
-        for _, column, _, value, *_ in self._reader.words():
+        for _, column, _, value, *_ in self.reader.words():
             known = self._words.setdefault(column, [])
             known.append(None if value is None else words.read(value))
 
     def close(self) -> None:
-        self._reader.close()
+        self.reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -116,10 +117,10 @@ class Ledger:
 
     def verify(self, head: Head | str | None = None) -> Verification:
         """Walk the chain; name the first row that is not as it was written."""
-        return verify(self._reader, Head.of(head) if isinstance(head, str) else head)
+        return verify(self.reader, Head.of(head) if isinstance(head, str) else head)
 
     def events(self) -> list[Event]:
-        return self._reader.events()
+        return self.reader.events()
 
     def erased(self) -> npt.NDArray[np.int64]:
         """Rows that were erased, in order."""
@@ -129,7 +130,7 @@ class Ledger:
 
     def row_of(self, key: Key) -> int | None:
         """The row of a key."""
-        return self._reader.row_of(key)
+        return self.reader.row_of(key)
 
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
@@ -188,7 +189,7 @@ class Ledger:
         review          with that disposition as the last one; "open" for those with none
         within          with a witness at most that far away
         """
-        wanted = Sought.of(self._reader, since, until, model, group, review, within, self._words)
+        wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
         for row in wanted.rows(self.first, self.rows):
             if group is None or self.values(row).get(group[0]) == group[1]:
                 yield from self.entries(row, row + 1)
@@ -203,9 +204,9 @@ class Ledger:
         """
         begin, end = stretch(last, since, until)
         found = LedgerStats(since=begin, until=end)
-        judged = self._reader.state().judged
-        for start, stop in self._reader.format.runs_since(self._reader, begin):
-            for some in self._reader.all_decisions(start, min(stop, judged)):
+        judged = self.reader.state().judged
+        for start, stop in self.reader.format.runs_since(self.reader, begin):
+            for some in self.reader.all_decisions(start, min(stop, judged)):
                 found = found.and_then(some)
         return found
 
@@ -223,7 +224,7 @@ class Ledger:
                 str(event.body.get("reviewer")),
                 shown(event.time),
             )
-            for event in self._reader.events("review")
+            for event in self.reader.events("review")
             if row is None or event.body.get("row") == row
         ]
 
@@ -238,33 +239,33 @@ class Ledger:
                 self._said(event),
                 shown(event.time),
             )
-            for event in self._reader.events("superseded")
+            for event in self.reader.events("superseded")
         ]
 
     def truths(self) -> list[Truth]:
         """What turned out to be right, in order."""
         found = []
-        for event in self._reader.events("truth"):
+        for event in self.reader.events("truth"):
             text = self._said(event)
             value = None if text is None else words.read(text)
             found.append(Truth(event.number, event.whole("row"), value, shown(event.time)))
         return found
 
     def _said(self, event: Event) -> str | None:
-        rows = self._reader.all("SELECT text FROM note WHERE event = ?", event.number)
+        rows = self.reader.all("SELECT text FROM note WHERE event = ?", event.number)
         return rows[0][0] if rows else None
 
     def _absent(self, first: int, row: int) -> int:
         """Rows in between that had been erased by then."""
         erased = sum(
             first <= gone < row
-            for event in self._reader.events("erased")
+            for event in self.reader.events("erased")
             if event.at_row <= row
             for gone in event.listed("rows")
         )
         return erased + sum(
             first <= event.whole("row") < row and event.whole("by_row") <= row
-            for event in self._reader.events("superseded")
+            for event in self.reader.events("superseded")
         )
 
     def values(self, row: int) -> dict[str, Any]:
@@ -278,12 +279,12 @@ class Ledger:
         """Rows in chunks, by column."""
         start = self.first if first is None else first
         end = self.rows if stop is None else stop
-        keys = self._reader.has_keys()
-        layout = self._reader.layout
+        keys = self.reader.has_keys()
+        layout = self.reader.layout
         while start < end:
             assert layout is not None
             upto = min(end, start + (1 << 14))
-            some = self._reader.decisions(start, upto, keys=keys)
+            some = self.reader.decisions(start, upto, keys=keys)
             packed = np.ascontiguousarray(some.records["input"]).view(layout.dtype.base)
             inputs: dict[str, npt.NDArray[Any]]
             vectors: dict[str, npt.NDArray[Any]] = {}
@@ -303,7 +304,7 @@ class Ledger:
 
     def vector_types(self) -> dict[str, np.dtype[Any]]:
         """The type, with its length, of the vectors of texts and pictures, by column."""
-        layout = self._reader.layout
+        layout = self.reader.layout
         return {} if layout is None else layout.vector_types
 
     def _column(self, name: str, kept: npt.NDArray[Any]) -> npt.NDArray[Any]:

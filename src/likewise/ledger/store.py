@@ -45,14 +45,29 @@ _CHECKPOINT_PAGES = 4096
 class Store:
     """Appends to a ledger; holds its lock."""
 
-    def __init__(self, path: Path, rule: Rule | None, *, sync: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        rule: Rule | None,
+        *,
+        sync: bool,
+        wait: float = 0.0,
+        origin: dict[str, Any] | None = None,
+        marks: Rule | None = None,
+    ) -> None:
+        """A new ledger under `rule`, or one that is there.
+
+        wait    seconds to wait for a process that writes it, before that is an error
+        origin  of a new ledger: what it was made of
+        marks   whose models are those of `rule`, where they are not to be loaded for it
+        """
         self.path = path
         self.sync = sync
         if not folder.exists(path):
             if rule is None:
                 raise BadFile(f"{str(path)!r} holds no ledger yet: give the rule of a new one.")
             folder.prepare(path)
-        self._lock = folder.WriterLock(path)
+        self._lock = folder.WriterLock(path, wait)
         self._database: sqlite3.Connection | None = None
         self._records: Records | None = None
         self.last_time = 0
@@ -64,24 +79,19 @@ class Store:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
             else:
-                self._create(rule)
+                self._create(rule, origin, marks)
             self._connect()
             self.finish_erasures()
         except BaseException:
             self.close()
             raise
 
-    def _create(self, rule: Rule | None) -> None:
+    def _create(self, rule: Rule | None, origin: dict[str, Any] | None, marks: Rule | None) -> None:
         assert rule is not None
         newest = FORMATS[FORMAT]
-        body = {
-            "format": FORMAT,
-            "rule": rule.to_toml(),
-            "fingerprint": rule.fingerprint,
-            "likewise": __version__,
-            **_embedders(rule),
-            **newest.first_body(),
-        }
+        body = {**rule_body(rule, FORMAT, marks), **newest.first_body()}
+        if origin is not None:
+            body["origin"] = origin
         try:
             database = folder.create(self.path)
             with contextlib.closing(database):
@@ -289,6 +299,15 @@ class Store:
             end = self.reader.format.add_note(self, database, note, self.end)
         self._advance(end)
 
+    def begin_at(self, first: int, body: dict[str, Any]) -> None:
+        """Of a ledger without rows: the next is row `first`, and an event says so."""
+        assert self.rows == 0
+        start = ChainEnd(first, self.end.events, self.end.link)
+        with self._transaction("its beginning") as database:
+            end = self.reader.format.add_event(self, database, "dropped", body, start)
+        self.first = self.judged = first
+        self._advance(end)
+
     def set_layout(self, layout: Layout) -> None:
         """What a record's input holds; settled by the first decision."""
         self.event("layout", layout.to_dict())
@@ -423,7 +442,14 @@ class Store:
             raise self._failed("the end of a window", error) from None
 
 
-def _embedders(rule: Rule) -> dict[str, Any]:
-    """Which models the rule means, where it has any."""
-    marks = {column: mark.to_dict() for column, mark in rule.marks().items()}
-    return {"embedders": marks} if marks else {}
+def rule_body(rule: Rule, version: int, marks: Rule | None = None) -> dict[str, Any]:
+    """What an event says of a rule, and of the models that it means, where it has any."""
+    known = (marks or rule).marks()
+    embedders = {column: mark.to_dict() for column, mark in known.items()}
+    body = {
+        "format": version,
+        "rule": rule.to_toml(),
+        "fingerprint": rule.fingerprint if marks is None else marks.fingerprint,
+        "likewise": __version__,
+    }
+    return {**body, "embedders": embedders} if embedders else body

@@ -54,6 +54,7 @@ def open(
     comparable: bool = False,
     check: bool = True,
     models: bool | None = None,
+    wait: float = 0.0,
 ) -> Monitor:
     """A monitor whose history is a ledger: a folder, begun or gone on with.
 
@@ -84,6 +85,7 @@ def open(
                 those of a rule that is passed here are, and those that the ledger's own rule names
                 are not: that rule may be somebody else's, and may name code. Without models texts
                 and pictures cannot be observed, but all else can be done
+    wait        seconds to wait for another process to let go of the ledger, as in a rolling restart
 
     All else is as with a `Monitor`. Methods may be called from several threads.
     """
@@ -102,7 +104,7 @@ def open(
         insist_on_checks(rule)
     wanted = None if window is None else Window.of(window)
     ahead = Ahead.of(max_ahead)
-    store = Store(path, rule, sync=durability != "off")
+    store = Store(path, rule, sync=durability != "off", wait=wait)
     try:
         rule = the_same_rule(store.reader.rule, rule, path, models=models)
         kept = _window(store, wanted)
