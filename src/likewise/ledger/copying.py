@@ -36,14 +36,17 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
         entries = _entries(some, reader.layout, models)
         entries.words, fresh = fresh, []
         store.append(entries)
-    erased = [row for row in ledger.erased().tolist() if row >= ledger.first]
+    since: dict[int, int] = {}
+    for event in reader.events("erased"):
+        since |= event.erased_since()
+    erased = sorted(row for row in since if row >= ledger.first)
     numbers = [word[0] for word in reader.words() if word[3] is None]
     _tell_notes(ledger, store)
     for event in ledger.events():
         if event.kind in _CARRIED:
             store.event(event.kind, {**event.body, "at_row": event.at_row})
     if erased or numbers:
-        store.erase(erased, numbers)
+        store.erase(erased, numbers, [since[row] for row in erased])
     return {}
 
 

@@ -258,10 +258,9 @@ class Ledger:
     def _absent(self, first: int, row: int) -> int:
         """Rows in between that had been erased by then."""
         erased = sum(
-            first <= gone < row
+            first <= gone < row and since <= row
             for event in self.reader.events("erased")
-            if event.at_row <= row
-            for gone in event.listed("rows")
+            for gone, since in event.erased_since().items()
         )
         return erased + sum(
             first <= event.whole("row") < row and event.whole("by_row") <= row

@@ -340,21 +340,25 @@ class Store:
 
     # Taking away
 
-    def erase(self, rows: list[int], words: list[int]) -> bool:
+    def erase(self, rows: list[int], words: list[int], since: list[int] | None = None) -> bool:
         """Destroy values and salts of rows, and words that no other row has.
 
         Whether all of it is gone; what a reader still looks at stays in the log until it is done.
         What fails or is cut short half way is finished by `finish_erasures`.
+
+        since: of rows that were erased in another ledger, how many rows there were then
         """
-        self._erase("an erasure", rows, words)
+        self._erase("an erasure", rows, words, since)
         self._unfinished += [row for row in rows if row >= self.first]
         return self.finish_erasures()
 
-    def _erase(self, what: str, rows: list[int], words: list[int]) -> None:
+    def _erase(
+        self, what: str, rows: list[int], words: list[int], since: list[int] | None = None
+    ) -> None:
         with self._transaction(what) as database:
             check_schema(self.path, database)
             empty_internal_tables(database)
-            body = {"rows": rows, "words": words}
+            body = {"rows": rows, "words": words, **({} if since is None else {"since": since})}
             end = self.reader.format.add_event(self, database, "erased", body, self.end)
             if rows:
                 self.reader.format.erase(database, self.reader, rows)

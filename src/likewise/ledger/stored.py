@@ -88,6 +88,17 @@ class Event:
             raise self.unreadable()
         return values
 
+    def erased_since(self) -> dict[int, int]:
+        """Of an erasure: by row, how many rows there were when it was erased.
+
+        A ledger that was made of another one has several erasures as one event.
+        """
+        rows = self.listed("rows")
+        since = self.listed("since") if "since" in self.body else [self.at_row] * len(rows)
+        if len(since) != len(rows):
+            raise self.unreadable()
+        return dict(zip(rows, since, strict=True))
+
     def unreadable(self) -> BadFile:
         return BadFile(f"event {self.number} ({self.kind!r}) of the ledger was altered.")
 

@@ -58,10 +58,10 @@ class _Replaying:
         self._monitor = monitor_again(ledger, index)
         self._place_of = np.empty(0, np.int64)  # by row of the monitor: the ledger's
         self._gone: dict[int, int] = {  # by erased row: from which row on it was missing
-            row: event.at_row
+            row: since
             for event in ledger.events()
             if event.kind == "erased"
-            for row in event.listed("rows")
+            for row, since in event.erased_since().items()
         }
         self._by_row = {  # by overruled row: the one that took its place
             event.whole("row"): event.whole("by_row")
