@@ -12,8 +12,8 @@ from struct import pack, unpack
 folder = Path(sys.argv[1])
 db = sqlite3.connect(f"{(folder / 'ledger.sqlite').absolute().as_uri()}?mode=ro", uri=True)
 assert db.execute("PRAGMA user_version").fetchone() == (2,), "a ledger of another format"
-known = """erased_key event event_kind event_latest event_row key key_key member verdict
-verdict_distance verdict_model verdict_review verdict_time violations word word_code"""
+known = """erased_key event event_kind event_latest key key_key member note note_other note_row
+verdict verdict_distance verdict_model verdict_review verdict_time violations word word_code"""
 there = db.execute("SELECT name FROM sqlite_master WHERE substr(name, 1, 7) != 'sqlite_'")
 assert sorted(name for (name,) in there) == known.split(), "tables, or triggers, of another format"
 said = [
@@ -31,6 +31,7 @@ first, link, number = 0, bytes(32), 0
 if dropped:
     first, link, number = dropped["first"], bytes.fromhex(dropped["link"]), dropped["event"]
     words_said[dropped["words"]] = dropped["words_link"]
+    erased |= set(dropped.get("erased", ()))
     for n, kind, body, _ in events:
         digest = sha256(f"{kind}\0{body}".encode()).hexdigest()
         assert n >= number or dropped["kept"][str(n)] == digest, f"event {n}"

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from likewise.engine.explanation import Explanation
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
+    from likewise.ledger.backup import back_up, restore
     from likewise.ledger.erasure import Erasure
     from likewise.ledger.heads import Head
     from likewise.ledger.ledger import Ledger
     from likewise.ledger.verify import Verification
     from likewise.monitors.calibration import Calibration, calibrate
+    from likewise.monitors.migrating import migrate
     from likewise.monitors.monitor import Monitor
     from likewise.monitors.opening import open
     from likewise.monitors.replay import Replay, replay
@@ -100,7 +102,10 @@ _HOMES = {
     "Witness": "values.verdicts",
     "Witnesses": "values.verdicts",
     "calibrate": "monitors.calibration",
+    "back_up": "ledger.backup",
+    "migrate": "monitors.migrating",
     "open": "monitors.opening",
+    "restore": "ledger.backup",
     "replay": "monitors.replay",
     "vary": "monitors.varying",
     "watch": "watching.watched",
@@ -148,9 +153,12 @@ __all__ = [
     "Witness",
     "Witnesses",
     "__version__",
+    "back_up",
     "calibrate",
+    "migrate",
     "open",
     "replay",
+    "restore",
     "vary",
     "watch",
 ]

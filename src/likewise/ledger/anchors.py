@@ -39,6 +39,7 @@ def anchor_body(reader: Any, first: int) -> dict[str, Any]:
     words, words_link = reader.last_word()
     return {
         "first": first,
+        **reader.format.anchored(reader, first),
         "link": link,
         "event": number,
         "words": words,

@@ -172,3 +172,6 @@ class Format(Protocol):
 
     def anchor(self, reader: Reading, first: int) -> tuple[int, str]:
         """Where a walk from row `first` on begins: the number of an event, the link before it."""
+
+    def anchored(self, reader: Reading, first: int) -> dict[str, Any]:
+        """What else must be known of rows before `first` once they are dropped."""

@@ -160,6 +160,9 @@ class LedgerReader:
     def erased(self) -> Rows:
         """Rows that were erased, in order; some may have left the window since."""
         rows = [row for event in self.events("erased") for row in event.listed("rows")]
+        dropped = self._last("dropped")
+        if dropped is not None and "erased" in dropped.body:
+            rows += dropped.listed("erased")
         return np.unique(np.array(rows, np.int64))
 
     def words(self) -> list[Word]:

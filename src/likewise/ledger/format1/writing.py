@@ -131,3 +131,7 @@ def anchor(reader: Reading, first: int) -> tuple[int, str]:
         first,
     )
     return number, records.read(first - 1, first)["link"].tobytes().hex()
+
+
+def anchored(reader: Reading, first: int) -> dict[str, Any]:
+    return {}

@@ -54,9 +54,8 @@ class Walk:
         reader = self._reader
         state = reader.state()
         self.first = self.rows = self._judged = state.first
-        gone = reader.erased()
-        self._erased = gone[gone >= state.first]
-        self.erased = len(self._erased)
+        self._erased = reader.erased()
+        self.erased = int((self._erased >= state.first).sum())
         start = begin_walk(reader)
         self.events, self._link = start.events, start.link
         self._keyed = reader.has_keys()

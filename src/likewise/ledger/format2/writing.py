@@ -290,3 +290,11 @@ def anchor(reader: Reading, first: int) -> tuple[int, str]:
     )
     ((link,),) = reader.all("SELECT link FROM event WHERE number = ?", number - 1)
     return number, link.hex()
+
+
+def anchored(reader: Reading, first: int) -> dict[str, Any]:
+    """Rows before `first` whose erasure is why verdicts that stay have no distances."""
+    cells = reader.all("SELECT witnesses FROM verdict WHERE row >= ? AND salt IS NULL", first)
+    named = np.unique(np.frombuffer(b"".join(rows for (rows,) in cells), "<i8"))
+    erased = np.intersect1d(named[named < first], reader.erased())
+    return {"erased": erased.tolist()} if len(erased) else {}
