@@ -61,16 +61,15 @@ def test_an_erased_decision_that_is_sent_again_is_said_to_be_erased(tmp_path):
         monitor.observe([0.1, 0.2], "a", key="ann")
         monitor.observe([0.1, 0.2], "a", key="ben")
         monitor.erase(key="ann")
-        for _ in range(2):
+    for _ in range(2):  # also in another process
+        with lw.open(tmp_path) as monitor:
             with pytest.raises(lw.ErasedKey, match="the decision with the key 'ann' was erased"):
                 monitor.observe([0.1, 0.2], "a", key="ann")
             with pytest.raises(lw.ErasedKey):
                 monitor.observe_many([[0.3, 0.3], [0.1, 0.2]], ["a", "a"], keys=["new", "ann"])
             assert monitor.rows == 2
-            monitor.close()
-            monitor = lw.open(tmp_path)
+    with lw.open(tmp_path) as monitor:
         assert monitor.observe([0.1, 0.2], "b", key="cid").count == 1
-        monitor.close()
     assert b"ann" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
