@@ -24,6 +24,9 @@ SECTIONS = {
         "docs/how-to/notice-a-burst",
         "docs/how-to/erase-a-person",
         "docs/how-to/prove-a-ledger",
+        "docs/how-to/review-contradictions",
+        "docs/how-to/change-a-rule",
+        "docs/how-to/back-up-a-ledger",
         "docs/how-to/embeddings-and-pictures",
         "docs/how-to/adversarial-pictures",
         "docs/how-to/semantic-robustness",
@@ -47,11 +50,16 @@ SECTIONS = {
         "docs/reference/python",
         "docs/reference/limits",
         "docs/ledger-format",
+        "docs/ledger-format-1",
         "CHANGELOG",
         "CONTRIBUTING",
     ],
 }
-SHORT = {"README": "Overview", "docs/ledger-format": "The ledger's format"}
+SHORT = {
+    "README": "Overview",
+    "docs/ledger-format": "The ledger's format",
+    "docs/ledger-format-1": "Its first version",
+}
 """Names in the sidebar, for titles that say too little there."""
 CHILDREN = {
     "docs/indexes/README": [

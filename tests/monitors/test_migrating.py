@@ -1,4 +1,4 @@
-"""A ledger made of another one under another rule: judged again, or copied where nothing changes."""
+"""A ledger made of another one under another rule: judged again, or copied as it is."""
 
 import os
 import signal
