@@ -7,9 +7,18 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis import settings
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 import likewise as lw
+from tests.strategies import examples
 
 RULE = lw.Rule("linf", 0.1)
 points = st.tuples(st.integers(0, 4), st.integers(0, 3)).map(lambda p: (p[0] / 10, p[1] / 10))
@@ -177,4 +186,6 @@ class LedgerLife(RuleBasedStateMachine):
         shutil.rmtree(self.home)
 
 
-TestLedgerLife = LedgerLife.TestCase
+def test_ledger_equals_the_oracle_through_any_life():
+    budget = settings(max_examples=examples(30), stateful_step_count=20, deadline=None)
+    run_state_machine_as_test(LedgerLife, settings=budget)

@@ -115,9 +115,14 @@ class Ledger:
     def __len__(self) -> int:
         return self.rows - self.first - int((self._erased >= self.first).sum())
 
-    def verify(self, head: Head | str | None = None) -> Verification:
-        """Walk the chain; name the first row that is not as it was written."""
-        return verify(self.reader, Head.of(head) if isinstance(head, str) else head)
+    def verify(self, head: Head | str | None = None, *, values: bool = True) -> Verification:
+        """Walk the chain; name the first row that is not as it was written.
+
+        values: whether inputs, outputs and keys are compared with their commitments, too. Without
+        that, order, times, verdicts and the commitments themselves are what was written.
+        """
+        wanted = Head.of(head) if isinstance(head, str) else head
+        return verify(self.reader, wanted, values=values)
 
     def events(self) -> list[Event]:
         return self.reader.events()

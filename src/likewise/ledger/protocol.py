@@ -133,7 +133,8 @@ class Format(Protocol):
     def runs_since(self, reader: Reading, time: int | None) -> list[tuple[int, int]]:
         """Runs of rows that have all decisions from a time on; all rows if it is None."""
 
-    def walk(self, reader: Reading, head: Head | None) -> Walk: ...
+    def walk(self, reader: Reading, head: Head | None, values: bool = True) -> Walk:
+        """values: whether what decisions hold is compared with its commitments"""
 
     # Writing, inside a transaction: `end` is how far the chain has come, and each says how far then
 

@@ -45,7 +45,7 @@ class Verification:
         )
 
 
-def verify(reader: LedgerReader, head: Head | None = None) -> Verification:
+def verify(reader: LedgerReader, head: Head | None = None, *, values: bool = True) -> Verification:
     """Walk the whole chain; where a head is given, it must be on it.
 
     CannotLook if the system does not let us see the files: that is no answer.
@@ -57,7 +57,7 @@ def verify(reader: LedgerReader, head: Head | None = None) -> Verification:
     while True:
         mark = mark_of(reader.path)
         with reader.snapshot():
-            found = _verify(reader, head, mark)
+            found = _verify(reader, head, mark, values)
             taken = _taken(reader)
         if found.ok or taken is None or taken == _taken(reader):
             return found
@@ -84,8 +84,10 @@ def blame_alteration(reader: LedgerReader, error: BaseException) -> None:
             raise Altered(found.bad_row, found.problem) from None
 
 
-def _verify(reader: LedgerReader, head: Head | None, mark: ChainEnd | None) -> Verification:
-    walk = reader.format.walk(reader, head)
+def _verify(
+    reader: LedgerReader, head: Head | None, mark: ChainEnd | None, values: bool
+) -> Verification:
+    walk = reader.format.walk(reader, head, values)
     try:
         with reader.structure_checked():
             reader.check_schema()
