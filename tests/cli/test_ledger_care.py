@@ -1,8 +1,11 @@
 """`likewise backup`, `restore`, `migrate` and `verify --every`."""
 
 import json
+import shutil
 import subprocess
+import threading
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -87,3 +90,80 @@ def test_verify_goes_on_until_something_is_altered(ledger):
         assert lines[-1].startswith("not verified: row 0: ")
         assert program.wait(30) == 3
     assert "is no time" in likewise("verify", ledger, "--every", "soon", code=2).stderr
+
+
+def test_a_head_is_signed_and_the_signature_checked(ledger, tmp_path):
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("ssh-keygen is not installed")
+    for name in ("mine", "other"):
+        key = str(tmp_path / name)
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key]
+        subprocess.run(command, check=True)
+    for name in ("mine", "other"):
+        public = (tmp_path / f"{name}.pub").read_text()
+        (tmp_path / f"{name}.signers").write_text(f"likewise {public}")
+    file = tmp_path / "head.txt"
+    told_ = told("head", ledger, "--out", file, "--sign", tmp_path / "mine")
+    assert told_["signature"] == str(file) + ".sig"
+    given = ["verify", ledger, "--head", file, "--signers"]
+    assert likewise(*given, tmp_path / "mine.signers").stdout.startswith("intact: 2 decisions")
+    refused = likewise(*given, tmp_path / "other.signers", code=3).stderr
+    assert "ssh-keygen says" in refused
+    file.write_text(file.read_text().replace("2 2", "2 1"))
+    assert "ssh-keygen says" in likewise(*given, tmp_path / "mine.signers", code=3).stderr
+    needs_file = likewise("head", ledger, "--sign", tmp_path / "mine", code=2).stderr
+    assert "say which, with --out" in needs_file
+
+
+TSA = """
+[tsa]
+default_tsa = mine
+[mine]
+serial = {folder}/serial
+crypto_device = builtin
+signer_cert = {folder}/tsa.pem
+signer_key = {folder}/tsa.key
+signer_digest = sha256
+default_policy = 1.2.3.4.1
+digests = sha256
+"""
+
+
+def test_a_head_is_stamped_by_a_service_and_the_stamp_checked(ledger, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+         "/CN=likewise test", "-keyout", "tsa.key", "-out", "tsa.pem",
+         "-addext", "extendedKeyUsage=critical,timeStamping"],
+        check=True, capture_output=True, cwd=tmp_path,
+    )  # fmt: skip
+    (tmp_path / "serial").write_text("01")
+    (tmp_path / "tsa.cnf").write_text(TSA.format(folder=tmp_path))
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = self.rfile.read(int(self.headers["Content-Length"]))
+            (tmp_path / "asked.tsq").write_bytes(asked)
+            command = ["openssl", "ts", "-reply", "-config", "tsa.cnf", "-queryfile", "asked.tsq"]
+            answer = subprocess.run(command, check=True, capture_output=True, cwd=tmp_path).stdout
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    file = tmp_path / "head.txt"
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        made = told("head", ledger, "--out", file, "--timestamp", address)
+        server.shutdown()
+    assert made["timestamp"] == str(file) + ".tsr"
+    given = ["verify", ledger, "--head", file, "--authority", tmp_path / "tsa.pem"]
+    assert likewise(*given).stdout.startswith("intact: 2 decisions")
+    file.write_text(file.read_text() + " ")
+    assert "openssl says" in likewise(*given, code=3).stderr
+    gone = likewise("head", ledger, "--out", file, "--timestamp", address, code=2).stderr
+    assert "gives no time stamp" in gone

@@ -13,6 +13,7 @@ from likewise.cli.bench import bench
 from likewise.cli.calibrate import calibrate
 from likewise.cli.compare import compare
 from likewise.cli.erase import erase
+from likewise.cli.head import head
 from likewise.cli.init import init
 from likewise.cli.migrate import migrate
 from likewise.cli.replay import replay
@@ -67,7 +68,7 @@ app.command()(audit)
 app.command()(compare)
 app.command()(calibrate)
 app.command()(watch)
-for _command in (report, show, verify, replay, erase, backup, restore, migrate):
+for _command in (report, show, verify, head, replay, erase, backup, restore, migrate):
     app.command(rich_help_panel="Ledgers")(_command)
 app.command()(bench)
 app.command()(warm)

@@ -19,6 +19,22 @@ def verify(
             help="A head that was kept elsewhere, or a file with it: it must be on the chain.",
         ),
     ] = None,
+    signers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Whose signatures count (ssh-keygen's allowed signers): --head must be signed.",
+        ),
+    ] = None,
+    signer: Annotated[
+        str, typer.Option(metavar="NAME", help="Which of them has signed.")
+    ] = "likewise",
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Certificates of a time-stamping service: --head must be stamped."
+        ),
+    ] = None,
     every: Annotated[
         str | None,
         typer.Option(
@@ -35,6 +51,7 @@ def verify(
     """
     from likewise.cli.endings import FINE
 
+    _check_head_file(head, signers, signer, authority)
     if every is None:
         return _verify(ledger, _head(head), json)[0]
     seconds, last = _seconds(every), _head(head)
@@ -43,6 +60,27 @@ def verify(
         if code != FINE:
             return code
         time.sleep(seconds)
+
+
+def _check_head_file(
+    head: str | None, signers: Path | None, signer: str, authority: Path | None
+) -> None:
+    """Raise Stop unless a head's file is signed and stamped, where that is asked for."""
+    from likewise.cli.endings import DATA, Stop
+    from likewise.ledger.signing import check_signature, check_stamp
+    from likewise.values.errors import BadFile
+
+    if signers is None and authority is None:
+        return
+    if head is None or head.startswith("likewise-head"):
+        raise Stop("signatures and time stamps stand beside a file: give --head FILE.")
+    try:
+        if signers is not None:
+            check_signature(Path(head), signers, signer)
+        if authority is not None:
+            check_stamp(Path(head), authority)
+    except BadFile as error:
+        raise Stop(f"--head {head}: {error}", DATA) from None
 
 
 def _seconds(every: str) -> float:
