@@ -11,7 +11,8 @@ Cost: two waits for the disk for each transaction; memory as any monitor's.
 
 import math
 import os
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -54,6 +55,7 @@ def open(
     comparable: bool = False,
     check: bool = True,
     models: bool | None = None,
+    rows: Literal["memory", "disk"] = "memory",
     wait: float = 0.0,
 ) -> Monitor:
     """A monitor whose history is a ledger: a folder, begun or gone on with.
@@ -85,6 +87,8 @@ def open(
                 those of a rule that is passed here are, and those that the ledger's own rule names
                 are not: that rule may be somebody else's, and may name code. Without models texts
                 and pictures cannot be observed, but all else can be done
+    rows        "disk": inputs are kept in a file without a name, beside the ledger's own, and only
+                candidates are read from it: for long inputs, such as pictures
     wait        seconds to wait for another process to let go of the ledger, as in a rolling restart
 
     All else is as with a `Monitor`. Methods may be called from several threads.
@@ -96,6 +100,8 @@ def open(
     wait = wait if batch_seconds is None or durability == "commit" else batch_seconds
     if most < 1 or not 0 <= wait < math.inf or witnesses < 0:
         raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
+    if rows not in ("memory", "disk"):
+        raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"')
     if rule is not None and not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
     path = Path(path)
@@ -110,7 +116,10 @@ def open(
         kept = _window(store, wanted)
         reader = reader_of(_without_models(store, rule) if not models else rule)
         reader.rule = rule
-        engine = Engine(reader.plain, index=index, burst=burst, comparable=comparable)
+        with _scratch(path, rows) as scratch:
+            engine = Engine(
+                reader.plain, index=index, rows=scratch, burst=burst, comparable=comparable
+            )
         monitor = Monitor.of(reader, engine, Keys(plain_key))
         journal = Journal(
             store,
@@ -129,6 +138,20 @@ def open(
         raise
     monitor.keep_in(journal, path, durability, None if durability == "commit" else wait)
     return monitor
+
+
+@contextmanager
+def _scratch(folder: Path, rows: str) -> Iterator[Path | None]:
+    """A file for inputs that has lost its name by the end: it goes with the process."""
+    if rows == "memory":
+        yield None
+        return
+    path = folder / f"inputs.{os.getpid()}"
+    path.unlink(missing_ok=True)  # of a process with this number that was killed right here
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _without_models(store: Store, rule: Rule) -> Rule:
