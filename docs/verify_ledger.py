@@ -12,8 +12,8 @@ from struct import pack, unpack
 folder = Path(sys.argv[1])
 db = sqlite3.connect(f"{(folder / 'ledger.sqlite').absolute().as_uri()}?mode=ro", uri=True)
 assert db.execute("PRAGMA user_version").fetchone() == (2,), "a ledger of another format"
-known = """erased_key event event_kind event_latest key key_key member note note_other note_row
-verdict verdict_distance verdict_model verdict_review verdict_time violations word word_code"""
+known = """erased_key event event_kind key key_key member note note_other note_row
+verdict verdict_distance verdict_model verdict_review violations word word_code"""
 there = db.execute("SELECT name FROM sqlite_master WHERE substr(name, 1, 7) != 'sqlite_'")
 assert sorted(name for (name,) in there) == known.split(), "tables, or triggers, of another format"
 said = [
@@ -65,6 +65,7 @@ def check_values(row, data):
     made = sha256(data[:16] + named + data[112 : begin + size]).digest()
     gone = row in erased and key is None and not any(data[:16] + data[112:])
     assert made == data[16:48] or gone, f"row {row}"
+    return key is not None
 
 
 def verdict(row, data):
@@ -80,6 +81,7 @@ def verdict(row, data):
 
 
 rows = judged = first
+flagged = named_rows = 0
 query = "SELECT number, at_row, time, kind, first, stop, body, link FROM event WHERE number >= ?"
 for n, at_row, time, kind, start, stop, body, stored in db.execute(
     query + " ORDER BY 1", (number,)
@@ -99,11 +101,13 @@ for n, at_row, time, kind, start, stop, body, stored in db.execute(
         found = [verdict(start + i, one) for i, one in enumerate(data)]
         told += b"".join(pairs for pairs, _ in found) + b"".join(hidden for _, hidden in found)
         assert start == judged, f"row {judged} has no verdict, or two"
-        judged = stop
+        judged, flagged = stop, flagged + sum(hidden != b"" for _, hidden in found)
     assert sha256(told).digest() == body, f"rows {start} to {stop - 1}"
     if kind != "verdicts":
         assert (start, at_row) == (rows, stop), f"row {rows} is missing"
         for i, one in enumerate(data):
-            check_values(start + i, one)
+            named_rows += check_values(start + i, one)
         rows = stop
+assert db.execute("SELECT count(*) FROM key").fetchone() == (named_rows,), "keys of no decision"
+assert db.execute("SELECT count(*) FROM verdict").fetchone() == (flagged,), "verdicts of none"
 print(f"likewise-head 2 {rows} {number} {link.hex()}")

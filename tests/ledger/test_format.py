@@ -100,7 +100,7 @@ ALTERATIONS = {
     "a run gone": ("DELETE FROM event WHERE kind = 'judged' AND first = 450", None),
     "a run's rows": (
         "UPDATE event SET first = first + 1 WHERE kind = 'judged' AND first = 450",
-        None,
+        450,
     ),
     "a run's digest": ("UPDATE event SET body = zeroblob(32) WHERE first = 450", None),
     "a run's latest time": ("UPDATE event SET latest = latest + 1 WHERE first = 450", 450),

@@ -239,7 +239,9 @@ def test_row_or_key_that_is_not_there_is_told(folder):
             monitor.erase()
         assert monitor.erase(key=[5]).rows == (0,)
         assert monitor.erase(rows=[0]).rows == ()
-        monitor.observe([0.5], "no", key=5)  # the key is free again
+        with pytest.raises(lw.ErasedKey, match="the decision with the key 5 was erased"):
+            monitor.observe([0.5], "no", key=5)
+        monitor.observe([0.5], "no", key=6)
         with pytest.raises(lw.BadRule, match="this rule has no columns"):
             monitor.values(1)
     with lw.Ledger(folder) as ledger:
@@ -248,7 +250,7 @@ def test_row_or_key_that_is_not_there_is_told(folder):
         with pytest.raises(lw.BadRow, match="row 0 was erased"):
             ledger.values(0)
         assert ledger.entry(0).erased
-        assert ledger.row_of(5) == 1
+        assert ledger.row_of(6) == 1
 
 
 def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):

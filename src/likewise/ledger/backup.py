@@ -20,6 +20,7 @@ from pathlib import Path
 
 from likewise.ledger import folder
 from likewise.ledger.ledger import Ledger
+from likewise.ledger.reader import LedgerReader
 from likewise.ledger.records import SUFFIX, sync_folder
 from likewise.ledger.verify import Verification
 from likewise.runtime import private_files as private
@@ -132,8 +133,11 @@ def _changed(fresh: Path, target: Path) -> Callable[[Path], bool]:
     """Which files of records are not as they were at the copy before."""
     if not folder.exists(target):
         return lambda path: True
-    with Ledger(fresh) as now, Ledger(target) as earlier:
-        layout = now.reader.layout
+    with (
+        contextlib.closing(LedgerReader(fresh, folder.connect(fresh, write=False))) as now,
+        Ledger(target) as earlier,
+    ):
+        layout = now.layout
         rows = 0 if layout is None else layout.segment_rows
         known = len(earlier.events())
         touched = (

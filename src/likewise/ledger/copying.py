@@ -79,6 +79,7 @@ def _begin_at(store: Store, first: int) -> None:
         "words": store.words,
         "words_link": store.words_link.hex(),
         "erased_words": [],
+        "latest": 0,
         "kept": kept,
     }
     store.begin_at(first, body)

@@ -115,19 +115,19 @@ def create(folder: Path) -> sqlite3.Connection:
     return database
 
 
-def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
-    """The database of a folder, its format checked."""
+def connect(folder: Path, *, write: bool, schema: bool = True) -> sqlite3.Connection:
+    """The database of a folder, its format checked, and unless told otherwise its tables."""
     if not exists(folder):
         raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.")
     if write:
         _make_files_private(folder)
     try:
         try:
-            return _checked(folder, "rw" if write else "ro")
+            return _checked(folder, "rw" if write else "ro", schema)
         except FAILURES:
             if write or (folder / f"{DATABASE}-wal").exists():
                 raise
-            return _checked(folder, "ro&immutable=1")  # where not even a reader may write
+            return _checked(folder, "ro&immutable=1", schema)  # where not even a reader may write
     except FAILURES as error:
         raise unreadable(folder, error) from None
 
@@ -155,14 +155,14 @@ def _foreign(folder: Path) -> BadFile:
     )
 
 
-def _checked(folder: Path, mode: str) -> sqlite3.Connection:
+def _checked(folder: Path, mode: str, schema: bool) -> sqlite3.Connection:
     database = _connect(folder, mode)
     with _closed_on_error(database):
-        _check(folder, database)
+        _check(folder, database, schema)
     return database
 
 
-def _check(folder: Path, database: sqlite3.Connection) -> None:
+def _check(folder: Path, database: sqlite3.Connection, schema: bool) -> None:
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION:
@@ -177,7 +177,8 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
             f"the ledger {str(folder)!r} has format {version}, which there never was: it was"
             " altered. Nothing was changed: bring it back from a copy."
         )
-    check_schema(folder, database)
+    if schema:
+        check_schema(folder, database)
 
 
 def _connect(folder: Path, mode: str) -> sqlite3.Connection:

@@ -210,7 +210,7 @@ class Ledger:
         begin, end = stretch(last, since, until)
         found = LedgerStats(since=begin, until=end)
         judged = self.reader.state().judged
-        for start, stop in self.reader.format.runs_since(self.reader, begin):
+        for start, stop in self.reader.runs_since(begin):
             for some in self.reader.all_decisions(start, min(stop, judged)):
                 found = found.and_then(some)
         return found

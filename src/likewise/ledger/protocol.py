@@ -62,6 +62,8 @@ class Reading(Protocol):
         self, where: str, values: tuple[Any, ...], first: int, stop: int
     ) -> list[int]: ...
 
+    def runs_since(self, time: int | None) -> list[tuple[int, int]]: ...
+
     def all_decisions(
         self, first: int, stop: int, *, witnesses: bool = False
     ) -> Iterator[Decisions]: ...
@@ -73,6 +75,8 @@ class Writing(Protocol):
     """What a format may use of a store, inside a transaction that the store begins and ends."""
 
     sync: bool
+    last_time: int
+    """The latest time of a decision."""
 
     @property
     def reader(self) -> Reading: ...

@@ -222,6 +222,10 @@ class LedgerReader:
         query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
         return [row for (row,) in self.all(query, first, stop, *values)]
 
+    def runs_since(self, time: int | None) -> list[tuple[int, int]]:
+        """Runs of rows that have all decisions from a time on; all rows if it is None."""
+        return self.format.runs_since(self, time)
+
     def names(self, kind: str) -> Names:
         """Models, or sources, by code: of events "model" or "source"."""
         events = self.events(kind)

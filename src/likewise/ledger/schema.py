@@ -46,7 +46,6 @@ CREATE TABLE event (
     link BLOB NOT NULL
 );
 CREATE INDEX event_kind ON event (kind, number) WHERE first IS NULL;
-CREATE INDEX event_latest ON event (latest) WHERE latest IS NOT NULL;
 CREATE TABLE key (row INTEGER PRIMARY KEY, key NOT NULL);
 CREATE UNIQUE INDEX key_key ON key (key);
 CREATE TABLE erased_key (mark BLOB PRIMARY KEY, row INTEGER NOT NULL) WITHOUT ROWID;
@@ -55,10 +54,9 @@ CREATE TABLE verdict (
     count INTEGER NOT NULL, distance REAL, witnesses BLOB NOT NULL, distances BLOB, salt BLOB,
     commitment BLOB NOT NULL, review TEXT
 );
-CREATE INDEX verdict_time ON verdict (time);
-CREATE INDEX verdict_model ON verdict (model, time);
+CREATE INDEX verdict_model ON verdict (model, time) WHERE model >= 0;
 CREATE INDEX verdict_distance ON verdict (distance);
-CREATE INDEX verdict_review ON verdict (review, row);
+CREATE INDEX verdict_review ON verdict (review, row) WHERE review IS NOT NULL;
 CREATE TABLE member (
     "column" TEXT NOT NULL, code INTEGER NOT NULL, row INTEGER NOT NULL,
     PRIMARY KEY ("column", code, row)

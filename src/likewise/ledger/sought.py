@@ -51,6 +51,8 @@ class Sought:
         parts: list[tuple[str, Any]] = []
         begin, end = stretch(None, since, until)
         if begin is not None:
+            rows = reader.runs_since(begin)
+            parts.append(("row >= ?", rows[0][0] if rows else reader.state().rows))
             parts.append(("time >= ?", begin))
         if end is not None:
             parts.append(("time < ?", end))

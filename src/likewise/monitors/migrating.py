@@ -26,6 +26,7 @@ from likewise.monitors import opening
 from likewise.rules.rule import Rule
 from likewise.rules.verdict_neutral import gives_same_verdicts, keeps_same_columns
 from likewise.values.errors import BadFile, BadRule
+from likewise.values.frames import ColumnTable
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def _judge_again(
         "reviews": len(ledger.reviews()),
         "truths": len(ledger.truths()),
     }
-    comparable = any((one.comparable or -1) >= 0 for one in _first_rows(ledger))
+    comparable = any(entry.comparable is not None for entry in _first_rows(ledger))
     with opening.open(
         partial, rule, window=ledger.window, max_ahead="any", comparable=comparable
     ) as monitor:
@@ -205,7 +206,8 @@ def _table(
             table[name] = mine
         elif name in columns.inputs:
             given, renamed = columns.inputs[name][places], rename.get(name, {})
-            table[name] = [renamed.get(value, value) for value in given] if renamed else given
+            values = [renamed.get(value, value) for value in given] if renamed else given
+            table[name] = values if feature.kind == "number" else list(values)
         elif name in add:
             table[name] = [add[name]] * len(places)
         elif feature.kind != "ignore":
@@ -213,6 +215,5 @@ def _table(
                 f"column {name!r} is new, and nothing says which value decisions of the past have"
                 " in it. Nothing was written: say so with `add`, or leave it out."
             )
-    if rule.key_column is None and mine is not None:
-        return table, outputs, {"keys": mine}
-    return table, outputs, {}
+    named = {"keys": mine} if rule.key_column is None and mine is not None else {}
+    return ColumnTable(table), outputs, named

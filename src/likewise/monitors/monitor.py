@@ -14,7 +14,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,17 +29,18 @@ from likewise.engine.explanation import Explanation
 from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
 from likewise.engine.time_span import TimeSpan
-from likewise.ledger import words
+from likewise.ledger import folder, words
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.flusher import start_flusher
 from likewise.ledger.heads import Head
 from likewise.ledger.journal import KEEPING, Journal
 from likewise.ledger.ledger import Ledger
+from likewise.ledger.reader import LedgerReader
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.stored_witnesses import Kept
 from likewise.ledger.times import all_microseconds, duration, microseconds
-from likewise.ledger.verify import Verification
+from likewise.ledger.verify import Verification, verify
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, kept_of_many, kept_of_one
 from likewise.metrics.outputs import Labels
@@ -758,8 +759,9 @@ class Monitor:
         """
         self._ledger()
         self.flush()
-        with Ledger(self._path) as ledger:
-            return ledger.verify(head)
+        database = folder.connect(self._path, write=False, schema=False)  # which `verify` checks
+        with closing(LedgerReader(self._path, database)) as reader:
+            return verify(reader, Head.of(head) if isinstance(head, str) else head)
 
     def head(self) -> Head:
         """The end of the ledger's chain, to be kept elsewhere."""

@@ -95,10 +95,10 @@ def open(
     """
     if durability not in DURABILITIES:
         raise BadRule(f"durability is {durability!r}; expected one of {', '.join(DURABILITIES)}")
-    most, wait = DURABILITIES[durability]
+    most, seconds = DURABILITIES[durability]
     most = most if batch_rows is None or durability == "commit" else batch_rows
-    wait = wait if batch_seconds is None or durability == "commit" else batch_seconds
-    if most < 1 or not 0 <= wait < math.inf or witnesses < 0:
+    seconds = seconds if batch_seconds is None or durability == "commit" else batch_seconds
+    if most < 1 or not 0 <= seconds < math.inf or witnesses < 0:
         raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
     if rows not in ("memory", "disk"):
         raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"')
@@ -128,7 +128,7 @@ def open(
             window=kept,
             ahead=ahead,
             most=most,
-            wait=wait,
+            wait=seconds,
             witnesses=witnesses,
             check=check,
         )
@@ -136,7 +136,7 @@ def open(
         with closing(store):
             blame_alteration(store.reader, error)
         raise
-    monitor.keep_in(journal, path, durability, None if durability == "commit" else wait)
+    monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
     return monitor
 
 

@@ -34,11 +34,19 @@ def state(reader: Reading) -> LedgerState:
         "SELECT stop FROM event WHERE kind IN ('judged', 'verdicts') ORDER BY number DESC LIMIT 1"
     )
     upto = judged[0][0] if judged else first
-    ((latest,),) = reader.all("SELECT ifnull(max(latest), 0) FROM event WHERE latest IS NOT NULL")
+    times = reader.all(
+        "SELECT latest FROM event WHERE latest IS NOT NULL ORDER BY number DESC LIMIT 1"
+    )
+    latest = times[0][0] if times else 0
     whole = {type(number), type(rows), type(upto), type(latest)} == {int}
     if not whole or not isinstance(link, bytes) or not first <= rows < MOST or upto > rows:
         raise BadFile(f"the last event of the ledger {str(reader.path)!r} was altered.")
     words, words_link = reader.last_word()
+    records = reader.records
+    if rows > first:  # is the file there, and as long as that?
+        if records is None:
+            raise BadFile(f"the ledger {str(reader.path)!r} has no layout: it was altered.")
+        records.read(rows - 1, rows)
     return LedgerState(
         first=first,
         rows=rows,
@@ -69,8 +77,17 @@ def erased_keys(reader: Reading) -> Callable[[Key], bool] | None:
     marks = {mark for (mark,) in reader.all("SELECT mark FROM erased_key")}
     if not marks:
         return None
-    secret = bytes.fromhex(reader.events("rule")[0].body[SECRET])
+    secret = key_secret(reader)
     return lambda key: key_mark(secret, key) in marks
+
+
+def key_secret(reader: Reading) -> bytes:
+    """What marks of erased keys are made with."""
+    event = reader.events("rule")[0]
+    try:
+        return bytes.fromhex(event.body[SECRET])
+    except (KeyError, TypeError, ValueError):
+        raise event.unreadable() from None
 
 
 def flagged(reader: Reading, first: int, stop: int) -> list[int]:
@@ -145,19 +162,24 @@ def kept_of(owners: Rows, named: Any, distances: Any) -> Kept:
 
 
 def runs_since(reader: Reading, time: int | None) -> list[tuple[int, int]]:
-    first = reader.first_kept()
-    if time is None:
-        return [(first, reader.state().rows)]
-    cells = reader.all(
-        "SELECT first, stop FROM event WHERE latest >= ? AND latest IS NOT NULL AND stop > ?"
-        " ORDER BY number",
-        time,
-        first,
-    )
-    runs: list[tuple[int, int]] = []
-    for start, stop in cells:
-        if runs and runs[-1][1] == start:
-            runs[-1] = (runs[-1][0], stop)
+    """One run: `latest` only grows, so all from the first that reaches that time on."""
+    first, state = reader.first_kept(), reader.state()
+    if time is None or state.rows == first:
+        return [(first, state.rows)]
+    low, high = 0, state.events
+    while low < high:  # halve the events that may be the first
+        middle = (low + high) // 2
+        cells = reader.all(
+            "SELECT latest, number FROM event WHERE number >= ? AND latest IS NOT NULL"
+            " ORDER BY number LIMIT 1",
+            middle,
+        )
+        if not cells or cells[0][0] >= time:
+            high = middle
         else:
-            runs.append((start, stop))
-    return runs
+            low = cells[0][1] + 1
+    cells = reader.all(
+        "SELECT first FROM event WHERE number >= ? AND latest IS NOT NULL ORDER BY number LIMIT 1",
+        low,
+    )
+    return [(max(first, cells[0][0]), state.rows)] if cells else []

@@ -49,7 +49,7 @@ class Walk:
         self.end: ChainEnd | None = None
         self._judged = 0
         self._link = GENESIS
-        self._flagged = self._keys = 0
+        self._flagged = self._keys = self._latest = 0
 
     def chunks(self) -> Iterator[Decisions]:
         reader = self._reader
@@ -59,6 +59,8 @@ class Walk:
         self.erased = int((self._erased >= state.first).sum())
         start = begin_walk(reader)
         self.events, self._link = start.events, start.link
+        for dropped in reader.events("dropped")[-1:]:
+            self._latest = int(dropped.body.get("latest", 0))
         self._keyed = reader.has_keys()
         check_words(reader)
         self._meet()
@@ -141,7 +143,8 @@ class Walk:
                 told = _Verdicts(self, part, start, upto).content(start, upto)
             if chain.run_digest(start, upto, content, *told) != body:
                 raise _altered(start, upto, "time, model, verdict or place")
-            if latest != int(chunk.times[start - first : upto - first].max()):
+            self._latest = max(self._latest, int(chunk.times[start - first : upto - first].max()))
+            if latest != self._latest:
                 raise _altered(start, upto, "latest time")
             if with_verdicts:
                 self._judge(start, upto)

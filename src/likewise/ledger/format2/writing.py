@@ -12,6 +12,7 @@ import numpy as np
 
 from likewise.ledger.entries import NO_CODE, Codes, Entries, Judged
 from likewise.ledger.format2 import chain
+from likewise.ledger.format2.reading import key_secret
 from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, word_commitment
 from likewise.ledger.notes import Note
 from likewise.ledger.protocol import Reading, Writing
@@ -66,7 +67,7 @@ def add_note(store: Writing, database: sqlite3.Connection, note: Note, end: Chai
     salt = os.urandom(SALT)
     body = {**note.body, "note": word_commitment(salt, note.text).hex()}
     database.execute(
-        "INSERT INTO note VALUES (?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)",
         (end.events, note.row, note.other, note.text, salt),
     )
     if note.review is not None:
@@ -100,15 +101,17 @@ def append(
     if not entries.waiting:
         _fill_verdicts(records["verdict"], entries.judged(first))
     files.write(first, records, sync=store.sync)
+    for table in ("key", "verdict"):  # somebody may have put something there that had yet to come
+        database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
     if entries.keys is not None:
         named = ((first + i, key) for i, key in enumerate(entries.keys) if key is not None)
         database.executemany("INSERT INTO key VALUES (?, ?)", named)
-    committed_distances = b""
+    committed_distances, latest = b"", store.last_time
     if not entries.waiting:
         committed_distances = _add_verdicts(store, database, entries.judged(first), records)
     for _, start, stop in files.spans(first, first + count):
         part = records[start - first : stop - first]
-        latest = int(part["decision"]["time"].max())
+        latest = max(latest, int(part["decision"]["time"].max()))
         if entries.waiting:
             content = (chain.packed(part, "decision"),)
         else:
@@ -245,7 +248,7 @@ def _verdict_content(
 def erase(database: sqlite3.Connection, reader: Reading, rows: list[int]) -> None:
     """Keys, groups and distances; whoever is named by another's verdict has its distances too."""
     listed = json.dumps(rows)
-    secret = bytes.fromhex(reader.events("rule")[0].body[chain.SECRET])
+    secret = key_secret(reader)
     for row, key in reader.all(
         "SELECT row, key FROM key WHERE row IN (SELECT value FROM json_each(?))", listed
     ):
@@ -293,8 +296,14 @@ def anchor(reader: Reading, first: int) -> tuple[int, str]:
 
 
 def anchored(reader: Reading, first: int) -> dict[str, Any]:
-    """Rows before `first` whose erasure is why verdicts that stay have no distances."""
+    """The latest time before, and erased rows that verdicts name which stay."""
+    times = reader.all(
+        "SELECT latest FROM event WHERE latest IS NOT NULL AND stop <= ? ORDER BY number DESC"
+        " LIMIT 1",
+        first,
+    )
     cells = reader.all("SELECT witnesses FROM verdict WHERE row >= ? AND salt IS NULL", first)
     named = np.unique(np.frombuffer(b"".join(rows for (rows,) in cells), "<i8"))
     erased = np.intersect1d(named[named < first], reader.erased())
-    return {"erased": erased.tolist()} if len(erased) else {}
+    gone = {"erased": erased.tolist()} if len(erased) else {}
+    return {"latest": times[0][0] if times else 0, **gone}
