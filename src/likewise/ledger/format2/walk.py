@@ -17,7 +17,7 @@ from likewise.ledger.format2.note_walk import check_notes
 from likewise.ledger.hashes import DIGEST, GENESIS, differing, event_link
 from likewise.ledger.heads import Head, check_met, written_anew
 from likewise.ledger.protocol import Reading
-from likewise.ledger.stored import Altered, ChainEnd, Decisions
+from likewise.ledger.stored import MOST, Altered, ChainEnd, Decisions
 from likewise.ledger.word_walk import check_words
 
 _EVENTS = """
@@ -49,7 +49,8 @@ class Walk:
         self.end: ChainEnd | None = None
         self._judged = 0
         self._link = GENESIS
-        self._flagged = self._keys = self._latest = 0
+        self._flagged = self._keys = 0
+        self._latest: Any = 0
 
     def chunks(self) -> Iterator[Decisions]:
         reader = self._reader
@@ -60,7 +61,9 @@ class Walk:
         start = begin_walk(reader)
         self.events, self._link = start.events, start.link
         for dropped in reader.events("dropped")[-1:]:
-            self._latest = int(dropped.body.get("latest", 0))
+            self._latest = dropped.body.get("latest")
+            if type(self._latest) is not int:
+                raise dropped.unreadable()
         self._keyed = reader.has_keys()
         check_words(reader)
         self._meet()
@@ -89,7 +92,7 @@ class Walk:
                 made = event_link(self._link, number, at_row, time, kind, body)
             except Exception:  # a cell that is of another type than it was
                 made = b""
-            if made != link:
+            if made != link or not _makes_sense(kind, first, upto, latest, body):
                 raise Altered(None, f"event {number} ({kind!r}) is not as it was written")
             self._link = made
             self.events += 1
@@ -267,6 +270,15 @@ class _Verdicts:
         owners = np.repeat(self._rows[low:high], self._sizes[low:high])
         named = self._named[self._ends[low] : self._ends[high]]
         return chain.pair_bytes(owners, named), b"".join(self._committed[low:high])
+
+
+def _makes_sense(kind: Any, first: Any, stop: Any, latest: Any, body: Any) -> bool:
+    """Whether an event that is a run says which rows, and another one does not."""
+    if kind not in (chain.DECISIONS, chain.VERDICTS, chain.JUDGED):
+        return (first, stop, latest) == (None, None, None) and isinstance(body, str)
+    timed = latest is None if kind == chain.VERDICTS else type(latest) is int
+    run = type(first) is int and type(stop) is int and 0 <= first < stop < MOST
+    return run and timed and isinstance(body, bytes)
 
 
 def _altered(start: int, stop: int, what: str) -> Altered:
