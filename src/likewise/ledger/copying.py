@@ -86,7 +86,7 @@ def _begin_at(store: Store, first: int) -> None:
 
 
 def _entries(some: Decisions, layout: Layout, models: Any) -> Entries:
-    gone = np.isnan(some.outputs).all(axis=1)
+    gone = np.isnan(some.outputs[:, 0])
     outputs = np.where(gone[:, None], 0.0, some.outputs)
     inputs = np.ascontiguousarray(some.records["input"])
     inputs[gone] = 0

@@ -229,8 +229,9 @@ class LedgerReader:
     def names(self, kind: str) -> Names:
         """Models, or sources, by code: of events "model" or "source"."""
         events = self.events(kind)
-        listed = tuple(event.body.get("name") for event in events)
-        if not all(isinstance(name, str) for name in listed) or len(set(listed)) != len(listed):
+        listed = tuple(str(event.body.get("name")) for event in events)
+        as_told = all(isinstance(event.body.get("name"), str) for event in events)
+        if not as_told or len(set(listed)) != len(listed):
             raise BadFile(f"the {kind}s of the ledger {str(self.path)!r} were altered.")
         return Names(listed, {name: code for code, name in enumerate(listed)})
 

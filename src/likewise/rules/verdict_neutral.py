@@ -7,7 +7,7 @@ differ in them), ignored columns, what is made of columns that are not listed.
 from dataclasses import replace
 
 from likewise.rules.feature import Feature
-from likewise.rules.rule import Rule
+from likewise.rules.rule import Extra, Rule
 
 
 def gives_same_verdicts(one: Rule, other: Rule) -> bool:
@@ -40,5 +40,5 @@ def _measuring(rule: Rule) -> Rule:
             or feature.kind == "person"
             or (feature.kind == "protected" and rule.protected_must_differ)
         }
-    extra = "reject" if features is None else "ignore"
+    extra: Extra = "reject" if features is None else "ignore"
     return replace(rule, favourable=None, output_labels=None, features=features, extra=extra)

@@ -19,7 +19,7 @@ from likewise.ledger.protocol import Reading, Writing
 from likewise.ledger.stored import ChainEnd
 from likewise.values.verdicts import Rows
 
-ERASED_FIELDS = ("output", "input")
+ERASED_FIELDS: tuple[str, ...] = ("output", "input")
 KEEPS_MODELS = True
 _NOT_ASKED = -1
 _MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"
@@ -113,7 +113,7 @@ def append(
         part = records[start - first : stop - first]
         latest = max(latest, int(part["decision"]["time"].max()))
         if entries.waiting:
-            content = (chain.packed(part, "decision"),)
+            content: tuple[bytes, ...] = (chain.packed(part, "decision"),)
         else:
             verdicts = _verdict_content(entries.judged(first), start, stop, committed_distances)
             content = (chain.packed(part, "decision", "verdict"), *verdicts)
