@@ -59,7 +59,7 @@ def here(tmp_path, monkeypatch):
 def ledger(here, capsys):
     audit = ["audit", "people.jsonl", "--rule", "rule.toml", "--ledger", "led"]
     assert main(audit) == 0
-    assert "likewise-head 1 600" in capsys.readouterr().out
+    assert "likewise-head 2 600" in capsys.readouterr().out
     return here / "led"
 
 
@@ -97,7 +97,7 @@ def test_report_of_a_ledger_is_that_of_the_audit(ledger, here, capsys):
         assert found[name] == again[name] or name == "worst"
     assert [one["row"] for one in found["worst"]] == [one["row"] for one in again["worst"]]
     assert (here / "page.html").read_text().endswith("</html>\n")
-    assert found["computed"]["head"].startswith("likewise-head 1 600")
+    assert found["computed"]["head"].startswith("likewise-head 2 600")
 
 
 def test_show_sets_a_decision_beside_its_witnesses(ledger, capsys):

@@ -109,7 +109,7 @@ class Format(Protocol):
     VERSION: int
     EVENTS: str
     """A condition: what tells events from runs of rows in the events' table."""
-    ERASED_FIELDS: tuple[str, ...]
+    ERASED_FIELDS: list[str]
     """The fields of a record that erasure overwrites, before the salt."""
     KEEPS_MODELS: bool
     """Whether models, sources, losses and comparability are kept."""

@@ -104,6 +104,8 @@ class Judge:
             verdict = observe(x, z) if key is None else observe(x, z, key=key)
         except RepeatedKey:
             return _REPEATED
+        if isinstance(verdict, Verdict) and verdict.known:
+            return _REPEATED
         violation = bool(verdict.violation)
         alarm = isinstance(verdict, Verdict) and verdict.alarm
         if not violation and not alarm:

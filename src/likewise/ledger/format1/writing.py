@@ -17,7 +17,7 @@ from likewise.ledger.stored import NOT_JUDGED, ChainEnd
 from likewise.values.errors import BadRule
 from likewise.values.verdicts import Floats
 
-ERASED_FIELDS: tuple[str, ...] = ("input",)
+ERASED_FIELDS = ["input"]
 KEEPS_MODELS = False
 
 

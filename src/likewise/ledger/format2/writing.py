@@ -19,7 +19,7 @@ from likewise.ledger.protocol import Reading, Writing
 from likewise.ledger.stored import ChainEnd
 from likewise.values.verdicts import Rows
 
-ERASED_FIELDS: tuple[str, ...] = ("output", "input")
+ERASED_FIELDS = ["output", "input"]
 KEEPS_MODELS = True
 _NOT_ASKED = -1
 _MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"
