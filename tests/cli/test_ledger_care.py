@@ -48,7 +48,7 @@ def test_a_ledger_is_copied_and_restored(ledger, tmp_path):
     assert (again["rows"], again["copied"], again["kept"]) == (2, 1, 0)
     assert told("restore", tmp_path / "copy", tmp_path / "back")["head"] == again["head"]
     assert told("verify", tmp_path / "back", "--head", again["head"])["ok"]
-    refused = likewise("restore", tmp_path / "copy", tmp_path / "back", code=2)
+    refused = likewise("restore", tmp_path / "copy", tmp_path / "back", code=3)
     assert "is there already" in refused.stderr
 
 
@@ -165,5 +165,5 @@ def test_a_head_is_stamped_by_a_service_and_the_stamp_checked(ledger, tmp_path):
     assert likewise(*given).stdout.startswith("intact: 2 decisions")
     file.write_text(file.read_text() + " ")
     assert "openssl says" in likewise(*given, code=3).stderr
-    gone = likewise("head", ledger, "--out", file, "--timestamp", address, code=2).stderr
+    gone = likewise("head", ledger, "--out", file, "--timestamp", address, code=3).stderr
     assert "gives no time stamp" in gone

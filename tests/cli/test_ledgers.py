@@ -128,7 +128,7 @@ def test_verify_names_the_row_that_was_altered(ledger, capsys):
     head = found["head"]
     assert told(capsys, "verify", "led", "--head", head)["ok"]
     with sqlite3.connect(ledger / "ledger.sqlite") as database:
-        database.execute("UPDATE decision SET time = time + 1 WHERE row = 123")
+        database.execute("UPDATE verdict SET time = time + 1 WHERE row = 123")
     database.close()
     found = told(capsys, "verify", "led", code=3)
     assert found["bad_row"] == 123
@@ -173,9 +173,12 @@ def test_erasing_without_yes_and_without_a_terminal_is_refused(more, ledger, cap
 def test_replay_says_where_a_verdict_differs(ledger, capsys):
     assert told(capsys, "replay", "led")["rows"] == 600
     row = int(truth().violations.argmax())
-    with sqlite3.connect(ledger / "ledger.sqlite") as database:
-        database.execute("UPDATE decision SET count = count + 1 WHERE row = ?", [row])
-    database.close()
+    with lw.Ledger(ledger) as opened:
+        records = opened.reader.records
+    some = records.read(row, row + 1)
+    some["verdict"]["count"] += 1
+    records.write(row, some, sync=False)
+    records.close()
     assert told(capsys, "replay", "led", code=3)["row"] == row
 
 
