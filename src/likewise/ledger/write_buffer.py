@@ -21,6 +21,8 @@ class Pending:
     """Witnesses of each, or NOT_JUDGED."""
     kept: Kept
     since: float = field(default_factory=clock.monotonic)
+    models: list[str | None] | None = None
+    """Which model made each; None if none is given for any."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -35,6 +37,7 @@ class Pending:
             self.counts[start:stop],
             self.kept.part(start, stop),
             self.since,
+            None if self.models is None else self.models[start:stop],
         )
 
 
@@ -78,6 +81,9 @@ class Queue:
         keys: list[Key] | None = None
         if any(one.keys is not None for one in several):
             keys = [key for one in several for key in one.keys or [None] * len(one)]
+        models: list[str | None] | None = None
+        if any(one.models is not None for one in several):
+            models = [name for one in several for name in one.models or [None] * len(one)]
         return Pending(
             np.concatenate([one.times for one in several]),
             keys,
@@ -90,6 +96,7 @@ class Queue:
                 np.concatenate([one.kept.found for one in several]),
             ),
             several[0].since,
+            models,
         )
 
 

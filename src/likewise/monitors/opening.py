@@ -23,7 +23,7 @@ from likewise.ledger.store import Store
 from likewise.ledger.times import Ahead
 from likewise.ledger.verify import blame_alteration
 from likewise.ledger.window import Window
-from likewise.monitors.monitor import Monitor, reader_of
+from likewise.monitors.monitor import Monitor, _refuse_models, reader_of
 from likewise.rules.burst import Burst
 from likewise.rules.difference import insist_on_checks, the_same_rule
 from likewise.rules.rule import Rule
@@ -96,6 +96,7 @@ def open(
         raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
     if rule is not None and not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+    _refuse_models(rule)
     path = Path(path)
     models = rule is not None if models is None else models
     if rule is not None and (models or not folder.exists(path)):
