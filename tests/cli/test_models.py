@@ -61,13 +61,14 @@ def by_model(compare):
         sides = {}
         for side, kind in (("within", same), ("across", ~same)):
             pairs = (contradict & kind)[mine]
-            sides[side] = None
-            if compare in ("all", side):
-                sides[side] = {
-                    "comparable": int((likes & kind)[mine].any(axis=1).sum()),
-                    "flagged": int(pairs.any(axis=1).sum()),
-                    "pairs": int(pairs.sum()),
-                }
+            compared = compare in ("all", side)
+            like = int((likes & kind)[mine].any(axis=1).sum())
+            sides[side] = {
+                "compared": compared,
+                "comparable": like if compared else None,
+                "flagged": int(pairs.any(axis=1).sum()),
+                "pairs": int(pairs.sum()),
+            }
         found[name] = {
             "model": name,
             "decisions": int(mine.sum()),

@@ -498,13 +498,11 @@ def test_by_model_counts_within_and_across_apart(compare, comparable):
         assert one.flagged == contradict[mine].any(axis=1).sum()
         assert one.pairs == contradict[mine].sum()
         for side, kind, name in ((one.within, same, "within"), (one.across, ~same, "across")):
-            if compare not in ("all", name):
-                assert side is None
-                continue
-            pairs = contradict & kind
+            pairs = (contradict & kind)[mine]
             known = one.comparable if compare == name else None
-            expected = ModelSide(known, pairs[mine].any(axis=1).sum(), pairs[mine].sum())
-            assert side == expected
+            compared = compare in ("all", name)
+            assert side == ModelSide(compared, known, pairs.any(axis=1).sum(), pairs.sum())
+            assert compared or side.pairs == 0
     assert sum(one.pairs for one in told.values()) == verdicts.pairs > 20
     decisions = [one.decisions for one in verdicts.by_model()]
     assert decisions == sorted(decisions, reverse=True) and len(first.by_model()) > 1

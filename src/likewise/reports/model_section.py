@@ -34,7 +34,7 @@ def model_section(models: Sequence[ModelCounts], compare: str) -> str:
     if rest:
         more = f"{len(rest):,} more model{'s' * (len(rest) != 1)}"
         inside += folded(more, _table(rest), f"{more} are in the page and not printed.")
-    if compare == "all" and any(one.within and one.within.comparable is None for one in models):
+    if compare == "all" and any(one.within.comparable is None for one in models):
         inside += f'<p class="small">{_NOT_LOOKED_AT}</p>\n'
     return section("models", "By model", _LEAD + _only(compare), inside)
 
@@ -49,7 +49,7 @@ def _only(compare: str) -> str:
 def _table(models: Sequence[ModelCounts]) -> str:
     heads = ["decisions", "comparable", "contradict an earlier one"]
     for side, whose in ((models[0].within, "its own"), (models[0].across, "another model’s")):
-        if side is not None:
+        if side.compared:
             heads += [f"had a like case of {whose}", f"contradict {whose}", f"pairs with {whose}"]
     top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
     rows = "".join(_row(one, heads) for one in models)
@@ -63,7 +63,7 @@ def _table(models: Sequence[ModelCounts]) -> str:
 def _row(one: ModelCounts, heads: Sequence[str]) -> str:
     cells = [f"{one.decisions:,}", _count(one.comparable), _flagged(one.flagged, one.comparable)]
     for side in (one.within, one.across):
-        if side is not None:
+        if side.compared:
             cells += _side(side)
     numbers = "".join(
         f'<td class="number" data-label="{head}">{cell}</td>'

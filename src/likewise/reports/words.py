@@ -315,7 +315,7 @@ def _by_model(findings: Findings) -> Iterable[str]:
     models = findings.by_model
     if findings.pairs == 0 or findings.rule.compare != "all" or len(models) < 2:
         return
-    within = sum(one.within.pairs for one in models if one.within is not None)
+    within = sum(one.within.pairs for one in models)
     across = findings.pairs - within
     pairs = f"{findings.pairs:,} contradicting pair{'s' * (findings.pairs != 1)}"
     yield (

@@ -22,6 +22,8 @@ Likes = Mapping[str | None, tuple[int, int]]
 class ModelSide:
     """The decisions of a model beside earlier ones of the same model, or of other models."""
 
+    compared: bool
+    """Whether the rule compares these at all. If not, nothing can be found."""
     comparable: int | None
     """With such an earlier like case, whatever its output; None where that was not looked at."""
     flagged: int
@@ -42,18 +44,19 @@ class ModelCounts:
     flagged: int
     """That contradict an earlier decision."""
     pairs: int
-    within: ModelSide | None
-    """Beside earlier decisions of the same model; None where the rule does not compare these."""
-    across: ModelSide | None
-    """Beside earlier decisions of other models, likewise."""
+    within: ModelSide
+    """Beside earlier decisions of the same model."""
+    across: ModelSide
+    """Beside earlier decisions of other models."""
 
     def without_comparable(self) -> "ModelCounts":
         """The same where how many are comparable is not known."""
-        within, across = (
-            None if side is None else replace(side, comparable=None)
-            for side in (self.within, self.across)
+        return replace(
+            self,
+            comparable=None,
+            within=replace(self.within, comparable=None),
+            across=replace(self.across, comparable=None),
         )
-        return replace(self, comparable=None, within=within, across=across)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -115,21 +118,17 @@ class ModelTally:
 
     def _counts_of(self, name: str | None, compare: str, likes: Likes | None) -> ModelCounts:
         sums: list[int] = self._sums[name].astype(np.int64).tolist()
-        decisions, comparable, flagged, *apart = sums
-        if compare == "all":
-            beside = (None, None) if likes is None else likes.get(name, (0, 0))
-        else:
-            beside = (comparable, comparable) if self._compared else (None, None)
-        within, across = ModelSide(beside[0], *apart[:2]), ModelSide(beside[1], *apart[2:])
-        return ModelCounts(
-            name,
-            decisions,
-            comparable if self._compared else None,
-            flagged,
-            within.pairs + across.pairs,
-            None if compare == "across" else within,
-            None if compare == "within" else across,
-        )
+        decisions, count, flagged, *apart = sums
+        comparable = count if self._compared else None
+        like: tuple[int | None, int | None] = (None, None)
+        if compare != "all":
+            like = (comparable, None) if compare == "within" else (None, comparable)
+        elif likes is not None:
+            like = likes.get(name, (0, 0))
+        within = ModelSide(compare != "across", like[0], *apart[:2])
+        across = ModelSide(compare != "within", like[1], *apart[2:])
+        pairs = within.pairs + across.pairs
+        return ModelCounts(name, decisions, comparable, flagged, pairs, within, across)
 
 
 def counts_by_model(verdicts: "Verdicts", compare: str) -> tuple[ModelCounts, ...]:
