@@ -38,7 +38,7 @@ def test_what_was_cut_off_is_gone_and_its_number_is_free():
 
 @pytest.mark.parametrize("step", range(6))
 def test_it_settles_wherever_taking_was_cut_off(step, monkeypatch):
-    """Between the count, the name, its number, the row and the number of uses."""
+    """Before and after the name, its number, the row, the count and the number of uses."""
     models = RowModels("within")
     models.took(0, ["a", None], 2)
 
@@ -56,7 +56,7 @@ def test_it_settles_wherever_taking_was_cut_off(step, monkeypatch):
     elif step == 3:
         models._names.append("half")
     elif step == 4:
-        models._codes.put(2, 7, 1)
+        models._codes.room(2, 1)[0] = 7
         models._count = 3
     else:
         monkeypatch.setattr(models, "_drop", cut_off)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from likewise.history.memory import Growing
+from likewise.history.memory import GrowingRows
 from likewise.values.past import Codes
 from likewise.values.verdicts import Rows
 
@@ -38,7 +38,7 @@ class RowModels:
 
     def reset(self) -> None:
         """Have no rows."""
-        self._codes: Growing | None = None  # made when the first model is given
+        self._codes: GrowingRows | None = None  # made when the first model is given
         self._count = 0
         self._names: list[str | None] = [None]  # by number; None for one that is free
         self._code_of: dict[str | None, int] = {None: NO_MODEL}
@@ -54,22 +54,22 @@ class RowModels:
         if self._codes is None:
             if models is None:
                 return
-            self._codes = Growing(np.int32)
-        self._count = first + count  # before numbers are written: `settle` clears up to here
+            self._codes = GrowingRows(np.int32, 1)
+        into = self._codes.room(first, count)
         if models is None:
-            self._codes.put(first, NO_MODEL, count)
+            into[:] = NO_MODEL
         elif count == 1:
             code = self._learn(models[0])
-            self._codes.put(first, code, 1)
+            into[0, 0] = code
             self._uses[code] += 1
         else:
-            self._take_many(self._codes, first, models, count)
+            self._take_many(into[:, 0], models, count)
+        self._count = first + count
 
-    def _take_many(self, into: Growing, first: int, models: list[str | None], count: int) -> None:
+    def _take_many(self, into: npt.NDArray[np.int32], models: list[str | None], count: int) -> None:
         for name in dict.fromkeys(models):
             self._learn(name)
-        codes = np.fromiter(map(self._code_of.__getitem__, models), np.int32, count)
-        into.put(first, codes, count)
+        into[:] = codes = np.fromiter(map(self._code_of.__getitem__, models), np.int32, count)
         for code, many in enumerate(np.bincount(codes).tolist()):
             self._uses[code] += many
 
@@ -88,7 +88,7 @@ class RowModels:
     def forget(self, rows: Rows) -> None:
         if self._codes is None:
             return
-        codes = self._codes.first(self._count)
+        codes = self._codes.first(self._count)[:, 0]
         gone = np.bincount(codes[rows], minlength=1)
         gone[NO_MODEL] = 0
         codes[rows] = NO_MODEL
@@ -103,13 +103,15 @@ class RowModels:
         self._free.append(code)
 
     def settle(self, rows: int, forgotten: Rows) -> None:
-        """After a call that was cut off: have the first `rows` rows, and names of no others."""
+        """After a call that was cut off: have the first `rows` rows, and names of no others.
+
+        Numbers of further rows are not looked at: `took` writes those of every row.
+        """
         if self._codes is None:
             return
-        self._codes.first(self._count)[rows:] = NO_MODEL
-        self._codes.put(rows, NO_MODEL, 0)  # has room for the rows before, if that was cut off
+        self._codes.room(rows, 0)  # there is room for the rows before, even if that was cut off
         self._count = rows
-        codes = self._codes.first(rows)
+        codes = self._codes.first(rows)[:, 0]
         codes[forgotten] = NO_MODEL
         uses = np.bincount(codes, minlength=len(self._names)).tolist()
         used = [code for code in range(1, len(self._names)) if uses[code]]
@@ -129,7 +131,7 @@ class RowModels:
         """The numbers of rows' models."""
         if self._codes is None:
             return np.zeros(len(rows), np.int32)
-        codes: npt.NDArray[np.int32] = self._codes.first(self._count)[rows]
+        codes: npt.NDArray[np.int32] = self._codes.first(self._count)[rows, 0]
         return codes
 
     def coded(self, rows: Rows) -> Codes:
@@ -138,6 +140,8 @@ class RowModels:
 
     def names(self, rows: Rows) -> tuple[str | None, ...]:
         """The models of rows; None for one without, or forgotten."""
+        if len(rows) == 0:
+            return ()
         return tuple(map(self._names.__getitem__, self.codes(rows).tolist()))
 
     def counted(

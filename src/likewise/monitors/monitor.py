@@ -307,13 +307,7 @@ class Monitor:
         self.known_keys.add(row, keys)
         if self._span is not None:
             self._span.took(row, np.array([now]))
-        beside = found.beside._replace(over=over)
-        if keys is not None or self.known_keys:
-            beside = beside._replace(
-                key=None if keys is None else keys[0], witness_keys=self._names(found)
-            )
-        beside = self._with_models(beside, found, batch.models)
-        verdict = Verdict(row, found.witnesses, beside)
+        verdict = Verdict(row, found.witnesses, self._beside(found, keys, batch.models, over=over))
         if journal is not None and over is not None:
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, journal.witnesses)
@@ -326,15 +320,17 @@ class Monitor:
     def _names(self, found: Verdict | Verdicts) -> tuple[Any, ...]:
         return tuple(map(self.known_keys.key_of, found.witnesses.rows.tolist()))
 
-    def _with_models(self, beside: Beside, found: Verdict, models: Models) -> Beside:
-        """With the models of a decision and of its witnesses, where models are known."""
-        known = self.memory.models
-        if models is None and not known:
-            return beside
-        return beside._replace(
-            model=None if models is None else models[0],
-            witness_models=known.names(found.witnesses.rows),
-        )
+    def _beside(
+        self, found: Verdict, keys: list[Any] | None, models: Models, **more: Any
+    ) -> Beside:
+        """What stands beside the witnesses of a decision, with keys and models where known."""
+        if keys is not None or self.known_keys:
+            more["key"] = None if keys is None else keys[0]
+            more["witness_keys"] = self._names(found)
+        if models is not None or self.memory.models:
+            more["model"] = None if models is None else models[0]
+            more["witness_models"] = self.memory.models.names(found.witnesses.rows)
+        return found.beside._replace(**more)
 
     def check(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
@@ -363,10 +359,7 @@ class Monitor:
         values = self._reader.values_read(batch)
         if values is not None:
             values |= self._past.output_values(batch.outputs)
-        beside = found.beside._replace(over=over, values=values)
-        if self.known_keys:
-            beside = beside._replace(witness_keys=self._names(found))
-        beside = self._with_models(beside, found, batch.models)
+        beside = self._beside(found, None, batch.models, over=over, values=values)
         return Verdict(None, found.witnesses, beside)
 
     # Many decisions
