@@ -28,6 +28,7 @@ class Kept:
     bad         a decision that is refused
     steepest    whether verdicts name the steepest pair and not all near ones
     comparable  whether verdicts say if there was a near past input at all
+    models      whether it takes the names of models
     """
 
     make: Callable[[Any], Any]
@@ -36,6 +37,7 @@ class Kept:
     bad: tuple[Any, Any]
     steepest: bool = False
     comparable: bool = False
+    models: bool = True
 
 
 def points(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
@@ -133,6 +135,7 @@ KINDS = {
         near_points,
         BAD_POINT,
         comparable=True,
+        models=False,
     ),
     "tables": Kept(lambda _: lw.Monitor(PEOPLE), people, near_people, BAD_PERSON),
     "embedded": Kept(lambda _: lw.Monitor(TEXTS), texts, near_texts, (17, "0")),
@@ -152,15 +155,21 @@ for durability in ("commit", "batch", "off"):
         points,
         near_points,
         BAD_POINT,
+        models=False,
     )
 KINDS["ledger of a table"] = Kept(
     lambda folder: lw.open(folder / "ledger", PEOPLE, durability="off"),
     people,
     near_people,
     BAD_PERSON,
+    models=False,
 )
 KINDS["ledger of texts"] = Kept(
-    lambda folder: lw.open(folder / "ledger", TEXTS, durability="off"), texts, near_texts, (17, "0")
+    lambda folder: lw.open(folder / "ledger", TEXTS, durability="off"),
+    texts,
+    near_texts,
+    (17, "0"),
+    models=False,
 )
 
 
@@ -363,6 +372,36 @@ def test_keys_are_in_verdicts(kept, monitor, told):
         assert verdict.witness_keys == tuple(f"k{i}" for i in verdict.witnesses.rows)
     checked = monitor.check(*told[-1])
     assert checked.key is None and len(checked.witness_keys) == len(checked.witnesses)
+
+
+def test_models_are_remembered_and_named(kept, monitor, told):
+    if not kept.models:
+        with pytest.raises(lw.BadRule, match="does not keep yet which model decided"):
+            monitor.observe(*told[0], model="a")
+        return
+    names = [("a", "b", None)[i % 3] for i in range(COUNT)]
+    monitor.observe(*told[0], model="a")
+    x, z = batch(told[1:40])
+    found = monitor.observe_many(x, z, models=names[1:40])
+    assert monitor.load(*batch(told[40:50]), models=names[40:50]) == range(40, 50)
+    assert monitor.past.models(range(50)) == names[:50]
+    checked = monitor.check(*told[50], model="new")
+    several = monitor.check_many(*batch(told[50:]), models="a")
+    for wrong in ("", 5):
+        with pytest.raises(lw.BadDecision, match="expected a name"):
+            monitor.observe(*told[50], model=wrong)
+        with pytest.raises(lw.BadDecision, match="expected a name"):
+            monitor.observe_many(*batch(told[50:52]), models=["a", wrong])
+    assert monitor.rows == 50
+    monitor.forget([0, 1])
+    assert monitor.past.models([0, 1, 3]) == [None, None, "a"]
+    if kept.steepest:
+        return
+    for verdict, name in zip(found, names[1:40], strict=True):
+        assert verdict.model == name
+        assert verdict.witness_models == tuple(names[i] for i in verdict.witnesses.rows)
+    assert checked.model == "new" and several.models == ("a",) * 10
+    assert several.witness_models == tuple(names[i] for i in several.witnesses.rows)
 
 
 def test_times_are_checked(monitor, told):

@@ -130,6 +130,7 @@ def test_public_name_is_explained_in_words(name):
             *rule.OUTPUTS,
             *rule.OUTPUT_METRICS,
             *rule.STORAGES,
+            *rule.COMPARES,
             *feature.KINDS,
             *feature.MISSING,
         }

@@ -127,7 +127,8 @@ def _not_compared(found: Findings) -> Findings:
         tuple(replace(one, comparable=None) for one in stretches)
         for stretches in (found.by_row, found.by_time)
     )
-    return replace(found, comparable=None, by_row=by_row, by_time=by_time)
+    by_model = tuple(one.without_comparable() for one in found.by_model)
+    return replace(found, comparable=None, by_row=by_row, by_time=by_time, by_model=by_model)
 
 
 def _renumbered(worst: Any, place_of: Rows, moments: Any) -> Any:

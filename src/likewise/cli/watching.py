@@ -15,6 +15,7 @@ import numpy as np
 
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.feeding import refused
+from likewise.cli.models import insist_on_models, models_in
 from likewise.cli.rules import Quick, ask, with_trusted_code
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.exactly_once import ExactlyOnce, OtherInput, stored_rule
@@ -47,6 +48,13 @@ class WatchSettings:
     trust_code: bool = False
     resume: bool = False
     """Whether the input begins again at its first line."""
+    model_column: str | None = None
+    """The field that says which model decided."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Fields that are read, whether the rule knows them or not."""
+        return () if self.model_column is None else (self.model_column,)
 
 
 def open_ledger(
@@ -159,9 +167,10 @@ class LineWatcher:
         return ask(
             settings.rule,
             settings.quick,
-            columns,
+            list(dict.fromkeys([*columns, *settings.beside])),  # a line may be without a model
             _NAME,
-            known=known,
+            settings.beside,
+            known,
             trust_code=settings.trust_code,
         )
 
@@ -203,14 +212,20 @@ class LineWatcher:
         return None
 
     def _begin(self, binding: Binding) -> None:
+        insist_on_models(binding.rule, self._settings.model_column)
         if self._ledger is None:
             self._monitor = Monitor(binding.rule, burst=self._settings.burst, comparable=True)
-            self._judge = judge_with(self._monitor, binding)
+            self._judge = judge_with(self._monitor, binding, self._models)
         else:
             self._monitor = self._ledger.begin(binding)
             self._judge = judge_with(self._monitor, binding, self._ledger.keys)
         self._binding = binding
         self._numbers = numbers_in(binding.types)
+
+    def _models(self, rows: Chunk) -> dict[str, Any]:
+        """For `observe_many`: which model decided each, where a field says it."""
+        column = self._settings.model_column
+        return {} if column is None else {"models": models_in(rows.table, column)}
 
     # Verdicts
 

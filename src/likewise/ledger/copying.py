@@ -90,9 +90,6 @@ def _entries(some: Decisions, layout: Layout, models: Any) -> Entries:
     outputs = np.where(gone[:, None], 0.0, some.outputs)
     inputs = np.ascontiguousarray(some.records["input"])
     inputs[gone] = 0
-    named = None
-    if some.models is not None and (some.models >= 0).any():
-        named = [models.of(code) for code in some.models.tolist()]
     asked = some.comparable
     return Entries(
         times=some.times,
@@ -102,7 +99,7 @@ def _entries(some: Decisions, layout: Layout, models: Any) -> Entries:
         firsts=some.firsts,
         counts=some.counts,
         witnesses=some.witnesses,
-        models=named,
+        models=models.all_of(some.models),
         missing=some.missing,
         comparable=None if asked is None or (asked < 0).any() else asked > 0,
     )

@@ -36,7 +36,7 @@ from likewise.ledger.times import Ahead
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
 from likewise.reading.encoding import ERASED
-from likewise.values.errors import BadFile, LikewiseError
+from likewise.values.errors import BadFile, BadRule, LikewiseError
 from likewise.values.keys import Keys
 from likewise.values.verdicts import Rows
 
@@ -140,12 +140,14 @@ class Journal:
         self._memory.begin(
             store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, known
         )
+        names = reader.names("model")
         for chunk in chunks:
             self._keys.add(chunk.first, chunk.keys)
             judged = slice(0, max(0, store.judged - chunk.first))  # the others wait
             inputs, outputs = chunk.records["input"][judged], chunk.outputs[judged]
             if len(outputs):
-                self._memory.append(layout.dtype, inputs, outputs)
+                models = names.all_of(chunk.models)
+                self._memory.append(layout.dtype, inputs, outputs, models and models[judged])
                 self.retention.took(chunk.times[judged])
         self._memory.finish(self.retention.erased)
         self._keys.forget(reader.erased())
@@ -160,13 +162,22 @@ class Journal:
             layout = reader.layout
             assert layout is not None
             firsts = self.retention.firsts(first, chunk.times)
+            models = reader.names("model").all_of(chunk.models)
             verdicts = self._memory.judge(
-                layout.dtype, chunk.records["input"], chunk.outputs, firsts
+                layout.dtype, chunk.records["input"], chunk.outputs, firsts, models
             )
             self.retention.took(chunk.times)
             kept = kept_of_many(verdicts, self.witnesses)
             store.judge(
                 Judged(first, firsts, verdicts.counts, kept, comparable=verdicts.comparable)
+            )
+
+    def insist_on_models(self) -> None:
+        """Raise BadRule if this ledger cannot keep which model decided."""
+        if not self.store.reader.format.KEEPS_MODELS:
+            raise BadRule(
+                f"the ledger {str(self.store.path)!r} has format 1, which does not keep models."
+                " Nothing was stored: `likewise migrate OLD NEW` makes a ledger of format 2."
             )
 
     # After a call that was cut off

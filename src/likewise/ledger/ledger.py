@@ -61,6 +61,8 @@ class StoredColumns:
     decisions: Decisions
     vectors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Those of texts and pictures, by column."""
+    models: list[str | None] | None = None
+    """Which model made each; None if none is known of any."""
 
 
 class Ledger:
@@ -303,7 +305,8 @@ class Ledger:
                     for name, _ in layout.columns
                 }
             erased = np.isnan(some.outputs[:, 0])
-            yield StoredColumns(start, inputs, self._outputs(some), erased, some, vectors)
+            models = self._models.all_of(some.models)
+            yield StoredColumns(start, inputs, self._outputs(some), erased, some, vectors, models)
             start = upto
 
     def vector_types(self) -> dict[str, np.dtype[Any]]:

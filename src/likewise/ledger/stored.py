@@ -135,6 +135,12 @@ class Names:
     listed: tuple[str, ...] = ()
     codes: dict[str, int] = field(default_factory=dict)
 
+    def all_of(self, codes: Rows | None) -> list[str | None] | None:
+        """The name of each, None where it has none; None if none of them has one."""
+        if codes is None or not (codes >= 0).any():
+            return None
+        return [self.of(code) for code in codes.tolist()]
+
     def of(self, code: int) -> str | None:
         if code < 0:
             return None

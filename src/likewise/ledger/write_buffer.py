@@ -24,6 +24,7 @@ class Pending:
     """Witnesses of each, or NOT_JUDGED."""
     kept: Kept
     models: list[str | None] | None = None
+    """Which model made each; None if none is given for any."""
     missing: Rows | None = None
     comparable: npt.NDArray[np.bool_] | None = None
     notes: list[Note] = field(default_factory=list)

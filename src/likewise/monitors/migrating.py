@@ -172,7 +172,8 @@ def _judge_again(
             if len(places):
                 table, outputs, named = _table(ledger, columns, places, rename, add, monitor.rule)
                 times = columns.decisions.times[places].astype("datetime64[us]")
-                monitor.observe_many(table, outputs, times=times, **named)
+                models = columns.models and [columns.models[i] for i in places.tolist()]
+                monitor.observe_many(table, outputs, times=times, models=models, **named)
     return {what: count for what, count in left_out.items() if count}
 
 

@@ -28,6 +28,7 @@ from likewise.engine.engine import Engine
 from likewise.engine.explanation import Explanation
 from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
+from likewise.engine.row_models import Models
 from likewise.engine.time_span import TimeSpan
 from likewise.ledger import folder, words
 from likewise.ledger.erasure import Erasure
@@ -67,6 +68,7 @@ from likewise.values.errors import (
 )
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
+from likewise.values.models import model_of, models_of
 from likewise.values.past import Past
 from likewise.values.verdicts import Beside, Rows, Verdict, Verdicts
 
@@ -166,8 +168,11 @@ class Monitor:
         engine.beside = Beside(self._past)
         self._embeds = isinstance(reader, EmbeddedReader)
         self._span = span
-        self._direct = type(reader) is VectorReader and span is None
-        """Whether a decision goes to the engine as it came."""
+        self._direct = (
+            type(reader) is VectorReader and span is None and reader.rule.compare == "all"
+        )
+        """Whether a decision goes to the engine as it came. Not once a model is given: then every
+        verdict says the models of its witnesses."""
         self.closed = False
         copied_by_fork(self)
 
@@ -256,23 +261,32 @@ class Monitor:
 
     # One decision
 
-    def observe(self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None) -> Verdict:
+    def observe(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
+    ) -> Verdict:
         """Compare a decision with the past, then make it part of the past.
 
         x       a vector; a row of a table (a dictionary or named tuple); or what is embedded
         z       the output; may be left out where it is one of the row's columns
         key     your own name for the decision, unique, if the rule has no column for it
         time    when it was made; a ledger keeps it, and takes the clock's if none is given
+        model   which model made it; the rule's `compare` says if that decides what is compared
         """
         if self._embeds:
             x = self._reader.vectors_of(x, many=False)
         if self._journal is not None:
-            return self._shared.make(partial(self._observe_next, x, z, key, time))
+            return self._shared.make(partial(self._observe_next, x, z, key, time, model))
         with self._lock:
             if self._midway:
                 self._ready()
-            if not self._direct or key is not None or time is not None:
-                return self._observe(x, z, key, time)
+            if not self._direct or key is not None or time is not None or model is not None:
+                return self._observe(x, z, key, time, model)
             self._midway = True
             try:
                 if z is FROM_ROW:
@@ -286,7 +300,13 @@ class Monitor:
             return verdict
 
     def submit(
-        self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
     ) -> Answer[Verdict]:
         """As `observe`, soon: `result()` of the answer waits for the verdict, and so does `await`.
 
@@ -297,13 +317,13 @@ class Monitor:
             x = self._reader.vectors_of(x, many=False)
         else:
             x = as_given(x, columns=self.rule.features is not None)
-        return self._shared.submit(partial(self._observe_next, x, z, key, time))
+        return self._shared.submit(partial(self._observe_next, x, z, key, time, model))
 
-    def _observe_next(self, x: Any, z: Any, key: Any, time: Any) -> Verdict:
+    def _observe_next(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> Verdict:
         """`observe`, of a decision whose turn it is."""
         with self._lock:
             self._ready(note=True)
-            return self._observe(x, z, key, time)
+            return self._observe(x, z, key, time, model)
 
     @contextmanager
     def committing_together(self) -> Iterator[None]:
@@ -313,7 +333,7 @@ class Monitor:
             with nullcontext() if self._journal is None else self._journal.together():
                 yield
 
-    def _observe(self, x: Any, z: Any, key: Any, time: Any) -> Verdict:
+    def _observe(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> Verdict:
         """The same where there is more to it than vectors in memory."""
         journal, row = self._journal, self._taken
         if journal is not None:
@@ -321,6 +341,7 @@ class Monitor:
         self._midway = True
         try:
             batch = self._reader.one(x, z)
+            batch.models = self._given_models(model)
             try:
                 keys = self._given_keys(batch, None if key is None else [key], 1)
             except RepeatedKey as error:
@@ -340,17 +361,20 @@ class Monitor:
         self.known_keys.add(row, keys)
         if self._span is not None:
             self._span.took(row, np.array([now]))
-        beside = found.beside._replace(over=over)
-        if keys is not None or self.known_keys:
-            beside = beside._replace(
-                key=None if keys is None else keys[0], witness_keys=self._names(found)
-            )
-        verdict = Verdict(row, found.witnesses, beside)
+        verdict = Verdict(row, found.witnesses, self._beside(found, keys, batch.models, over=over))
         if journal is not None and over is not None:
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, journal.witnesses)
             said = None if found.comparable is None else np.array([found.comparable])
-            some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept, comparable=said)
+            some = Pending(
+                numbers[:1],
+                keys,
+                numbers[1:2],
+                numbers[2:],
+                kept,
+                models=batch.models,
+                comparable=said,
+            )
             journal.took(some, single=True)
         self._taken = row + 1
         self._midway = False
@@ -368,14 +392,30 @@ class Monitor:
     def _names(self, found: Verdict | Verdicts) -> tuple[Any, ...]:
         return tuple(map(self.known_keys.key_of, found.witnesses.rows.tolist()))
 
-    def check(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> Verdict:
+    def _beside(
+        self, found: Verdict, keys: list[Any] | None, models: Models, **more: Any
+    ) -> Beside:
+        """What stands beside the witnesses of a decision, with keys and models where known."""
+        if keys is not None or self.known_keys:
+            more["key"] = None if keys is None else keys[0]
+            more["witness_keys"] = self._names(found)
+        if models is not None or self.memory.models:
+            more["model"] = None if models is None else models[0]
+            more["witness_models"] = self.memory.models.names(found.witnesses.rows)
+        return found.beside._replace(**more)
+
+    def check(
+        self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
+    ) -> Verdict:
         """The verdict on a decision as if it came now; nothing is remembered."""
         if self._embeds:
             x = self._reader.vectors_of(x, many=False)
         with self._lock:
             self._ready()
             with self._changing():
-                verdict = self._check(self._reader.one(x, z), time)
+                batch = self._reader.one(x, z)
+                batch.models = self._checked_models(model)
+                verdict = self._check(batch, time)
             self._midway = False
             return verdict
 
@@ -391,9 +431,7 @@ class Monitor:
         values = self._reader.values_read(batch)
         if values is not None:
             values |= self._past.output_values(batch.outputs)
-        beside = found.beside._replace(over=over, values=values)
-        if self.known_keys:
-            beside = beside._replace(witness_keys=self._names(found))
+        beside = self._beside(found, None, batch.models, over=over, values=values)
         return Verdict(None, found.witnesses, beside)
 
     # Many decisions
@@ -405,6 +443,7 @@ class Monitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
+        models: str | Sequence[str | None] | None = None,
         threads: int | None = None,
     ) -> Verdicts:
         """The same verdicts as `observe` would give one by one.
@@ -412,7 +451,8 @@ class Monitor:
         All are remembered, or none. To a ledger they are written in chunks; if its disk fails in
         between, the error says which decisions are stored.
 
-        threads: how many cores may share the work; all of them unless told otherwise.
+        models   which model made them: one for all, or one, or None, for each.
+        threads  how many cores may share the work; all of them unless told otherwise.
         """
         if self._embeds:
             x = self._reader.vectors_of(x, many=True)
@@ -424,7 +464,7 @@ class Monitor:
             self._midway = True
             try:
                 batch = self._reader.many(x, z)
-                given, when = self._given(batch, keys, times)
+                given, when = self._given(batch, keys, times, models)
                 firsts = None
                 if journal is not None:
                     firsts = journal.retention.firsts(row, when)
@@ -444,17 +484,35 @@ class Monitor:
             if given is not None or self.known_keys:
                 owned = (None,) * len(found) if given is None else tuple(given)
                 verdicts = replace(verdicts, keys=owned, witness_keys=self._names(found))
+            known = self.memory.models
+            if known:
+                decided = (None,) * len(found) if batch.models is None else tuple(batch.models)
+                theirs = known.names(found.witnesses.rows)
+                verdicts = replace(verdicts, models=decided, witness_models=theirs)
             if journal is not None and firsts is not None:
                 kept = kept_of_many(verdicts, journal.witnesses)
                 some = Pending(
-                    when, given, firsts, verdicts.counts, kept, comparable=verdicts.comparable
+                    when,
+                    given,
+                    firsts,
+                    verdicts.counts,
+                    kept,
+                    models=batch.models,
+                    comparable=verdicts.comparable,
                 )
                 journal.took(some, single=False)
             self._taken = row + len(verdicts)
             self._midway = False
             return verdicts
 
-    def check_many(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> Verdicts:
+    def check_many(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        time: Any = None,
+        models: str | Sequence[str | None] | None = None,
+    ) -> Verdicts:
         """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
         if self._embeds:
             x = self._reader.vectors_of(x, many=True)
@@ -463,7 +521,11 @@ class Monitor:
             with self._changing():
                 batch = self._reader.many(x, z)
                 batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
-                each = [self._check(one, time) for one in self._reader.split(batch)]
+                decided = self._checked_models(models, len(batch.outputs))
+                each = []
+                for i, one in enumerate(self._reader.split(batch)):
+                    one.models = None if decided is None else decided[i : i + 1]
+                    each.append(self._check(one, time))
             self._midway = False
             return Verdicts.of_checks(self._taken, each, comparable=self._engine.comparable)
 
@@ -474,6 +536,7 @@ class Monitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
+        models: str | Sequence[str | None] | None = None,
     ) -> range:
         """Remember decisions without judging them; their rows."""
         if self._embeds:
@@ -485,7 +548,7 @@ class Monitor:
                 journal.flush()
             with self._changing():
                 batch = self._reader.many(x, z)
-                given, when = self._given(batch, keys, times)
+                given, when = self._given(batch, keys, times, models)
                 if self._span is not None:
                     self._span.firsts(row, when)  # which refuses times that go back
                 rows = self.memory.load(batch)
@@ -495,22 +558,26 @@ class Monitor:
             if journal is not None:
                 firsts = journal.retention.firsts(row, when)
                 not_judged = np.full(len(rows), NOT_JUDGED)
-                some = Pending(when, given, firsts, not_judged, Kept.none())
+                some = Pending(when, given, firsts, not_judged, Kept.none(), models=batch.models)
                 journal.took(some, single=False)
             self._taken = row + len(rows)
             self._midway = False
             return rows
 
-    # Keys and times, checked before anything changes
+    # Keys, times and models, checked before anything changes
 
-    def _given(self, batch: Batch, keys: Any, times: Any) -> tuple[list[Any] | None, Rows]:
-        """The keys and times of a batch."""
-        if self._direct and keys is None and times is None and self._journal is None:
+    def _given(
+        self, batch: Batch, keys: Any, times: Any, models: Any
+    ) -> tuple[list[Any] | None, Rows]:
+        """The keys and times of a batch, which is told its models."""
+        nothing = keys is None and times is None and models is None
+        if nothing and self._direct and self._journal is None:
             return None, _NO_TIMES
         try:
             count = len(batch.outputs)
         except TypeError:
             count = 0  # the engine says what is wrong with them
+        batch.models = self._given_models(models, count)
         given = self._given_keys(batch, keys, count)
         if self._journal is None:
             if times is None:
@@ -533,6 +600,21 @@ class Monitor:
                 " was stored: leave it out."
             )
         return self.known_keys.check(list(keys), count, self._taken)
+
+    def _given_models(self, models: Any, count: int | None = None) -> Models:
+        """The models of decisions that are to be remembered; arguments as below."""
+        given = self._checked_models(models, count)
+        if given is not None:
+            self._direct = False
+        return given
+
+    def _checked_models(self, models: Any, count: int | None = None) -> Models:
+        """The models of so many decisions; without a count, that of a single one."""
+        if models is not None and self._journal is not None:
+            self._journal.insist_on_models()
+        if count is not None:
+            return models_of(models, count)
+        return None if models is None else [model_of(models)]
 
     def _now(self, time: Any) -> int:
         if self._journal is not None:
@@ -678,6 +760,8 @@ class Monitor:
             journal.flush()
             self._midway = True
             batch = case_work.read_again(journal, self.memory, old, output)
+            if self.memory.models:
+                batch.models = list(self.memory.models.names(np.array([old])))
             if isinstance(self._engine.outputs, Labels):
                 words.written(output, "the output")
             journal.unsure = KEEPING  # memory is made again if anything fails from here on
@@ -695,6 +779,7 @@ class Monitor:
                     firsts,
                     verdicts.counts,
                     kept,
+                    models=batch.models,
                     comparable=verdicts.comparable,
                     notes=[note],
                 ),
@@ -798,6 +883,7 @@ class Monitor:
     def _forget_all(self) -> None:
         self._engine.close()
         self._reader.reset()
+        self.memory.models.reset()
         self.known_keys.reset()
         self._taken = 0
 

@@ -15,7 +15,8 @@ What the edges mean:
 
 The rule's epsilon and delta take no part in the answer: epsilon is only the first guess at how long
 the unit of the tree's codes should be. The signature is a rule all the same, so that one rule says
-what near and different are measured by for every monitor.
+what near and different are measured by for every monitor. A rule whose `compare` is not "all" is
+refused: every decision is compared with all earlier ones, whichever model made them.
 
 Invariant: a rejected decision, or batch, leaves no trace.
 Cost: one traversal for each decision; memory as for a `Monitor`.
@@ -156,14 +157,22 @@ class SlopeMonitor:
         return self._monitor.past
 
     def observe(
-        self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
     ) -> SlopeVerdict:
         """Compare (x, z) with the past, then make it part of the past."""
-        return self._verdict(self._monitor.observe(x, z, key=key, time=time))
+        return self._verdict(self._monitor.observe(x, z, key=key, time=time, model=model))
 
-    def check(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> SlopeVerdict:
+    def check(
+        self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
+    ) -> SlopeVerdict:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
-        return self._verdict(self._monitor.check(x, z, time=time))
+        return self._verdict(self._monitor.check(x, z, time=time, model=model))
 
     def observe_many(
         self,
@@ -172,16 +181,25 @@ class SlopeMonitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
+        models: str | Sequence[str | None] | None = None,
         threads: int | None = None,
     ) -> SlopeVerdicts:
         """The same verdicts as `observe` would give one by one; all are remembered, or none."""
-        return self._verdicts(
-            self._monitor.observe_many(x, z, keys=keys, times=times, threads=threads)
+        found = self._monitor.observe_many(
+            x, z, keys=keys, times=times, models=models, threads=threads
         )
+        return self._verdicts(found)
 
-    def check_many(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> SlopeVerdicts:
+    def check_many(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        time: Any = None,
+        models: str | Sequence[str | None] | None = None,
+    ) -> SlopeVerdicts:
         """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
-        return self._verdicts(self._monitor.check_many(x, z, time=time))
+        return self._verdicts(self._monitor.check_many(x, z, time=time, models=models))
 
     def _verdicts(self, verdicts: Verdicts) -> SlopeVerdicts:
         some, found = verdicts.violations, verdicts.witnesses
@@ -200,9 +218,10 @@ class SlopeMonitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
+        models: str | Sequence[str | None] | None = None,
     ) -> range:
         """Remember decisions without judging them; their rows."""
-        return self._monitor.load(x, z, keys=keys, times=times)
+        return self._monitor.load(x, z, keys=keys, times=times, models=models)
 
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""

@@ -22,6 +22,8 @@ def html_of_verdict(verdict: "Verdict") -> str:
     columns: dict[str, Sequence[Any]] = {"contradicts row": found.rows[order].tolist()}
     if keys is not None:
         columns["key"] = [keys[i] for i in order]
+    if verdict.beside.witness_models is not None:
+        columns["model"] = [verdict.witness_models[i] for i in order]
     columns["input distance"] = found.input_distances[order].tolist()
     columns["output distance"] = found.output_distances[order].tolist()
     return _table(_title(verdict), columns, len(found))
@@ -39,6 +41,8 @@ def html_of_verdicts(verdicts: "Verdicts") -> str:
         columns = {"place": flagged[:MOST_SHOWN].tolist()}
     if verdicts.keys is not None:
         columns["key"] = [verdict.key for verdict in shown]
+    if verdicts.models is not None:
+        columns["model"] = [verdict.model for verdict in shown]
     columns["witnesses"] = [len(verdict.witnesses) for verdict in shown]
     nearest = [verdict.witnesses.nearest(1) for verdict in shown]
     columns["nearest row"] = ["".join(str(one.row) for one in some) for some in nearest]
@@ -51,6 +55,7 @@ def html_of_verdicts(verdicts: "Verdicts") -> str:
 def _title(verdict: "Verdict") -> str:
     mine = "this one" if verdict.row is None else f"row {verdict.row}"
     named = "" if verdict.key is None else f", key {text_of(verdict.key)},"
+    named += "" if verdict.model is None else f", model {text_of(verdict.model)},"
     count = len(verdict.witnesses)
     told = f"contradicts {_counted(count, 'earlier decision')}" if count else "contradicts nothing"
     if verdict.neighbours is None:

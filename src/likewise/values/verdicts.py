@@ -6,6 +6,7 @@ A `Verdict` is what one decision revealed, its `Witnesses` are the past decision
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from itertools import compress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.values.errors import BadRow
+from likewise.values.model_counts import ModelCounts, counts_by_model
 from likewise.values.verdict_fields import verdict_dict
 from likewise.values.verdict_html import html_of_verdict, html_of_verdicts
 
@@ -177,6 +179,8 @@ class Beside(NamedTuple):
     comparable: bool | None = None
     known: bool = False
     omitted: int = 0
+    model: str | None = None
+    witness_models: tuple[str | None, ...] | None = None
 
 
 NOTHING_BESIDE = Beside()
@@ -261,6 +265,17 @@ class Verdict:
         known = self._beside.witness_keys
         return (None,) * len(self.witnesses) if known is None else known
 
+    @property
+    def model(self) -> str | None:
+        """The model that made this decision, if that was said."""
+        return self._beside.model
+
+    @property
+    def witness_models(self) -> tuple[str | None, ...]:
+        """The models of the witnesses, in their order; None for a decision without one."""
+        known = self._beside.witness_models
+        return (None,) * len(self.witnesses) if known is None else known
+
     def explain(self, count: int = 3) -> "SideBySide":
         """The decision beside its nearest witnesses, what differs first, in its own units."""
         if self._beside.past is None:
@@ -328,6 +343,10 @@ class Verdicts:
     """The key of each of `witnesses`, likewise."""
     comparable: npt.NDArray[np.bool_] | None = None
     """Whether each had a near past input at all, whatever its output, where that is asked."""
+    models: tuple[str | None, ...] | None = None
+    """The model that made each decision, where the monitor has models; None for one without."""
+    witness_models: tuple[str | None, ...] | None = None
+    """The model of each of `witnesses`, likewise."""
 
     past: "Past | None" = field(default=None, repr=False)
     """Where the rows that the verdicts name can be looked up."""
@@ -368,6 +387,7 @@ class Verdicts:
         overs = [one.over for one in beside if one.over is not None]
         near = [one.neighbours for one in beside if one.neighbours is not None]
         named = [one.witness_keys for one in beside if one.witness_keys is not None]
+        decided = [one.witness_models for one in beside if one.witness_models is not None]
         alarms = [one.neighbours or 0 for one in beside if one.alarm]
         return cls.of(
             first_row,
@@ -381,6 +401,8 @@ class Verdicts:
             else None,
             keys=(None,) * len(checks) if named else None,
             witness_keys=tuple(key for keys in named for key in keys) if named else None,
+            models=tuple(one.model for one in beside) if decided else None,
+            witness_models=tuple(one for some in decided for one in some) if decided else None,
             past=beside[0].past if beside else None,
             values=[one.values for one in beside],
         )
@@ -392,6 +414,8 @@ class Verdicts:
             self,
             offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             witnesses=self.witnesses.some(chosen),
+            witness_keys=_chosen(self.witness_keys, chosen),
+            witness_models=_chosen(self.witness_models, chosen),
         )
 
     def nearest_witnesses(self, most: int) -> tuple[Rows, Rows]:
@@ -469,6 +493,8 @@ class Verdicts:
             None if self.witness_keys is None else self.witness_keys[part],
             None if self.values is None else self.values[i],
             None if self.comparable is None else bool(self.comparable[i]),
+            None if self.models is None else self.models[i],
+            None if self.witness_models is None else self.witness_models[part],
         )
 
     def by_group(self, column: str) -> "Groups":
@@ -476,6 +502,16 @@ class Verdicts:
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
         return self.past.by_group(self, column)
+
+    def by_model(self) -> "tuple[ModelCounts, ...]":
+        """Decisions and contradictions of each model; none where no decision has a model.
+
+        Contradictions with earlier decisions of the same model are counted apart from those with
+        decisions of other models.
+        """
+        if self.past is None:
+            raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
+        return counts_by_model(self, self.past.rule.compare)
 
     def to_dicts(self, witnesses: int | None = None) -> list[dict[str, Any]]:
         """`Verdict.to_dict` of each, in the order of the batch."""
@@ -486,6 +522,10 @@ class Verdicts:
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))
+
+
+def _chosen(names: tuple[Any, ...] | None, chosen: npt.NDArray[np.bool_]) -> tuple[Any, ...] | None:
+    return None if names is None else tuple(compress(names, chosen.tolist()))
 
 
 def _verdicts_of(given: dict[str, Any]) -> Verdicts:
