@@ -365,6 +365,30 @@ def test_keys_are_in_verdicts(kept, monitor, told):
     assert checked.key is None and len(checked.witness_keys) == len(checked.witnesses)
 
 
+def test_losses_are_said_by_every_later_verdict_and_by_no_earlier_one(kept, monitor, told):
+    before = monitor.observe(*told[0])
+    monitor.lost(2, "full", first=1, last=2)
+    later = monitor.observe(*told[1])
+    many = monitor.observe_many(*batch(told[2:5]))
+    checked = monitor.check(*told[5])
+    monitor.lost(3, "crash", since=1_700_000_000.0, until="2023-11-14T22:13:21")
+    last = monitor.observe_many(*batch(told[5:6]))
+    assert (before.missing, later.missing, checked.missing) == (0, 2, 2)
+    assert (many.missing, [one.missing for one in many]) == (2, [2, 2, 2])
+    assert monitor.check_many(*batch(told[6:8])).missing == 5
+    assert (last.missing, last[0].missing, monitor.missing) == (5, 5, 5)
+    assert not any(one.clean for one in (later, *many, checked, *last))
+    assert monitor.rows == 6
+    for count, reason in ((0, "full"), (-1, "full"), (True, "full"), (1.5, "x"), (1, ""), (1, 7)):
+        with pytest.raises(lw.BadDecision):
+            monitor.lost(count, reason)
+    with pytest.raises(lw.BadDecision):
+        monitor.lost(1, "full", first="one")
+    with pytest.raises(lw.BadDecision):
+        monitor.lost(1, "full", since="soon")
+    assert monitor.missing == 5
+
+
 def test_times_are_checked(monitor, told):
     monitor.observe(*told[0], time=1_700_000_000.0)
     monitor.observe_many(*batch(told[1:3]), times=[1_700_000_001, 1_700_000_002])

@@ -26,6 +26,7 @@ from likewise.engine.memory import Memory
 from likewise.ledger import words
 from likewise.ledger.erasure import Erasure, unused_words
 from likewise.ledger.layout import Layout
+from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_in
 from likewise.ledger.reader import Decisions
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Entries, Store
@@ -102,6 +103,7 @@ class Journal:
         self.queue = Queue(store.rows, store.rows, {})
         self._memory.reset()
         self._keys.reset()
+        self._read_losses()
         erased = reader.erased()
         self.retention = Retention(self.window, store.first, store.last_time, erased, self._ahead)
         self._words: dict[str, int] = {}
@@ -152,6 +154,8 @@ class Journal:
             self.store.doubt()
             self._words_read = -1
         self.store.reconnect()
+        if unsure >= WRITING:
+            self._read_losses()
         if unsure < KEEPING or self.queue:
             self._memory.settle(self.queue.stop)
             self._memory.cut_words(self.queue.words)
@@ -278,6 +282,23 @@ class Journal:
             words=fresh,
         )
 
+    # Losses
+
+    def lost(self, body: dict[str, Any]) -> None:
+        """Chain that decisions are known to be missing, behind all that was answered."""
+        self.flush()
+        unsure, missing = self.unsure, self.missing + body["count"]
+        self.unsure = max(unsure, WRITING)
+        self.store.event(LOST, {**body, "missing": missing})
+        self.missing, self._lost_at = missing, self.store.rows
+        self.unsure = unsure
+
+    def _read_losses(self) -> None:
+        lost = self.store.reader.events(LOST)
+        self.missing = missing_in(lost)
+        """Decisions known to be missing, as the chain says."""
+        self._lost_at = last_row_with(lost)
+
     # Rows that leave
 
     def forget_before(self, first: int, lag: int = _LAG) -> None:
@@ -287,6 +308,8 @@ class Journal:
             return
         try:
             self.flush()
+            if self.missing and self._lost_at < first:
+                self.lost(CARRIED)  # the event that says so is about to leave
             before = self.store.first
             self.store.drop(first)
         except BadFile:  # the disk will be asked again; what was just answered stands

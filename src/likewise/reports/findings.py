@@ -102,6 +102,8 @@ class Findings:
     """Where nothing could be compared."""
     varied: Varied | None = None
     """What the rule comes to with each line of it changed."""
+    missing: int = 0
+    """Decisions that are known to be missing from the history."""
 
     @property
     def rate(self) -> float:
@@ -136,6 +138,7 @@ class Findings:
             "rate_among_comparable": self.rate_among_comparable,
             "rate_in_any_pair": self.rate_in_any_pair,
             "bad_rows": self.bad_rows,
+            "missing": self.missing,
             "by_row": [asdict(one) for one in self.by_row],
             "by_time": [asdict(one) for one in self.by_time],
             "untimed": self.untimed,
@@ -260,6 +263,7 @@ class Tally:
             ),
             computed=computed(evidence, self._monitor, made),
             varied=varied,
+            missing=self._monitor.missing,
         )
 
     def _groups(self, first: int) -> tuple[Groups, ...]:

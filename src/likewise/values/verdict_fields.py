@@ -10,8 +10,9 @@
     neighbours  how many of the last decisions had a near input, where a burst is counted
     alarm       whether they are so many that the burst's alarm is raised, likewise
     over        the rows that it was compared with, where a ledger keeps that: first, stop, absent
+    missing     how many decisions were known to be missing from the history then, if there were any
 
-Reserved for later, and not to be used for anything else: missing, model, exact.
+Reserved for later, and not to be used for anything else: model, exact.
 
 Invariant: JSON can hold every value. What it cannot hold is text; a number that is not finite is
 None.
@@ -48,6 +49,7 @@ def verdict_dict(
         neighbours=verdict.neighbours,
         alarm=verdict.alarm,
         over=verdict.over if over else None,
+        missing=verdict.missing,
     )
 
 
@@ -62,6 +64,7 @@ def put_together(
     neighbours: int | None = None,
     alarm: bool = False,
     over: "Compared | None" = None,
+    missing: int = 0,
 ) -> dict[str, Any]:
     """The fields, in the order of the schema; those of which nothing is known are left out.
 
@@ -83,6 +86,8 @@ def put_together(
         fields["alarm"] = alarm
     if over is not None:
         fields["over"] = {"first": over.first, "stop": over.stop, "absent": over.absent}
+    if missing:
+        fields["missing"] = missing
     return fields
 
 
