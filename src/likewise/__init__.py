@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
+    from likewise.buffering.buffered import Buffered, buffered
+    from likewise.buffering.receipt import Receipt
     from likewise.engine.explanation import Explanation
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
@@ -61,6 +63,7 @@ _HOMES = {
     "BadFile": "values.errors",
     "BadRow": "values.errors",
     "BadRule": "values.errors",
+    "Buffered": "buffering.buffered",
     "Burst": "rules.burst",
     "Calibration": "monitors.calibration",
     "CannotLook": "values.errors",
@@ -79,6 +82,7 @@ _HOMES = {
     "LikewiseError": "values.errors",
     "Monitor": "monitors.monitor",
     "Periodic": "indexes.periodic",
+    "Receipt": "buffering.receipt",
     "RepeatedKey": "values.errors",
     "Replay": "monitors.replay",
     "Rule": "rules.rule",
@@ -96,6 +100,7 @@ _HOMES = {
     "WatchedEstimator": "watching.estimator",
     "Witness": "values.verdicts",
     "Witnesses": "values.verdicts",
+    "buffered": "buffering.buffered",
     "calibrate": "monitors.calibration",
     "open": "monitors.opening",
     "replay": "monitors.replay",
@@ -108,6 +113,7 @@ __all__ = [
     "BadFile",
     "BadRow",
     "BadRule",
+    "Buffered",
     "Burst",
     "Calibration",
     "CannotLook",
@@ -126,6 +132,7 @@ __all__ = [
     "LikewiseError",
     "Monitor",
     "Periodic",
+    "Receipt",
     "RepeatedKey",
     "Replay",
     "Rule",
@@ -144,6 +151,7 @@ __all__ = [
     "Witness",
     "Witnesses",
     "__version__",
+    "buffered",
     "calibrate",
     "open",
     "replay",

@@ -81,6 +81,8 @@ class Journal:
 
         Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
         """
+        self.missing = 0
+        """Decisions known to be missing, as the chain says."""
         self.restore(check=check)
 
     @property
@@ -295,9 +297,7 @@ class Journal:
 
     def _read_losses(self) -> None:
         lost = self.store.reader.events(LOST)
-        self.missing = missing_in(lost)
-        """Decisions known to be missing, as the chain says."""
-        self._lost_at = last_row_with(lost)
+        self.missing, self._lost_at = missing_in(lost), last_row_with(lost)
 
     # Rows that leave
 
