@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
+    from likewise.buffering.buffered import Buffered, buffered
+    from likewise.buffering.receipt import Receipt
     from likewise.engine.explanation import Explanation
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
@@ -65,6 +67,7 @@ _HOMES = {
     "BadFile": "values.errors",
     "BadRow": "values.errors",
     "BadRule": "values.errors",
+    "Buffered": "buffering.buffered",
     "Burst": "rules.burst",
     "Calibration": "monitors.calibration",
     "CannotLook": "values.errors",
@@ -84,6 +87,7 @@ _HOMES = {
     "Monitor": "monitors.monitor",
     "Periodic": "indexes.periodic",
     "ErasedKey": "values.errors",
+    "Receipt": "buffering.receipt",
     "RepeatedKey": "values.errors",
     "Replay": "monitors.replay",
     "Rule": "rules.rule",
@@ -101,6 +105,7 @@ _HOMES = {
     "WatchedEstimator": "watching.estimator",
     "Witness": "values.verdicts",
     "Witnesses": "values.verdicts",
+    "buffered": "buffering.buffered",
     "calibrate": "monitors.calibration",
     "back_up": "ledger.backup",
     "migrate": "monitors.migrating",
@@ -116,6 +121,7 @@ __all__ = [
     "BadFile",
     "BadRow",
     "BadRule",
+    "Buffered",
     "Burst",
     "Calibration",
     "CannotLook",
@@ -135,6 +141,7 @@ __all__ = [
     "LikewiseError",
     "Monitor",
     "Periodic",
+    "Receipt",
     "RepeatedKey",
     "Replay",
     "Rule",
@@ -154,6 +161,7 @@ __all__ = [
     "Witnesses",
     "__version__",
     "back_up",
+    "buffered",
     "calibrate",
     "migrate",
     "open",

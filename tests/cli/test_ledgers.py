@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -291,6 +292,27 @@ def test_numbers_of_lines_go_on_and_other_input_is_told(watched):
     assert "line 1 is not what the ledger led has for that line" in told
     _, told = watched(lines_of(rows), "--epsilon", "0.2", *quick[2:], code=2)
     assert "led was begun under another rule" in told
+
+
+def test_what_is_missing_is_told_by_every_command_about_the_ledger(watched, capsys):
+    watched(lines_of(people()[:300]), "--rule", "rule.toml")
+    with lw.open("led") as monitor:
+        monitor.lost(1_234, "crash")
+    first, told_aside = watched(lines_of(people()[300:]))
+    assert {one["missing"] for one in first} == {1_234}
+    assert "; 1,234 earlier decisions are known to be missing" in told_aside
+    again, _ = watched(lines_of(people()))
+    assert [one.get("missing", 0) for one in again] == [0] * 300 + [1_234] * 300
+    assert told(capsys, "report", "led")["missing"] == 1_234
+    assert main(["report", "led"]) == 0
+    assert "1,234 decisions are known to be missing" in " ".join(capsys.readouterr().out.split())
+    assert "1,234" in Path("likewise-report.html").read_text()
+    assert (
+        told(capsys, "show", "led", 5)["missing"],
+        told(capsys, "show", "led", 305)["missing"],
+    ) == (0, 1_234)
+    assert main(["show", "led", "305"]) == 0
+    assert "; 1,234 earlier decisions are known to be missing" in capsys.readouterr().out
 
 
 def test_two_that_would_write_are_told_apart(here):

@@ -28,7 +28,6 @@ class Kept:
     bad         a decision that is refused
     steepest    whether verdicts name the steepest pair and not all near ones
     comparable  whether verdicts say if there was a near past input at all
-    models      whether it takes the names of models
     """
 
     make: Callable[[Any], Any]
@@ -37,7 +36,6 @@ class Kept:
     bad: tuple[Any, Any]
     steepest: bool = False
     comparable: bool = False
-    models: bool = True
 
 
 def points(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
@@ -135,7 +133,6 @@ KINDS = {
         near_points,
         BAD_POINT,
         comparable=True,
-        models=False,
     ),
     "tables": Kept(lambda _: lw.Monitor(PEOPLE), people, near_people, BAD_PERSON),
     "embedded": Kept(lambda _: lw.Monitor(TEXTS), texts, near_texts, (17, "0")),
@@ -155,21 +152,18 @@ for durability in ("commit", "batch", "off"):
         points,
         near_points,
         BAD_POINT,
-        models=False,
     )
 KINDS["ledger of a table"] = Kept(
     lambda folder: lw.open(folder / "ledger", PEOPLE, durability="off"),
     people,
     near_people,
     BAD_PERSON,
-    models=False,
 )
 KINDS["ledger of texts"] = Kept(
     lambda folder: lw.open(folder / "ledger", TEXTS, durability="off"),
     texts,
     near_texts,
     (17, "0"),
-    models=False,
 )
 
 
@@ -375,10 +369,6 @@ def test_keys_are_in_verdicts(kept, monitor, told):
 
 
 def test_models_are_remembered_and_named(kept, monitor, told):
-    if not kept.models:
-        with pytest.raises(lw.BadRule, match="does not keep yet which model decided"):
-            monitor.observe(*told[0], model="a")
-        return
     names = [("a", "b", None)[i % 3] for i in range(COUNT)]
     monitor.observe(*told[0], model="a")
     x, z = batch(told[1:40])
@@ -402,6 +392,30 @@ def test_models_are_remembered_and_named(kept, monitor, told):
         assert verdict.witness_models == tuple(names[i] for i in verdict.witnesses.rows)
     assert checked.model == "new" and several.models == ("a",) * 10
     assert several.witness_models == tuple(names[i] for i in several.witnesses.rows)
+
+
+def test_losses_are_said_by_every_later_verdict_and_by_no_earlier_one(kept, monitor, told):
+    before = monitor.observe(*told[0])
+    monitor.lost(2, "full", first=1, last=2)
+    later = monitor.observe(*told[1])
+    many = monitor.observe_many(*batch(told[2:5]))
+    checked = monitor.check(*told[5])
+    monitor.lost(3, "crash", since=1_700_000_000.0, until="2023-11-14T22:13:21")
+    last = monitor.observe_many(*batch(told[5:6]))
+    assert (before.missing, later.missing, checked.missing) == (0, 2, 2)
+    assert (many.missing, [one.missing for one in many]) == (2, [2, 2, 2])
+    assert monitor.check_many(*batch(told[6:8])).missing == 5
+    assert (last.missing, last[0].missing, monitor.missing) == (5, 5, 5)
+    assert not any(one.clean for one in (later, *many, checked, *last))
+    assert monitor.rows == 6
+    for count, reason in ((0, "full"), (-1, "full"), (True, "full"), (1.5, "x"), (1, ""), (1, 7)):
+        with pytest.raises(lw.BadDecision):
+            monitor.lost(count, reason)
+    with pytest.raises(lw.BadDecision):
+        monitor.lost(1, "full", first="one")
+    with pytest.raises(lw.BadDecision):
+        monitor.lost(1, "full", since="soon")
+    assert monitor.missing == 5
 
 
 def test_times_are_checked(monitor, told):

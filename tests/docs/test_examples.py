@@ -97,6 +97,10 @@ MODULES = (
     "ledger.window",
     "watching.watched",
     "watching.estimator",
+    "buffering.buffered",
+    "buffering.receipt",
+    "values.losses",
+    "values.printing",
 )
 
 

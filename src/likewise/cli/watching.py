@@ -6,6 +6,7 @@ verdict is answered once it is on disk, and a decision that is there already is 
 its answer is the one that was written.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from likewise.sources.chunk import Chunk, Refused
 from likewise.sources.json_lines import numbers_in, object_of
 from likewise.sources.lines import Line, TooLong
 from likewise.values.errors import BadDecision, BadFile
+from likewise.values.printing import missing_in_words
 from likewise.values.verdicts import Verdict
 
 _NAME = "standard input"
@@ -107,6 +109,7 @@ class LineWatcher:
         self._rows = self._flagged = self._comparable = 0
         self._alarms = self._known = self._bad = 0
         self._answered = self._good = 0
+        self._missing = 0  # from the history, when it was closed
         try:
             known = ledger.rule if rule is None and ledger is not None else rule
             if known is not None and known.features is not None:
@@ -281,7 +284,8 @@ class LineWatcher:
         lines = "line" if self._bad == 1 else "lines"
         bad = f", {self._bad:,} {lines} that could not be judged" if self._bad else ""
         decisions = f"{self._rows:,} decision{'s' * (self._rows != 1)}"
-        return f"{decisions}{self._compared()}{alarms}{known}{bad}"
+        missing = missing_in_words(self._missing)
+        return f"{decisions}{self._compared()}{alarms}{known}{bad}{missing}"
 
     def _compared(self) -> str:
         """How many could be compared, and how many of these contradict."""
@@ -304,9 +308,13 @@ class LineWatcher:
             "alarms": self._alarms,
             "known": self._known,
             "bad_rows": self._bad,
+            "missing": self._missing,
         }
 
     def close(self) -> None:
+        if self._monitor is not None and not self._monitor.closed:
+            with contextlib.suppress(BadFile):  # which `close` says as well
+                self._missing = self._monitor.missing
         if self._ledger is not None:
             self._ledger.close()
         elif self._monitor is not None:

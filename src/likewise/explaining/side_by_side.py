@@ -15,7 +15,7 @@ from likewise.rules.feature import Feature
 from likewise.values.errors import BadRow
 from likewise.values.past import Past
 from likewise.values.plain import json_value
-from likewise.values.printing import text_of
+from likewise.values.printing import missing_in_words, text_of
 from likewise.values.verdicts import Verdict, Witness
 
 
@@ -140,7 +140,7 @@ def explain_pairs(past: Past, verdict: Verdict, count: int) -> "SideBySide":
         pair_of(past, verdict.row, witness, verdict.values, model=verdict.model)
         for witness in verdict.witnesses.nearest(count)
     ]
-    return SideBySide(tuple(pairs), len(verdict.witnesses))
+    return SideBySide(tuple(pairs), len(verdict.witnesses), verdict.missing)
 
 
 @dataclass(frozen=True)
@@ -251,6 +251,8 @@ class SideBySide:
 
     pairs: tuple[Pair, ...]
     witnesses: int
+    missing: int = 0
+    """Decisions that were known to be missing when it was judged."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"witnesses": self.witnesses, "pairs": [pair.to_dict() for pair in self.pairs]}
@@ -261,11 +263,11 @@ class SideBySide:
 
     def __str__(self) -> str:
         if not self.pairs:
-            return "nothing contradicts it"
+            return f"nothing contradicts it{missing_in_words(self.missing)}"
         return "\n\n".join([*map(str, self.pairs), *filter(None, [self._more()])])
 
     def _repr_html_(self) -> str:
         if not self.pairs:
-            return "<p>nothing contradicts it</p>"
+            return f"<p>nothing contradicts it{missing_in_words(self.missing)}</p>"
         more = self._more()
         return "".join(pair._repr_html_() for pair in self.pairs) + (f"<p>{more}</p>" * bool(more))

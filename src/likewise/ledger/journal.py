@@ -28,6 +28,7 @@ from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.erasure import Erasure, unused_words
 from likewise.ledger.heads import Head
 from likewise.ledger.layout import Layout
+from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_in
 from likewise.ledger.notes import Note
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
@@ -84,6 +85,8 @@ class Journal:
 
         Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
         """
+        self.missing = 0
+        """Decisions known to be missing, as the chain says."""
         self.restore(check=check)
 
     @property
@@ -106,6 +109,7 @@ class Journal:
         self.queue = Queue(store.rows, store.rows, {})
         self._memory.reset()
         self._keys.reset()
+        self._read_losses()
         gone = np.union1d(reader.erased(), reader.superseded())
         self.retention = Retention(self.window, store.first, store.last_time, gone, self._ahead)
         self._words: dict[str, int] = {}
@@ -168,9 +172,8 @@ class Journal:
             )
             self.retention.took(chunk.times)
             kept = kept_of_many(verdicts, self.witnesses)
-            store.judge(
-                Judged(first, firsts, verdicts.counts, kept, comparable=verdicts.comparable)
-            )
+            missing = np.full(len(verdicts), self.missing)
+            store.judge(Judged(first, firsts, verdicts.counts, kept, missing, verdicts.comparable))
 
     def insist_on_models(self) -> None:
         """Raise BadRule if this ledger cannot keep which model decided."""
@@ -192,6 +195,8 @@ class Journal:
             self.store.doubt()
             self._words_read = -1
         self.store.reconnect()
+        if unsure >= WRITING:
+            self._read_losses()
         if unsure < KEEPING or self.queue:
             self._memory.settle(self.queue.stop)
             self._memory.cut_words(self.queue.words)
@@ -363,6 +368,21 @@ class Journal:
         self.flush()
         self.store.note(note)
 
+    # Losses
+
+    def lost(self, body: dict[str, Any]) -> None:
+        """Chain that decisions are known to be missing, behind all that was answered."""
+        self.flush()
+        unsure, missing = self.unsure, self.missing + body["count"]
+        self.unsure = max(unsure, WRITING)
+        self.store.event(LOST, {**body, "missing": missing})
+        self.missing, self._lost_at = missing, self.store.rows
+        self.unsure = unsure
+
+    def _read_losses(self) -> None:
+        lost = self.store.reader.events(LOST)
+        self.missing, self._lost_at = missing_in(lost), last_row_with(lost)
+
     # Rows that leave
 
     def forget_before(self, first: int, lag: int = _LAG) -> None:
@@ -372,6 +392,8 @@ class Journal:
             return
         try:
             self.flush()
+            if self.missing and self._lost_at < first:
+                self.lost(CARRIED)  # the event that says so is about to leave
             before = self.store.first
             self.store.drop(first)
         except BadFile:  # the disk will be asked again; what was just answered stands

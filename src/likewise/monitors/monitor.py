@@ -68,6 +68,7 @@ from likewise.values.errors import (
 )
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
+from likewise.values.losses import Loss
 from likewise.values.models import model_of, models_of
 from likewise.values.past import Past
 from likewise.values.verdicts import Beside, Rows, Verdict, Verdicts
@@ -226,6 +227,7 @@ class Monitor:
         else:
             journal.settle(note=note)
             self._taken = journal.rows
+            self._say_missing(journal.missing)
         self._midway = False
 
     @contextmanager
@@ -373,6 +375,7 @@ class Monitor:
                 numbers[2:],
                 kept,
                 models=batch.models,
+                missing=self._missing(1),
                 comparable=said,
             )
             journal.took(some, single=True)
@@ -498,6 +501,7 @@ class Monitor:
                     verdicts.counts,
                     kept,
                     models=batch.models,
+                    missing=self._missing(len(verdicts)),
                     comparable=verdicts.comparable,
                 )
                 journal.took(some, single=False)
@@ -676,6 +680,61 @@ class Monitor:
         what = "forgotten" if self._journal is None else "erased"
         return np.unique(rows_of(rows, self._taken, f"Nothing was {what}."))
 
+    # Losing
+
+    def lost(
+        self,
+        count: int,
+        reason: str,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+        since: Any = None,
+        until: Any = None,
+    ) -> None:
+        """So many decisions were made and will never be observed; every later verdict says so.
+
+        reason          why, in a word or a few: "full", "timeout", "crash"
+        first, last     your own numbers of the first and the last of them
+        since, until    when they were lost, as `time` of a decision
+
+        A ledger keeps it as an event of its chain.
+
+        >>> from likewise import Rule
+        >>> monitor = Monitor(Rule(metric="linf", epsilon=0.1))
+        >>> monitor.lost(3, "full")
+        >>> verdict = monitor.observe([0.5], "yes")
+        >>> verdict.violation, verdict.missing, verdict.clean
+        (False, 3, False)
+        """
+        times = (None if one is None else microseconds(one) for one in (since, until))
+        loss = Loss(count, reason, first, last, *times)
+        with self._lock:
+            if self._journal is None:
+                self._say_missing(self._engine.beside.missing + loss.count)
+                return
+            self._ready(note=True)
+            self._midway = True
+            self._journal.lost(loss.to_dict())
+            self._say_missing(self._journal.missing)
+            self._midway = False
+
+    def _missing(self, count: int) -> Rows | None:
+        """What a ledger keeps with so many decisions; None if nothing is missing."""
+        missing = self._engine.beside.missing
+        return np.full(count, missing) if missing else None
+
+    def _say_missing(self, missing: int) -> None:
+        """Have every verdict from now on say so."""
+        if missing != self._engine.beside.missing:
+            self._engine.beside = self._engine.beside._replace(missing=missing)
+
+    @property
+    def missing(self) -> int:
+        """Decisions known to be missing from this history: the sum of what `lost` was told."""
+        with self._looking():
+            return self._engine.beside.missing
+
     # What is there
 
     @property
@@ -780,6 +839,7 @@ class Monitor:
                     verdicts.counts,
                     kept,
                     models=batch.models,
+                    missing=self._missing(1),
                     comparable=verdicts.comparable,
                     notes=[note],
                 ),
@@ -802,6 +862,7 @@ class Monitor:
         """From here on everything is in a ledger, which memory was made from."""
         self._journal = journal
         self._taken = journal.rows
+        self._say_missing(journal.missing)
         self._path = path
         self._durability = durability
         if wait is not None:
@@ -814,6 +875,11 @@ class Monitor:
         if self._journal is None:
             raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
         return self._journal
+
+    @property
+    def durable(self) -> bool:
+        """Whether its history outlives this process: it has a ledger."""
+        return self._journal is not None
 
     @property
     def path(self) -> Path:

@@ -15,6 +15,8 @@ Invariants:
 - `model` says which model decided; where the rule's `compare` is "within" or "across", only pairs
   of one model, or of two, count. Decisions without a model count as one more model.
 - Every call is one step of the history, whichever thread it comes from.
+- `missing` never goes down while a history lasts. A verdict says what it was when it was judged
+  (`verdict.missing`); losses that are told later change no earlier verdict.
 """
 
 from collections.abc import Sequence
@@ -39,6 +41,10 @@ class AnyMonitor(Protocol):
     @property
     def past(self) -> Past:
         """The only way to look back."""
+
+    @property
+    def missing(self) -> int:
+        """Decisions known to be missing from this history: the sum of what `lost` was told."""
 
     def observe(
         self,
@@ -93,6 +99,23 @@ class AnyMonitor(Protocol):
 
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
+
+    def lost(
+        self,
+        count: int,
+        reason: str,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+        since: Any = None,
+        until: Any = None,
+    ) -> None:
+        """So many decisions were made and will never be observed; every later verdict says so.
+
+        reason          why, in a word or a few: "full", "timeout", "crash"
+        first, last     the sender's own numbers of the first and the last of them
+        since, until    when they were lost, as `time` of a decision
+        """
 
     def explain(self) -> Explanation:
         """What index is in use, why, and what it costs."""

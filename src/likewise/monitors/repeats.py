@@ -12,6 +12,7 @@ import numpy as np
 
 from likewise.engine.memory import Memory
 from likewise.ledger.journal import Journal
+from likewise.ledger.losses import LOST, missing_at
 from likewise.reading.protocol import Batch
 from likewise.values.verdicts import Beside, Verdict, Witnesses
 
@@ -43,5 +44,10 @@ def stored_verdict(journal: Journal, row: int, beside: Beside) -> Verdict:
         found["input_distance"].astype(np.float64),
         found["output_distance"].astype(np.float64),
     )
-    omitted = max(0, count) - len(found)
-    return Verdict(row, told, beside._replace(comparable=comparable, known=True, omitted=omitted))
+    said = beside._replace(
+        comparable=comparable,
+        missing=missing_at(journal.store.reader.events(LOST), row),
+        known=True,
+        omitted=max(0, count) - len(found),
+    )
+    return Verdict(row, told, said)

@@ -105,6 +105,8 @@ class Findings:
     """What the rule comes to with each line of it changed."""
     by_model: tuple[ModelCounts, ...] = ()
     """Where it is known which model decided."""
+    missing: int = 0
+    """Decisions that are known to be missing from the history."""
 
     @property
     def rate(self) -> float:
@@ -139,6 +141,7 @@ class Findings:
             "rate_among_comparable": self.rate_among_comparable,
             "rate_in_any_pair": self.rate_in_any_pair,
             "bad_rows": self.bad_rows,
+            "missing": self.missing,
             "by_row": [asdict(one) for one in self.by_row],
             "by_time": [asdict(one) for one in self.by_time],
             "untimed": self.untimed,
@@ -267,6 +270,7 @@ class Tally:
             computed=computed(evidence, self._monitor, made),
             varied=varied,
             by_model=self._models.counts(self._monitor.rule.compare, self._likes(first)),
+            missing=self._monitor.missing,
         )
 
     def _groups(self, first: int) -> tuple[Groups, ...]:

@@ -105,6 +105,8 @@ def _tiles(findings: Findings) -> list[tuple[str, str]]:
         (f"{findings.rows:,}", "decisions looked at"),
         (comparable, "had an earlier like case: they are comparable"),
     ]
+    if findings.missing:
+        looked_at.append((f"{findings.missing:,}", "more are known to be missing"))
     if findings.nothing_compared:
         return looked_at  # a count of contradictions would be 0, and would look like a finding
     return [
@@ -244,6 +246,7 @@ def _computed(findings: Findings) -> str:
         ("Order", safe(done.order.words(), 400)),
         ("Read", _listed(done.remarks)),
         ("Left out", _left_out(findings)),
+        ("Missing", f"{findings.missing:,} decisions, never observed" * bool(findings.missing)),
         (
             "Exactness",
             "exact: each decision was compared with every earlier one"

@@ -240,14 +240,15 @@ def found_in_words(findings: Findings) -> list[str]:
     from likewise.reports.group_words import group_sentences  # which needs figures and shares
 
     if findings.rows == 0:
-        return ["There were no decisions to look at."]
+        return ["There were no decisions to look at.", *_missing(findings)]
     if findings.nothing_compared:
         return [
             f"Nothing could be compared, so nothing follows: none of {_many(findings.rows)} had an"
             " earlier like case.",
+            *_missing(findings),
             *_loosened(findings),
         ]
-    sentences = list(_headline(findings))
+    sentences = [*_headline(findings), *_missing(findings)]
     identical = findings.margins.identical
     if identical:
         verb = "contradicts" if identical == 1 else "contradict"
@@ -292,6 +293,17 @@ def _headline(findings: Findings) -> Iterable[str]:
             f"{only}{comparable:,} of {_many(rows)} ({percent(comparable / rows)}) had an earlier"
             f" like case to be compared with; the other {left:,} had nothing to contradict, which"
             " proves nothing."
+        )
+
+
+def _missing(findings: Findings) -> Iterable[str]:
+    """What was never observed."""
+    missing = findings.missing
+    if missing:
+        are = "is" if missing == 1 else "are"
+        yield (
+            f"{_many(missing)} {are} known to be missing from this history. What contradicts them,"
+            " and what they contradict, is not counted here."
         )
 
 

@@ -14,8 +14,9 @@
     neighbours  how many of the last decisions had a near input, where a burst is counted
     alarm       whether they are so many that the burst's alarm is raised, likewise
     over        the rows that it was compared with, where a ledger keeps that: first, stop, absent
+    missing     how many decisions were known to be missing from the history then, if there were any
 
-Reserved for later, and not to be used for anything else: missing, exact.
+Reserved for later, and not to be used for anything else: exact.
 
 Invariant: JSON can hold every value. What it cannot hold is text; a number that is not finite is
 None.
@@ -56,6 +57,7 @@ def verdict_dict(
         alarm=verdict.alarm,
         over=verdict.over if over else None,
         known=verdict.known,
+        missing=verdict.missing,
     )
 
 
@@ -73,6 +75,7 @@ def put_together(
     alarm: bool = False,
     over: "Compared | None" = None,
     known: bool = False,
+    missing: int = 0,
 ) -> dict[str, Any]:
     """The fields, in the order of the schema; those of which nothing is known are left out.
 
@@ -105,6 +108,8 @@ def put_together(
         fields["alarm"] = alarm
     if over is not None:
         fields["over"] = {"first": over.first, "stop": over.stop, "absent": over.absent}
+    if missing:
+        fields["missing"] = missing
     return fields
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from likewise.values.printing import text_of
+from likewise.values.printing import missing_in_words, text_of
 
 if TYPE_CHECKING:
     from likewise.values.verdicts import Verdict, Verdicts
@@ -36,6 +36,7 @@ def html_of_verdicts(verdicts: "Verdicts") -> str:
     title = f"{_counted(len(verdicts), 'decision')}, {int(verdicts.violations.sum()):,} violating"
     if verdicts.neighbours is not None:
         title += f", {int(verdicts.alarms.sum()):,} raising an alarm"
+    title += missing_in_words(verdicts.missing)
     columns: dict[str, Sequence[Any]] = {"row": [verdict.row for verdict in shown]}
     if verdicts.values is not None:  # they were only checked, and have no rows
         columns = {"place": flagged[:MOST_SHOWN].tolist()}
@@ -58,10 +59,12 @@ def _title(verdict: "Verdict") -> str:
     named += "" if verdict.model is None else f", model {text_of(verdict.model)},"
     count = len(verdict.witnesses)
     told = f"contradicts {_counted(count, 'earlier decision')}" if count else "contradicts nothing"
+    missing = missing_in_words(verdict.missing)
     if verdict.neighbours is None:
-        return f"{mine}{named} {told}"
+        return f"{mine}{named} {told}{missing}"
     alarm = " and raises an alarm" if verdict.alarm else ""
-    return f"{mine}{named} {told}, has {_counted(verdict.neighbours, 'neighbour')}{alarm}"
+    near = _counted(verdict.neighbours, "neighbour")
+    return f"{mine}{named} {told}, has {near}{alarm}{missing}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -177,10 +177,11 @@ class Beside(NamedTuple):
     values: Mapping[str, Any] | None = None
     """A row of a table as it came, if it was only checked: it cannot be looked up."""
     comparable: bool | None = None
-    known: bool = False
-    omitted: int = 0
     model: str | None = None
     witness_models: tuple[str | None, ...] | None = None
+    missing: int = 0
+    known: bool = False
+    omitted: int = 0
 
 
 NOTHING_BESIDE = Beside()
@@ -235,6 +236,30 @@ class Verdict:
         None where that was not asked (`Monitor(rule, comparable=True)`).
         """
         return self._beside.comparable
+
+    @property
+    def missing(self) -> int:
+        """How many decisions were known to be missing from the history when it was judged.
+
+        What is missing cannot contradict anything, so a verdict without a witness says less.
+        """
+        return self._beside.missing
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing contradicts it, and nothing that is known stands against saying so.
+
+        No violation, no alarm, nothing missing, and not known to have had no like case: where that
+        was not asked (`comparable` is None), it is not held against it. What a window or an erasure
+        left out of the comparison was the owner's choice; `over` tells it.
+        """
+        beside = self._beside
+        return (
+            not self.violation
+            and not beside.alarm
+            and beside.missing == 0
+            and beside.comparable is not False
+        )
 
     @property
     def over(self) -> Compared | None:
@@ -347,6 +372,8 @@ class Verdicts:
     """The model that made each decision, where the monitor has models; None for one without."""
     witness_models: tuple[str | None, ...] | None = None
     """The model of each of `witnesses`, likewise."""
+    missing: int = 0
+    """How many decisions were known to be missing from the history when these were judged."""
 
     past: "Past | None" = field(default=None, repr=False)
     """Where the rows that the verdicts name can be looked up."""
@@ -403,6 +430,7 @@ class Verdicts:
             witness_keys=tuple(key for keys in named for key in keys) if named else None,
             models=tuple(one.model for one in beside) if decided else None,
             witness_models=tuple(one for some in decided for one in some) if decided else None,
+            missing=beside[0].missing if beside else 0,
             past=beside[0].past if beside else None,
             values=[one.values for one in beside],
         )
@@ -457,6 +485,14 @@ class Verdicts:
         return self.counts > 0
 
     @property
+    def clean(self) -> npt.NDArray[np.bool_]:
+        """`Verdict.clean` of each: nothing contradicts it, and nothing stands against saying so."""
+        clean: npt.NDArray[np.bool_] = ~(self.violations | self.alarms)
+        if self.comparable is not None:
+            clean &= self.comparable
+        return clean & (self.missing == 0)
+
+    @property
     def pairs(self) -> int:
         """Witnesses in all: each is one violating pair."""
         return len(self.witnesses)
@@ -495,6 +531,7 @@ class Verdicts:
             None if self.comparable is None else bool(self.comparable[i]),
             None if self.models is None else self.models[i],
             None if self.witness_models is None else self.witness_models[part],
+            self.missing,
         )
 
     def by_group(self, column: str) -> "Groups":
