@@ -20,7 +20,8 @@ from likewise.intake.verdict_json import stored_answer
 from likewise.ledger import folder
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.ledger.losses import missing_at
-from likewise.ledger.reader import Event, LedgerReader
+from likewise.ledger.reader import LedgerReader
+from likewise.ledger.stored import Event
 from likewise.monitors import opening
 from likewise.monitors.monitor import Monitor
 from likewise.rules.burst import Burst
