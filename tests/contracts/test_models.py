@@ -663,9 +663,10 @@ def test_a_ledger_keeps_models_and_compares_as_a_monitor_does(tmp_path, compare)
     with lw.open(tmp_path) as monitor:
         verdict = monitor.supersede(1, "other", by="desk", why="an appeal")
         assert monitor.past.models([verdict.row]) == [models[1]]
-    done = lw.migrate(tmp_path, tmp_path.with_name("new"), rule=lw.Rule("linf", 0.2))
+    new = tmp_path.with_name(f"new {compare}")
+    done = lw.migrate(tmp_path, new, rule=lw.Rule("linf", 0.2))
     assert done.judged_again == (compare != "all")
-    with lw.Ledger(tmp_path.with_name("new")) as ledger:
+    with lw.Ledger(new) as ledger:
         assert ledger.entry(3).model == models[3]
 
 

@@ -17,9 +17,9 @@ HEADS = {
     "ledger-1/vectors": "likewise-head 1 20 2"
     " 1f11308ba2799a55f99e3fbf36d2fe652c385a0bd7057748edf14f464a3319c8",
     "ledger-2/table": "likewise-head 2 50 5"
-    " 0bbbf74f2aec9ff8ac0c191c92315d7b705ea5ea668577e9826220d57634db2f",
+    " c04580e7cb838de5db084d2d131ebbaf0e496ee30847f2a53ab541881d73d4dd",
     "ledger-2/vectors": "likewise-head 2 20 22"
-    " fb5c4bfc9e58ce76d65a0aa71b57d1263516fa01f46299d7f88562d640a7b79e",
+    " a3636163773e2c41cd871a7911f481f63363bd2d6d6ae76dfa53f3c904915d80",
 }
 
 
