@@ -10,38 +10,27 @@ from typing import Any
 from likewise.ledger.reader import LedgerReader
 
 _TABLES = """
-CREATE TABLE decision (
-    row INTEGER PRIMARY KEY, time INTEGER, key, output, first INTEGER, count INTEGER,
-    salt BLOB, commitment BLOB, link BLOB, input BLOB
+CREATE TABLE decision (row INTEGER PRIMARY KEY, record BLOB);
+CREATE TABLE verdict (
+    row INTEGER PRIMARY KEY, time INTEGER, model INTEGER, count INTEGER, distance REAL,
+    witnesses BLOB, distances BLOB, salt BLOB, commitment BLOB, review TEXT
 );
-CREATE TABLE witness (
-    row INTEGER, place INTEGER, witness INTEGER, input_distance REAL, output_distance REAL,
-    PRIMARY KEY (row, place)
-) WITHOUT ROWID;
 """
 
 
 def rows_of(reader: LedgerReader, stop: int) -> tuple[list[Any], list[Any]]:
-    """What a ledger keeps, as Python values."""
-    decisions, witnesses = [], []
+    """What a ledger keeps of each decision, as Python values: records, verdicts with witnesses."""
     records = reader.records
     assert records is not None
+    decisions: list[Any] = []
     for start in range(0, stop, 1 << 15):
-        end = min(start + (1 << 15), stop)
-        kept = records.read(start, end)
-        blobs = [
-            [bytes(one) for one in kept[name]] for name in ("salt", "commitment", "link", "input")
-        ]
-        span = (start, end)
-        rows = reader.all("SELECT * FROM decision WHERE row >= ? AND row < ? ORDER BY row", *span)
-        decisions += [
-            (*row, *blob) for row, blob in zip(rows, zip(*blobs, strict=True), strict=True)
-        ]
-        witnesses += reader.all("SELECT * FROM witness WHERE row >= ? AND row < ?", *span)
-    return decisions, witnesses
+        kept = records.read(start, min(start + (1 << 15), stop))
+        blobs = kept.view(f"V{kept.dtype.itemsize}").tolist()
+        decisions += list(zip(range(start, start + len(kept)), map(bytes, blobs), strict=True))
+    return decisions, reader.all("SELECT * FROM verdict ORDER BY row")
 
 
-def insert(path: Path, decisions: list[Any], witnesses: list[Any], chunk: int, level: str) -> float:
+def insert(path: Path, decisions: list[Any], verdicts: list[Any], chunk: int, level: str) -> float:
     """Seconds to insert all of it, `chunk` decisions to a transaction."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
@@ -52,11 +41,12 @@ def insert(path: Path, decisions: list[Any], witnesses: list[Any], chunk: int, l
     for start in range(0, len(decisions), chunk):
         part = decisions[start : start + chunk]
         database.execute("BEGIN IMMEDIATE")
-        database.executemany("INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", part)
+        database.executemany("INSERT INTO decision VALUES (?, ?)", part)
         stop = place
-        while stop < len(witnesses) and witnesses[stop][0] <= part[-1][0]:
+        while stop < len(verdicts) and verdicts[stop][0] <= part[-1][0]:
             stop += 1
-        database.executemany("INSERT INTO witness VALUES (?, ?, ?, ?, ?)", witnesses[place:stop])
+        rows = verdicts[place:stop]
+        database.executemany("INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         place = stop
         database.execute("COMMIT")
     seconds = time.perf_counter() - begin

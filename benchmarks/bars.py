@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import bars_ledger, bars_people, bars_watched, bars_wide
+from benchmarks import bars_buffering, bars_ledger, bars_people, bars_watched, bars_wide
 from benchmarks.bar import Answers, Bar, Reader, value_of, worst_of
 
 
@@ -177,7 +177,14 @@ def _bars() -> list[Bar]:
     return bars + _firsts()
 
 
-BARS = [*_bars(), *bars_wide.BARS, *bars_people.BARS, *bars_ledger.BARS, *bars_watched.BARS]
+BARS = [
+    *_bars(),
+    *bars_wide.BARS,
+    *bars_people.BARS,
+    *bars_ledger.BARS,
+    *bars_watched.BARS,
+    *bars_buffering.BARS,
+]
 
 
 def judge(answers: Answers) -> list[dict[str, Any]]:

@@ -19,6 +19,32 @@ BARS = [
         for radius in ("few", "many")
     ),
     Bar(
+        "ledger, `commit` through `observe_many`, few witnesses",
+        "ledger",
+        150_000,
+        True,
+        "decisions/s",
+        value_of(
+            "ledger", "writing", "rate", durability="commit", how="observe_many", radius="few"
+        ),
+    ),
+    Bar(
+        "ledger, `commit`, 16 threads ÷ one",
+        "ledger",
+        8.0,
+        True,
+        "×",
+        value_of("ledger", "threads", "ratio", threads=16),
+    ),
+    Bar(
+        "ledger, opening 10M × 12, chain verified",
+        "ledger",
+        15.0,
+        False,
+        "s",
+        value_of("ledger", "opening", "seconds", rows=10_000_000, check=True),
+    ),
+    Bar(
         "ledger, opening 1M × 12, chain verified",
         "ledger",
         5.0,
@@ -27,11 +53,19 @@ BARS = [
         value_of("ledger", "opening", "seconds", rows=1_000_000, check=True),
     ),
     Bar(
-        "ledger, verifying",
+        "ledger, verifying with every commitment, one process",
         "ledger",
-        500_000,
+        1_000_000,
         True,
         "rows/s",
         value_of("ledger", "opening", "verify_rate", rows=1_000_000, check=True),
+    ),
+    Bar(
+        "ledger, verifying the chain alone",
+        "ledger",
+        2_000_000,
+        True,
+        "rows/s",
+        value_of("ledger", "opening", "chain_rate", rows=1_000_000, check=True),
     ),
 ]

@@ -124,8 +124,18 @@ class Expected:
     comparable: bool | None = None
 
 
+def same_or_not(compare: str, models: Sequence[Any], model: Any) -> np.ndarray:
+    """Which decisions of these models count for one of this model."""
+    same = np.array([one == model for one in models], dtype=bool)
+    return {"all": np.ones_like(same), "within": same, "across": ~same}[compare]
+
+
 class Oracle:
-    """The monitor's interface over `witnesses`."""
+    """The monitor's interface over `witnesses`.
+
+    left_out   witnesses that there would be if all models were compared
+    hidden     comparable decisions that have near rows of both kinds: those that count, and others
+    """
 
     def __init__(self, rule: lw.Rule, *, comparable: bool = False) -> None:
         self.rule = rule
@@ -133,26 +143,31 @@ class Oracle:
         self.storage: np.dtype | None = None
         self.inputs = np.empty((0, 0))
         self.outputs: list[Any] = []
+        self.models: list[Any] = []
         self.alive = np.zeros(0, dtype=bool)
+        self.left_out = self.hidden = 0
 
     def __len__(self) -> int:
         return int(self.alive.sum())
 
-    def check(self, x: Any, z: Any) -> Expected:
-        return self._judge(None, x, z)
+    def check(self, x: Any, z: Any, *, model: Any = None) -> Expected:
+        return self._judge(None, x, z, model)
 
-    def observe(self, x: Any, z: Any) -> Expected:
-        expected = self._judge(len(self.outputs), x, z)
-        self._remember(x, z)
+    def observe(self, x: Any, z: Any, *, model: Any = None) -> Expected:
+        expected = self._judge(len(self.outputs), x, z, model)
+        self._remember(x, z, model)
         return expected
 
-    def observe_many(self, xs: Any, zs: Any) -> list[Expected]:
-        return [self.observe(x, z) for x, z in zip(xs, zs, strict=True)]
+    def observe_many(self, xs: Any, zs: Any, *, models: Any = None) -> list[Expected]:
+        models = [None] * len(xs) if models is None else models
+        each = zip(xs, zs, models, strict=True)
+        return [self.observe(x, z, model=model) for x, z, model in each]
 
-    def load(self, xs: Any, zs: Any) -> range:
+    def load(self, xs: Any, zs: Any, *, models: Any = None) -> range:
         first = len(self.outputs)
-        for x, z in zip(xs, zs, strict=True):
-            self._remember(x, z)
+        models = [None] * len(xs) if models is None else models
+        for x, z, model in zip(xs, zs, models, strict=True):
+            self._remember(x, z, model)
         return range(first, len(self.outputs))
 
     def forget(self, rows: int | Iterable[int]) -> int:
@@ -160,7 +175,7 @@ class Oracle:
         self.alive[: len(self.outputs)][np.array(rows, dtype=int)] = False
         return before - len(self)
 
-    def _judge(self, row: int | None, x: Any, z: Any) -> Expected:
+    def _judge(self, row: int | None, x: Any, z: Any, model: Any = None) -> Expected:
         n = len(self.outputs)
         if n == 0:
             like = False if self.comparable else None
@@ -168,13 +183,20 @@ class Oracle:
         assert self.storage is not None
         slack = slack_of(self.rule, self.storage)
         past, alive = self.inputs[:n], self.alive[:n]
-        found = witnesses(self.rule, self.storage, slack, past, self.outputs, alive, x, z)
+        counts = same_or_not(self.rule.compare, self.models, model)
+        rows, distances, apart = witnesses(
+            self.rule, self.storage, slack, past, self.outputs, alive, x, z
+        )
+        kept = counts[rows]
+        self.left_out += int((~kept).sum())
+        found = rows[kept], distances[kept], apart[kept]
         if not self.comparable:
             return Expected(row, *found)
         near = like_cases(self.rule, self.storage, slack, past, alive, x)
-        return Expected(row, *found, len(near) > 0)
+        self.hidden += bool(counts[near].any() and not counts[near].all())
+        return Expected(row, *found, bool(counts[near].any()))
 
-    def _remember(self, x: Any, z: Any) -> None:
+    def _remember(self, x: Any, z: Any, model: Any = None) -> None:
         n = len(self.outputs)
         if self.storage is None:
             self.storage = storage_of(self.rule, x)
@@ -186,6 +208,7 @@ class Oracle:
         self.inputs[n] = x
         self.alive[n] = True
         self.outputs.append(z)
+        self.models.append(model)
 
 
 def assert_same_verdict(verdict: lw.Verdict, expected: Expected) -> None:

@@ -56,12 +56,12 @@ class Foreseen(Oracle):
     def pairs(self) -> int:
         return sum(len(rows) for rows, _, _ in self.known)
 
-    def _judge(self, row: int | None, x: Any, z: Any) -> Expected:
+    def _judge(self, row: int | None, x: Any, z: Any, model: Any = None) -> Expected:
         rows, near, apart = self.known[len(self.outputs)]
         alive = self.alive[rows]
         return Expected(row, rows[alive], near[alive], apart[alive])
 
-    def _remember(self, x: Any, z: Any) -> None:
+    def _remember(self, x: Any, z: Any, model: Any = None) -> None:
         self.alive[len(self.outputs)] = True
         self.outputs.append(z)
 
@@ -172,30 +172,39 @@ def steps_through(n: int, seed: int, load: int = 0) -> list[Step]:
 
 
 def play(
-    monitor: lw.Monitor, oracle: Oracle, X: np.ndarray, Z: Any, steps: Sequence[Step]
+    monitor: lw.Monitor,
+    oracle: Oracle,
+    X: np.ndarray,
+    Z: Any,
+    steps: Sequence[Step],
+    models: Sequence[Any] | None = None,
 ) -> list[Expected]:
-    """Do the steps to both; compare at the end, when all is said."""
+    """Do the steps to both; compare at the end, when all is said.
+
+    models: of each decision, if they are to be told
+    """
     said: list[tuple[Any, Any]] = []
     position = 0
     for verb, size, seed in steps:
         xs, zs = X[position : position + size], Z[position : position + size]
+        told = {} if models is None else {"models": models[position : position + size]}
         if verb in ("forget", "thin"):
             rng = np.random.default_rng(seed)
             rows = rng.integers(0, position, size if position else 0)
             rows = rows[rows % KEPT > 0] if verb == "thin" else rows
             assert monitor.forget(rows) == oracle.forget(rows)
         elif verb == "load":
-            assert monitor.load(xs, zs) == oracle.load(xs, zs)
+            assert monitor.load(xs, zs, **told) == oracle.load(xs, zs, **told)
         elif verb == "observe_many":
             threads = THREADS[seed % len(THREADS)]
-            said.append(
-                (monitor.observe_many(xs, zs, threads=threads), oracle.observe_many(xs, zs))
-            )
+            verdicts = monitor.observe_many(xs, zs, threads=threads, **told)
+            said.append((verdicts, oracle.observe_many(xs, zs, **told)))
         else:
-            for x, z in zip(xs, zs, strict=True):
+            for i, (x, z) in enumerate(zip(xs, zs, strict=True)):
+                mine = {} if models is None else {"model": models[position + i]}
                 if verb == "check":
-                    said.append((monitor.check(x, z), oracle.check(x, z)))
-                said.append((monitor.observe(x, z), oracle.observe(x, z)))
+                    said.append((monitor.check(x, z, **mine), oracle.check(x, z, **mine)))
+                said.append((monitor.observe(x, z, **mine), oracle.observe(x, z, **mine)))
         position += 0 if verb in ("forget", "thin") else len(xs)
         assert len(monitor) == len(oracle)
     expected: list[Expected] = []

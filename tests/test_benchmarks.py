@@ -43,6 +43,7 @@ ALONE = (
     "load",
     "labels",
     "ledger",
+    "buffering",
 )
 WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensions")
 

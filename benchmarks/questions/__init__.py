@@ -11,6 +11,7 @@ from benchmarks.answer import Answer, Setting
 from benchmarks.questions import (
     acs,
     arrivals,
+    buffering,
     calibrate,
     comparable,
     dimensions,
@@ -61,5 +62,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "slope": slope.ask,
     "ledger": ledger.ask,
     "overhead": overhead.ask,
+    "buffering": buffering.ask,
     "huge": huge.ask,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +44,15 @@ OPENING = {
     "seconds": "`lw.open`, s",
     "import_seconds": "import before it, s",
     "verify_rate": "verified rows a second",
+    "chain_rate": "the chain alone",
 }
+THREADS = {
+    "threads": "threads",
+    "rate": "decisions a second",
+    "ratio": "÷ one thread",
+    "events": "transactions",
+}
+COUNTS = (1, 4, 16)
 
 
 def ask(setting: Setting) -> Answer:
@@ -59,6 +68,7 @@ def ask(setting: Setting) -> Answer:
             for how in ("observe", "observe_many")
             for radius in RADII[how]
         ]
+        threads = _threads(setting, Path(folder), points, outputs)
         opening = _opening(setting, Path(folder))
     return Answer(
         "The ledger",
@@ -68,6 +78,9 @@ def ask(setting: Setting) -> Answer:
                 writing,
                 f"{COLUMNS_WIDE} float64 columns; medians. The bare insert writes the same bytes to"
                 " SQLite, in transactions of the same size, values ready in memory.",
+            ),
+            "threads": Table(
+                THREADS, threads, "One `observe` after another in each thread, `commit`; medians."
             ),
             "opening": Table(OPENING, opening, "Each in a fresh process, kernels compiled before."),
         },
@@ -130,6 +143,42 @@ def _feed(monitor: Any, how: str, x: Array, z: list[Any]) -> int:
     return sum(monitor.observe(*one).violation for one in zip(x, z, strict=True))
 
 
+def _threads(setting: Setting, folder: Path, points: Array, outputs: Array) -> list[dict[str, Any]]:
+    """Group commit: as many decisions, from one thread and from several."""
+    count = min(SINGLE, len(points))
+    x, z = points[:count], outputs[:count].tolist()
+    found = []
+    for threads in COUNTS:
+        times, runs = [], 0
+        for i in range(setting.rounds):
+            path = folder / f"threads-{threads}-{i}"
+            with lw.open(path, lw.Rule("linf", 0.1)) as ledger:
+                times.append(_from_threads(ledger, threads, x, z))
+                oracle.require(ledger.rows == count, "rows are missing")
+                oracle.require(ledger.verify().ok, "a ledger does not verify")
+                query = "SELECT count(*) FROM event WHERE kind = 'judged'"
+                ((runs,),) = ledger._journal.store.reader.all(query)
+        rate = count / statistics.median(times)
+        found.append({"threads": threads, "rate": rate, "events": runs})
+    return [{**row, "ratio": row["rate"] / found[0]["rate"]} for row in found]
+
+
+def _from_threads(ledger: Any, threads: int, x: Array, z: list[Any]) -> float:
+    """Seconds until all decisions are answered."""
+
+    def work(start: int) -> None:
+        for i in range(start, len(x), threads):
+            ledger.observe(x[i], z[i])
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(threads)]
+    begin = time.perf_counter()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return time.perf_counter() - begin
+
+
 def _opening(setting: Setting, folder: Path) -> list[dict[str, Any]]:
     rows = []
     sizes = [setting.rows(1_000_000), *([10_000_000] if setting.huge else [])]
@@ -164,15 +213,19 @@ def open_one(given: Mapping[str, Any]) -> dict[str, Any]:
     with opener(given["path"], check=given["check"]) as monitor:
         opened = time.perf_counter()
         rows = len(monitor)
-    rate = None
+    rate = chain = None
     if given["check"]:
         with lw.Ledger(given["path"]) as ledger:
             begun = time.perf_counter()
             oracle.require(ledger.verify().ok, "the ledger does not verify")
             rate = rows / (time.perf_counter() - begun)
+            begun = time.perf_counter()
+            oracle.require(ledger.verify(values=False).ok, "the chain does not verify")
+            chain = rows / (time.perf_counter() - begun)
     return {
         "rows": rows,
         "seconds": opened - imported,
         "import_seconds": imported - begin,
         "verify_rate": rate,
+        "chain_rate": chain,
     }

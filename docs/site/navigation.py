@@ -19,11 +19,18 @@ SECTIONS = {
         "docs/how-to/audit-in-ci",
         "docs/how-to/read-the-report",
         "docs/how-to/compare-two-models",
+        "docs/how-to/champion-and-challenger",
+        "docs/how-to/networks-of-models",
+        "docs/how-to/tenants",
         "docs/how-to/watch-a-model-in-code",
         "docs/how-to/watch-in-production",
+        "docs/how-to/buffer-decisions",
         "docs/how-to/notice-a-burst",
         "docs/how-to/erase-a-person",
         "docs/how-to/prove-a-ledger",
+        "docs/how-to/review-contradictions",
+        "docs/how-to/change-a-rule",
+        "docs/how-to/back-up-a-ledger",
         "docs/how-to/embeddings-and-pictures",
         "docs/how-to/adversarial-pictures",
         "docs/how-to/semantic-robustness",
@@ -47,11 +54,16 @@ SECTIONS = {
         "docs/reference/python",
         "docs/reference/limits",
         "docs/ledger-format",
+        "docs/ledger-format-1",
         "CHANGELOG",
         "CONTRIBUTING",
     ],
 }
-SHORT = {"README": "Overview", "docs/ledger-format": "The ledger's format"}
+SHORT = {
+    "README": "Overview",
+    "docs/ledger-format": "The ledger's format",
+    "docs/ledger-format-1": "Its first version",
+}
 """Names in the sidebar, for titles that say too little there."""
 CHILDREN = {
     "docs/indexes/README": [

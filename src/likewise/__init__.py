@@ -20,13 +20,18 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
+    from likewise.buffering.buffered import Buffered, buffered
+    from likewise.buffering.receipt import Receipt
     from likewise.engine.explanation import Explanation
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
+    from likewise.ledger.backup import back_up, restore
     from likewise.ledger.erasure import Erasure
+    from likewise.ledger.heads import Head
     from likewise.ledger.ledger import Ledger
-    from likewise.ledger.verify import Head, Verification
+    from likewise.ledger.verify import Verification
     from likewise.monitors.calibration import Calibration, calibrate
+    from likewise.monitors.migrating import migrate
     from likewise.monitors.monitor import Monitor
     from likewise.monitors.opening import open
     from likewise.monitors.replay import Replay, replay
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
         BadRow,
         BadRule,
         CannotLook,
+        ErasedKey,
         FailureWarning,
         HintWarning,
         LikewiseError,
@@ -61,6 +67,7 @@ _HOMES = {
     "BadFile": "values.errors",
     "BadRow": "values.errors",
     "BadRule": "values.errors",
+    "Buffered": "buffering.buffered",
     "Burst": "rules.burst",
     "Calibration": "monitors.calibration",
     "CannotLook": "values.errors",
@@ -73,12 +80,14 @@ _HOMES = {
     "Feature": "rules.feature",
     "Flagged": "watching.records",
     "Gallery": "reports.gallery",
-    "Head": "ledger.verify",
+    "Head": "ledger.heads",
     "HintWarning": "values.errors",
     "Ledger": "ledger.ledger",
     "LikewiseError": "values.errors",
     "Monitor": "monitors.monitor",
     "Periodic": "indexes.periodic",
+    "ErasedKey": "values.errors",
+    "Receipt": "buffering.receipt",
     "RepeatedKey": "values.errors",
     "Replay": "monitors.replay",
     "Rule": "rules.rule",
@@ -96,8 +105,12 @@ _HOMES = {
     "WatchedEstimator": "watching.estimator",
     "Witness": "values.verdicts",
     "Witnesses": "values.verdicts",
+    "buffered": "buffering.buffered",
     "calibrate": "monitors.calibration",
+    "back_up": "ledger.backup",
+    "migrate": "monitors.migrating",
     "open": "monitors.opening",
+    "restore": "ledger.backup",
     "replay": "monitors.replay",
     "vary": "monitors.varying",
     "watch": "watching.watched",
@@ -108,11 +121,13 @@ __all__ = [
     "BadFile",
     "BadRow",
     "BadRule",
+    "Buffered",
     "Burst",
     "Calibration",
     "CannotLook",
     "Compared",
     "Embedder",
+    "ErasedKey",
     "Erasure",
     "Explanation",
     "Failure",
@@ -126,6 +141,7 @@ __all__ = [
     "LikewiseError",
     "Monitor",
     "Periodic",
+    "Receipt",
     "RepeatedKey",
     "Replay",
     "Rule",
@@ -144,9 +160,13 @@ __all__ = [
     "Witness",
     "Witnesses",
     "__version__",
+    "back_up",
+    "buffered",
     "calibrate",
+    "migrate",
     "open",
     "replay",
+    "restore",
     "vary",
     "watch",
 ]

@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def here(tmp_path, monkeypatch):
 def ledger(here, capsys):
     audit = ["audit", "people.jsonl", "--rule", "rule.toml", "--ledger", "led"]
     assert main(audit) == 0
-    assert "likewise-head 1 600" in capsys.readouterr().out
+    assert "likewise-head 2 600" in capsys.readouterr().out
     return here / "led"
 
 
@@ -97,7 +98,7 @@ def test_report_of_a_ledger_is_that_of_the_audit(ledger, here, capsys):
         assert found[name] == again[name] or name == "worst"
     assert [one["row"] for one in found["worst"]] == [one["row"] for one in again["worst"]]
     assert (here / "page.html").read_text().endswith("</html>\n")
-    assert found["computed"]["head"].startswith("likewise-head 1 600")
+    assert found["computed"]["head"].startswith("likewise-head 2 600")
 
 
 def test_show_sets_a_decision_beside_its_witnesses(ledger, capsys):
@@ -128,7 +129,7 @@ def test_verify_names_the_row_that_was_altered(ledger, capsys):
     head = found["head"]
     assert told(capsys, "verify", "led", "--head", head)["ok"]
     with sqlite3.connect(ledger / "ledger.sqlite") as database:
-        database.execute("UPDATE decision SET time = time + 1 WHERE row = 123")
+        database.execute("UPDATE verdict SET time = time + 1 WHERE row = 123")
     database.close()
     found = told(capsys, "verify", "led", code=3)
     assert found["bad_row"] == 123
@@ -173,9 +174,12 @@ def test_erasing_without_yes_and_without_a_terminal_is_refused(more, ledger, cap
 def test_replay_says_where_a_verdict_differs(ledger, capsys):
     assert told(capsys, "replay", "led")["rows"] == 600
     row = int(truth().violations.argmax())
-    with sqlite3.connect(ledger / "ledger.sqlite") as database:
-        database.execute("UPDATE decision SET count = count + 1 WHERE row = ?", [row])
-    database.close()
+    with lw.Ledger(ledger) as opened:
+        records = opened.reader.records
+    some = records.read(row, row + 1)
+    some["verdict"]["count"] += 1
+    records.write(row, some, sync=False)
+    records.close()
     assert told(capsys, "replay", "led", code=3)["row"] == row
 
 
@@ -288,6 +292,27 @@ def test_numbers_of_lines_go_on_and_other_input_is_told(watched):
     assert "line 1 is not what the ledger led has for that line" in told
     _, told = watched(lines_of(rows), "--epsilon", "0.2", *quick[2:], code=2)
     assert "led was begun under another rule" in told
+
+
+def test_what_is_missing_is_told_by_every_command_about_the_ledger(watched, capsys):
+    watched(lines_of(people()[:300]), "--rule", "rule.toml")
+    with lw.open("led") as monitor:
+        monitor.lost(1_234, "crash")
+    first, told_aside = watched(lines_of(people()[300:]))
+    assert {one["missing"] for one in first} == {1_234}
+    assert "; 1,234 earlier decisions are known to be missing" in told_aside
+    again, _ = watched(lines_of(people()))
+    assert [one.get("missing", 0) for one in again] == [0] * 300 + [1_234] * 300
+    assert told(capsys, "report", "led")["missing"] == 1_234
+    assert main(["report", "led"]) == 0
+    assert "1,234 decisions are known to be missing" in " ".join(capsys.readouterr().out.split())
+    assert "1,234" in Path("likewise-report.html").read_text()
+    assert (
+        told(capsys, "show", "led", 5)["missing"],
+        told(capsys, "show", "led", 305)["missing"],
+    ) == (0, 1_234)
+    assert main(["show", "led", "305"]) == 0
+    assert "; 1,234 earlier decisions are known to be missing" in capsys.readouterr().out
 
 
 def test_two_that_would_write_are_told_apart(here):

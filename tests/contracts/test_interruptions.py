@@ -21,6 +21,17 @@ from tests.oracle import Oracle
 Make = Callable[[np.random.Generator, int], tuple[Any, ...]]
 
 
+@dataclass(frozen=True)
+class Made:
+    """A decision, or a batch of them: what a monitor is told."""
+
+    args: tuple[Any, ...]
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def to(self, method: Callable[..., Any]) -> Any:
+        return method(*self.args, **self.told)
+
+
 def vectors(width: int, output: str = "label") -> Make:
     """Inputs around some centres. New labels keep coming."""
 
@@ -95,6 +106,8 @@ class Subject:
     ledger: bool = False
     file: bool = False
     rounds: int = 100
+    models: bool = False
+    """Whether it is told which model decided. New names keep coming."""
     least: int = 40
     """Interruptions that have to arrive inside calls; on a busy machine that takes more rounds."""
 
@@ -110,6 +123,15 @@ SUBJECTS = {
     ),
     "comparables of a table": Subject(
         replace(PEOPLE, protected_must_differ=True), people, {"comparable": True}
+    ),
+    "models": Subject(
+        replace(LINF, compare="within"), vectors(3), {"comparable": True}, models=True
+    ),
+    "models, an index in Python": Subject(
+        replace(LINF, compare="across"), vectors(3), {"index": "kdtree"}, models=True
+    ),
+    "models of a table": Subject(
+        replace(PEOPLE, compare="across"), people, {"comparable": True}, models=True
     ),
     "bursts": Subject(LINF, vectors(3), {"burst": lw.Burst(50, alarm=20)}),
     "change-overs": Subject(lw.Rule("l2", 3.0), clusters),
@@ -166,18 +188,34 @@ class Life:
         except lw.BadRow:
             return False
 
-    def make(self, count: int) -> tuple[Any, ...]:
-        return self.subject.make(self.rng, count)
+    def make(self, count: int) -> Made:
+        made = self.subject.make(self.rng, count)
+        if not self.subject.models:
+            return Made(made)
+        names = [None, "a", "b", "c"]
+        models = [
+            f"new {self.rng.random()}" if self.rng.random() < 0.05 else names[i]
+            for i in self.rng.integers(0, 4, count)
+        ]
+        return Made(made, {"models": models})
 
-    def one(self, made: tuple[Any, ...], i: int) -> tuple[Any, ...]:
+    def one(self, made: Made, i: int) -> Made:
+        told = {"model": made.told["models"][i]} if made.told else {}
         if self.subject.rule.features is None:
-            return made[0][i], made[1][i]
-        return (made[0][i],)
+            return Made((made.args[0][i], made.args[1][i]), told)
+        return Made((made.args[0][i],), told)
+
+    def models_of(self, rows: Any) -> tuple[Any, ...]:
+        if isinstance(self.twin, Oracle):
+            return tuple(self.twin.models[row] for row in rows)
+        return tuple(self.twin.past.models(rows))
 
     def compare(self, mine: Any, theirs: Any) -> None:
         assert mine.row == theirs.row
         found = theirs.rows if hasattr(theirs, "rows") else theirs.witnesses.rows
         assert mine.witnesses.rows.tolist() == found.tolist()
+        if self.subject.models:
+            assert mine.witness_models == self.models_of(found.tolist())
         assert mine.comparable == theirs.comparable
         self.comparable += bool(mine.comparable)
         if "burst" in self.subject.settings:
@@ -193,7 +231,7 @@ class Life:
 
         def action() -> int:
             for i in range(30):
-                answers.append(self.monitor.observe(*self.one(made, i)))
+                answers.append(self.one(made, i).to(self.monitor.observe))
             return 30
 
         before = self.rows
@@ -201,7 +239,7 @@ class Life:
         count = self.rows - before
         assert len(answers) <= count <= len(answers) + 1
         for i in range(count):
-            verdict = self.twin.observe(*self.one(made, i))
+            verdict = self.one(made, i).to(self.twin.observe)
             if i < len(answers):
                 self.compare(answers[i], verdict)
             self.expect(verdict)
@@ -210,9 +248,9 @@ class Life:
         count = int(self.rng.integers(1, 200))
         made = self.make(count)
         before = self.rows
-        answer = interruptions.call("many", lambda: self.monitor.observe_many(*made))
+        answer = interruptions.call("many", lambda: made.to(self.monitor.observe_many))
         if self.all_or_none(before, count, answer):
-            verdicts = self.twin.observe_many(*made)
+            verdicts = made.to(self.twin.observe_many)
             for mine, theirs in zip(answer or [None] * count, verdicts, strict=True):
                 if mine is not None:
                     self.compare(mine, theirs)
@@ -222,9 +260,9 @@ class Life:
         count = int(self.rng.choice([3, 40, 40, 700 if self.rows < 800 else 40]))
         made = self.make(count)
         before = self.rows
-        answer = interruptions.call("load", lambda: self.monitor.load(*made))
+        answer = interruptions.call("load", lambda: made.to(self.monitor.load))
         if self.all_or_none(before, count, answer):
-            self.twin.load(*made)
+            made.to(self.twin.load)
 
     def all_or_none(self, before: int, count: int, answer: Any) -> bool:
         now = self.rows
@@ -253,23 +291,25 @@ class Life:
         before = self.rows
         for i in range(5):
             case = self.one(made, i)
-            answer = interruptions.call("check", lambda case=case: self.monitor.check(*case))
+            answer = interruptions.call("check", lambda case=case: case.to(self.monitor.check))
             if answer is not None:
-                self.compare(answer, self.twin.check(*case))
+                self.compare(answer, case.to(self.twin.check))
         assert self.rows == before
 
     def refuse(self, interruptions: Interruptions) -> None:
         """What is refused leaves nothing, interrupted or not."""
-        case = list(self.one(self.make(1), 0))
+        good = self.one(self.make(1), 0)
+        x, *rest = good.args
         if self.subject.rule.features is None:
-            case[0] = np.full(len(case[0]), np.nan)
+            x = np.full(len(x), np.nan)
         else:
-            case[0] = {**case[0], self.subject.rule.output_column: None}
+            x = {**x, self.subject.rule.output_column: None}
+        case = Made((x, *rest), good.told)
         before = self.rows
 
         def action() -> bool:
             with pytest.raises(lw.BadDecision):
-                self.monitor.observe(*case)
+                case.to(self.monitor.observe)
             return True
 
         self.refused += interruptions.call("refuse", action) is True
@@ -284,7 +324,16 @@ class Life:
         made = self.make(60)
         for i in range(60):
             case = self.one(made, i)
-            self.compare(self.monitor.check(*case), self.twin.check(*case))
+            self.compare(case.to(self.monitor.check), case.to(self.twin.check))
+        if self.subject.rule.features is not None and not self.subject.ledger:
+            left = [self.monitor.values(row) for row in self.gone]
+            assert all(value is None for one in left for value in one.values())
+        if self.subject.models:
+            there = [row for row in range(self.rows) if row not in self.gone]
+            assert tuple(self.monitor.past.models(there)) == self.models_of(there)
+            assert set(self.monitor.past.models(sorted(self.gone))) <= {None}
+            known = set(self.monitor.past.model_codes([0]).values)
+            assert known == set(self.models_of(there)) | {None}
         if "window" not in self.subject.settings:  # what left it stays in memory for a while
             assert len(self.monitor) == len(self.twin)
         if not self.subject.ledger:
@@ -298,17 +347,17 @@ class Life:
         self.monitor = lw.open(self.folder / "ledger", self.subject.rule, **self.subject.settings)
         for i in range(60):
             case = self.one(made, i)
-            self.compare(self.monitor.check(*case), self.twin.check(*case))
+            self.compare(case.to(self.monitor.check), case.to(self.twin.check))
         self.monitor.close()
 
 
 def compile_all(life: Life) -> None:
     """Have the kernels ready: what interrupts a compiler says nothing about a monitor."""
     with lw.Monitor(life.subject.rule) as monitor:
-        monitor.load(*life.make(700))
+        life.make(700).to(monitor.load)
         monitor.forget([1, 2])
-        monitor.observe_many(*life.make(40))
-        monitor.check(*life.one(life.make(1), 0))
+        life.make(40).to(monitor.observe_many)
+        life.one(life.make(1), 0).to(monitor.check)
 
 
 # An exception in a finalizer is told, not raised: then the call was not interrupted.
@@ -360,6 +409,7 @@ STEPWISE = {
         {"comparable": True},
         7,
     ),
+    "models": (replace(LINF, compare="within"), vectors(3), {"comparable": True}, 3),
     "an index in Python": (LINF, vectors(3), {"index": "kdtree"}, 3),
     "tables": (PEOPLE, people, {}, 3),
     "ledger": (LINF, vectors(3), {"durability": "commit"}, 11),
@@ -370,10 +420,12 @@ STEPWISE = {
 
 def at_every_bytecode(name: str, folder: Any, every: int) -> None:
     rule, make, settings, _ = STEPWISE[name]
-    life = Life(Subject(rule, make, settings, ledger="durability" in settings), folder, seed=3)
+    kept = "durability" in settings
+    subject = Subject(rule, make, settings, ledger=kept, models=name == "models")
+    life = Life(subject, folder, seed=3)
     made = life.make(300)
-    life.monitor.observe_many(*made)
-    life.twin.observe_many(*made)
+    made.to(life.monitor.observe_many)
+    made.to(life.twin.observe_many)
     rows, places, ended = life.rows, 0, False
     while not ended:
         case, another = (life.one(life.make(1), 0) for _ in range(2))
@@ -381,14 +433,14 @@ def at_every_bytecode(name: str, folder: Any, every: int) -> None:
         if threads:
             time.sleep(0.003)  # the thread that writes waits again, and is to be woken
         where = at_step(
-            every * places, lambda case=case: life.monitor.observe(*case), signals=threads
+            every * places, lambda case=case: case.to(life.monitor.observe), signals=threads
         )
         ended = where == ""
         now = life.rows
         assert now in (rows, rows + 1), where
         if now > rows:
-            life.twin.observe(*case)
-        life.compare(life.monitor.observe(*another), life.twin.observe(*another))
+            case.to(life.twin.observe)
+        life.compare(another.to(life.monitor.observe), another.to(life.twin.observe))
         rows, places = now + 1, places + 1
     assert places > 40
     life.end()
@@ -422,3 +474,25 @@ def test_a_call_out_of_a_call_is_refused_and_changes_nothing():
     monitor.observe([0.1, 0.2], "yes")
     assert monitor.observe([0.1, 0.2], Label("no")).witnesses.rows.tolist() == [0]
     assert monitor.rows == 2
+
+
+def test_the_first_rows_have_left_every_column_though_forgetting_was_cut_off(monkeypatch):
+    """Of rows at the beginning the history knows only where it begins."""
+    monitor = lw.Monitor(PEOPLE)
+    rows = [
+        {"age": 30, "job": "a", "sex": "f", "id": i, "approved": "yes"} for i in range(4)
+    ]  # fmt: skip
+    monitor.observe_many(rows, models=["x", "x", "y", None])
+
+    def cut_off(_):
+        raise KeyboardInterrupt
+
+    for gone in ([0], [1]):
+        with monkeypatch.context() as patch:
+            patch.setattr(monitor.memory.reader, "forget", cut_off)
+            with pytest.raises(KeyboardInterrupt):
+                monitor.forget(gone)
+        assert set(monitor.values(gone[0]).values()) == {None}
+    assert monitor.past.models(range(4)) == [None, None, "y", None]
+    assert "x" not in monitor.past.model_codes([0]).values
+    assert len(monitor) == 2 and monitor.values(2)["age"] == 30

@@ -160,7 +160,10 @@ KINDS["ledger of a table"] = Kept(
     BAD_PERSON,
 )
 KINDS["ledger of texts"] = Kept(
-    lambda folder: lw.open(folder / "ledger", TEXTS, durability="off"), texts, near_texts, (17, "0")
+    lambda folder: lw.open(folder / "ledger", TEXTS, durability="off"),
+    texts,
+    near_texts,
+    (17, "0"),
 )
 
 
@@ -363,6 +366,56 @@ def test_keys_are_in_verdicts(kept, monitor, told):
         assert verdict.witness_keys == tuple(f"k{i}" for i in verdict.witnesses.rows)
     checked = monitor.check(*told[-1])
     assert checked.key is None and len(checked.witness_keys) == len(checked.witnesses)
+
+
+def test_models_are_remembered_and_named(kept, monitor, told):
+    names = [("a", "b", None)[i % 3] for i in range(COUNT)]
+    monitor.observe(*told[0], model="a")
+    x, z = batch(told[1:40])
+    found = monitor.observe_many(x, z, models=names[1:40])
+    assert monitor.load(*batch(told[40:50]), models=names[40:50]) == range(40, 50)
+    assert monitor.past.models(range(50)) == names[:50]
+    checked = monitor.check(*told[50], model="new")
+    several = monitor.check_many(*batch(told[50:]), models="a")
+    for wrong in ("", 5):
+        with pytest.raises(lw.BadDecision, match="expected a name"):
+            monitor.observe(*told[50], model=wrong)
+        with pytest.raises(lw.BadDecision, match="expected a name"):
+            monitor.observe_many(*batch(told[50:52]), models=["a", wrong])
+    assert monitor.rows == 50
+    monitor.forget([0, 1])
+    assert monitor.past.models([0, 1, 3]) == [None, None, "a"]
+    if kept.steepest:
+        return
+    for verdict, name in zip(found, names[1:40], strict=True):
+        assert verdict.model == name
+        assert verdict.witness_models == tuple(names[i] for i in verdict.witnesses.rows)
+    assert checked.model == "new" and several.models == ("a",) * 10
+    assert several.witness_models == tuple(names[i] for i in several.witnesses.rows)
+
+
+def test_losses_are_said_by_every_later_verdict_and_by_no_earlier_one(kept, monitor, told):
+    before = monitor.observe(*told[0])
+    monitor.lost(2, "full", first=1, last=2)
+    later = monitor.observe(*told[1])
+    many = monitor.observe_many(*batch(told[2:5]))
+    checked = monitor.check(*told[5])
+    monitor.lost(3, "crash", since=1_700_000_000.0, until="2023-11-14T22:13:21")
+    last = monitor.observe_many(*batch(told[5:6]))
+    assert (before.missing, later.missing, checked.missing) == (0, 2, 2)
+    assert (many.missing, [one.missing for one in many]) == (2, [2, 2, 2])
+    assert monitor.check_many(*batch(told[6:8])).missing == 5
+    assert (last.missing, last[0].missing, monitor.missing) == (5, 5, 5)
+    assert not any(one.clean for one in (later, *many, checked, *last))
+    assert monitor.rows == 6
+    for count, reason in ((0, "full"), (-1, "full"), (True, "full"), (1.5, "x"), (1, ""), (1, 7)):
+        with pytest.raises(lw.BadDecision):
+            monitor.lost(count, reason)
+    with pytest.raises(lw.BadDecision):
+        monitor.lost(1, "full", first="one")
+    with pytest.raises(lw.BadDecision):
+        monitor.lost(1, "full", since="soon")
+    assert monitor.missing == 5
 
 
 def test_times_are_checked(monitor, told):

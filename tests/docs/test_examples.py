@@ -97,6 +97,10 @@ MODULES = (
     "ledger.window",
     "watching.watched",
     "watching.estimator",
+    "buffering.buffered",
+    "buffering.receipt",
+    "values.losses",
+    "values.printing",
 )
 
 
@@ -130,6 +134,7 @@ def test_public_name_is_explained_in_words(name):
             *rule.OUTPUTS,
             *rule.OUTPUT_METRICS,
             *rule.STORAGES,
+            *rule.COMPARES,
             *feature.KINDS,
             *feature.MISSING,
         }

@@ -57,10 +57,11 @@ def test_report_has_the_sections_that_its_how_to_goes_through():
     told = text("how-to", "read-the-report.md").partition("## From top to bottom")[2]
     reports = ROOT / "src" / "likewise" / "reports"
     code = "".join(
-        (reports / name).read_text(encoding="utf-8") for name in ("page.py", "group_section.py")
+        (reports / name).read_text(encoding="utf-8")
+        for name in ("page.py", "group_section.py", "model_section.py")
     )
     named = re.findall(r"^\*\*(.+?)[.?]?\*\*", told.partition("\n## ")[0], re.MULTILINE)
-    assert len(named) == 7
+    assert len(named) == 8
     for name in named:
         assert name in code, f"the report has no {name!r}"
 

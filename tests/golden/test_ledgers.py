@@ -1,5 +1,6 @@
 """Ledgers of every version of the format, opened forever."""
 
+import math
 import shutil
 from pathlib import Path
 
@@ -15,11 +16,15 @@ HEADS = {
     " 53d32da2cb7a1d6e95d2cbfd8958b1c719a170f5d9a89879ddc91a8c4dd666e3",
     "ledger-1/vectors": "likewise-head 1 20 2"
     " 1f11308ba2799a55f99e3fbf36d2fe652c385a0bd7057748edf14f464a3319c8",
+    "ledger-2/table": "likewise-head 2 50 5"
+    " c04580e7cb838de5db084d2d131ebbaf0e496ee30847f2a53ab541881d73d4dd",
+    "ledger-2/vectors": "likewise-head 2 20 22"
+    " a3636163773e2c41cd871a7911f481f63363bd2d6d6ae76dfa53f3c904915d80",
 }
 
 
 def test_there_is_a_ledger_of_every_version():
-    from likewise.ledger.folder import FORMAT
+    from likewise.ledger.schema import FORMAT
 
     assert [path.name for path in VERSIONS] == [f"ledger-{n}" for n in range(1, FORMAT + 1)]
 
@@ -58,6 +63,36 @@ def test_vectors_of_any_version_are_read_verified_and_gone_on_with(version, tmp_
             i for i in range(20) if i % 4 / 2 > 0.5 and abs(i % 5 / 10 - 0.2) <= 0.25
         ]
     assert lw.replay(path).ok
+
+
+LEDGERS = sorted(path for version in VERSIONS for path in version.iterdir())
+
+
+@pytest.mark.parametrize("golden", LEDGERS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_ledger_of_any_version_is_migrated_with_everything_in_it(golden, tmp_path):
+    shutil.copytree(golden, tmp_path / "old")
+    done = lw.migrate(tmp_path / "old", tmp_path / "new")
+    with lw.Ledger(tmp_path / "old") as old, lw.Ledger(tmp_path / "new") as new:
+        assert new.events()[0].body["origin"]["head"] == str(old.head) == done.head
+        assert new.head.version == 2 and new.verify().ok
+        assert (new.first, new.rows, len(new)) == (old.first, old.rows, len(old))
+        gone = set(new.erased().tolist())
+        entries = zip(new.entries(), old.entries(), strict=True)
+        for mine, theirs in entries:
+            assert (mine.row, mine.time, mine.key) == (theirs.row, theirs.time, theirs.key)
+            assert (mine.output, mine.count) == (theirs.output, theirs.count)
+            assert (mine.over.first, mine.erased) == (theirs.over.first, theirs.erased)
+            assert [one.row for one in mine.nearest] == [one.row for one in theirs.nearest]
+            if not gone & {mine.row, *(one.row for one in mine.nearest)}:
+                assert mine.nearest == theirs.nearest
+            elif mine.nearest:
+                assert all(math.isnan(one.input_distance) for one in mine.nearest)
+            if not mine.erased:
+                np.testing.assert_equal(new.values(mine.row), old.values(mine.row))
+        assert len(list(new.violations())) > 0
+    assert lw.replay(tmp_path / "new").ok
+    with lw.open(tmp_path / "new") as monitor:
+        assert monitor.rows == done.rows + len(gone) + new.first
 
 
 def test_newer_version_is_refused_politely(tmp_path):

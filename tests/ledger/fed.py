@@ -1,5 +1,6 @@
 """What a folder must look like after `feeding.py` was stopped somewhere: checked from outside."""
 
+import math
 import struct
 import subprocess
 import sys
@@ -61,7 +62,10 @@ def _check(ledger, entry, erased):
     assert entry.key == (None if erased else feeding.key(entry.row))
     assert entry.count == int(witnesses is not None)
     nearest = [] if witnesses is None else witnesses.tolist()
-    assert [(one.row, one.input_distance, one.output_distance) for one in entry.nearest] == nearest
+    if witnesses is not None and {entry.row, entry.row - 1} & set(ledger.erased().tolist()):
+        nearest = [(row, math.nan, math.nan) for row, *_ in nearest]
+    found = [(one.row, one.input_distance, one.output_distance) for one in entry.nearest]
+    np.testing.assert_equal(found, nearest)
     if not erased:
         assert ledger.values(entry.row)["input"].tolist() == vector.tolist()
 

@@ -205,7 +205,9 @@ def test_key_of_a_row_that_is_still_on_disk_is_refused_at_once(tmp_path, keyed, 
                 monitor.flush()
                 assert monitor.verify().ok
                 monitor.erase(key=first + 2)
-                observe(monitor, 0, first + 2)
+                with pytest.raises(lw.ErasedKey):
+                    observe(monitor, 0, first + 2)
+                observe(monitor, 0, 1_000_000 + first)
                 monitor.flush()
                 assert monitor.verify().ok
 

@@ -130,7 +130,10 @@ def test_what_was_said_of_a_person_in_words_is_gone_too(tmp_path):
         verdict = monitor.observe({"age": 33.0, "job": "baker", "answer": "granted"})
         assert verdict.over.absent == 2
     with lw.open(folder) as monitor:  # the same words may come again, as new ones
-        monitor.observe(rows[77], key="citizen seventy-seven")
+        with pytest.raises(lw.ErasedKey, match="was erased"):
+            monitor.observe(rows[77], key="citizen seventy-seven")
+        assert left(folder, needles) == []
+        monitor.observe(rows[77], key="another citizen")
         assert monitor.verify().ok
         assert monitor.values(monitor.rows - 1)["job"] == rows[77]["job"]
     assert lw.replay(folder).ok
@@ -160,7 +163,7 @@ def test_an_erasure_waits_for_a_reader_and_says_so(tmp_path):
         monitor.observe_many([x, [0.1, 0.2]], [z, 0.5], keys=[key, "other"])
         needles = [one for value in (key, *x, z) for one in as_bytes(value)]
         with lw.Ledger(folder) as ledger:
-            ledger._reader.database.execute("BEGIN")
+            ledger.reader.database.execute("BEGIN")
             assert ledger.row_of(key) == 0  # from now on it looks at this state
             erasure = monitor.erase(key=key)
             assert erasure.rows == (0,) and not erasure.complete
@@ -181,7 +184,7 @@ def test_an_erasure_that_waited_is_finished_when_the_ledger_is_opened(tmp_path):
     monitor = lw.open(folder, RULE)
     monitor.observe_many([x, [0.1, 0.2]], [z, 0.5], keys=[key, "other"])
     with lw.Ledger(folder) as ledger:
-        ledger._reader.database.execute("BEGIN")
+        ledger.reader.database.execute("BEGIN")
         assert ledger.row_of(key) == 0
         assert not monitor.erase(key=key).complete
         monitor.close()

@@ -42,6 +42,13 @@ def lived(tmp_path_factory) -> Path:
                 for i in range(120, 150):
                     monitor.observe(x[i], z[i], time=1.7e9 + i)
                 monitor.erase(key=[f"{life}-3", life * 1000 + 4])
+            if life == 3:
+                monitor = lw.open(path)
+                monitor.review(500, None, "error", reason="a typo", reviewer="ann")
+                monitor.review(500, None, "open", reason="no, it is not", reviewer="ben")
+                monitor.truth("3-7", "yes")
+                monitor.supersede("3-9", "yes", by="ann", why="an appeal")
+                monitor.close()
     finally:
         layout.segment_rows_for = before
     return path
@@ -49,13 +56,14 @@ def lived(tmp_path_factory) -> Path:
 
 def test_short_script_without_likewise_verifies_any_ledger(lived, tmp_path):
     lines = [line for line in SCRIPT.read_text().splitlines() if line.strip()]
-    assert len(lines) < 80 and "likewise." not in "\n".join(lines)
+    assert len(lines) < 120 and "likewise." not in "\n".join(lines)
     with lw.Ledger(lived) as ledger:
         verification = ledger.verify()
         assert verification.ok, verification
-        assert verification.first == 128 and verification.erased == 6
+        assert verification.first == 256 and verification.erased == 4
         kinds = {event.kind for event in ledger.events()}
-        assert kinds >= {"rule", "layout", "words", "window", "erased", "dropped"}
+        assert kinds >= {"rule", "layout", "words", "window", "erased", "dropped", "review"}
+        assert kinds >= {"truth", "superseded"}
         found = independent(lived)
         assert (found.returncode, found.stdout.strip()) == (0, str(ledger.head)), found.stderr
     with lw.open(tmp_path / "new", lw.Rule("linf", 0.2)) as monitor:
@@ -64,64 +72,118 @@ def test_short_script_without_likewise_verifies_any_ledger(lived, tmp_path):
 
 
 ALTERATIONS = {
-    "a time": ("UPDATE decision SET time = time + 1 WHERE row = 300", 300),
-    "a key": ("UPDATE decision SET key = 'other' WHERE row = 301", 301),
-    "an output": ("UPDATE decision SET output = 1 - output WHERE row = 302", 302),
-    "a count": ("UPDATE decision SET count = 0 WHERE row = (SELECT max(row) FROM decision)", 599),
-    "a range": ("UPDATE decision SET first = first + 1 WHERE row = 310", 310),
-    "a judgement": ("UPDATE decision SET count = NULL WHERE row = 311", 311),
-    "a distance": (
-        "UPDATE witness SET input_distance = 0.1 WHERE row = (SELECT max(row) FROM witness)",
-        599,
+    "a key": ("UPDATE key SET key = 'other' WHERE row = 451", 451),
+    "a key gone": ("DELETE FROM key WHERE row = 455", 455),
+    "a key more": ("INSERT INTO key VALUES (7, 'more')", None),
+    "a count": ("UPDATE verdict SET count = count + 1 WHERE row = 500", 500),
+    "a time of a verdict": ("UPDATE verdict SET time = time + 1 WHERE row = 500", 500),
+    "a distance": ("UPDATE verdict SET distance = 0.1 WHERE row = 500", 500),
+    "distances": (
+        "UPDATE verdict SET distances = zeroblob(length(distances)) WHERE row = 500",
+        500,
     ),
-    "a witness gone": ("DELETE FROM witness WHERE row = 450", 450),
-    "a witness more": ("INSERT INTO witness VALUES (451, 9, 3, 0.1, 1)", 451),
-    "a row gone": ("DELETE FROM decision WHERE row = 400", None),
-    "the last row gone": ("DELETE FROM decision WHERE row = 599", None),
-    "a row more": ("INSERT INTO decision VALUES (600, 0, NULL, 0, 0, 0)", None),
-    "an erasure pretended": ("UPDATE decision SET output = NULL, key = NULL WHERE row = 305", 305),
+    "distances gone": (
+        "UPDATE verdict SET distances = NULL, salt = NULL, distance = NULL WHERE row = 500",
+        500,
+    ),
+    "witnesses": (
+        "UPDATE verdict SET witnesses = zeroblob(length(witnesses)) WHERE row = 500",
+        450,
+    ),
+    "a verdict gone": ("DELETE FROM verdict WHERE row = 500", 500),
+    "a verdict more": (
+        "INSERT INTO verdict SELECT 599 + row, time, model, count, distance, witnesses, distances,"
+        " salt, commitment, review FROM verdict WHERE row = 500",
+        None,
+    ),
+    "a review pretended": ("UPDATE verdict SET review = 'justified' WHERE row = 500", None),
+    "a run gone": ("DELETE FROM event WHERE kind = 'judged' AND first = 450", None),
+    "a run's rows": (
+        "UPDATE event SET first = first + 1 WHERE kind = 'judged' AND first = 450",
+        450,
+    ),
+    "a run's digest": ("UPDATE event SET body = zeroblob(32) WHERE first = 450", None),
+    "a run's latest time": ("UPDATE event SET latest = latest + 1 WHERE first = 450", 450),
+    "the last run gone": ("DELETE FROM event WHERE number = (SELECT max(number) FROM event)", None),
     "a word": ("UPDATE word SET value = '\"no\"' WHERE value = '\"yes\"'", None),
     "a word gone": ("UPDATE word SET value = NULL, salt = NULL WHERE value = '\"yes\"'", None),
     "an event": ("UPDATE event SET body = replace(body, '3', '5') WHERE kind = 'erased'", None),
     "an event gone": ("DELETE FROM event WHERE kind = 'erased'", None),
     "the rule": ("UPDATE event SET body = replace(body, '0.2', '0.3') WHERE kind = 'rule'", None),
     "a window": ("UPDATE event SET body = replace(body, '3', '4') WHERE kind = 'window'", None),
+    "a note": ("UPDATE note SET text = 'other' WHERE text = 'a typo'", 500),
+    "a note gone": ("UPDATE note SET text = NULL, salt = NULL WHERE text = 'a typo'", 500),
 }
+UNSEEN_BY_THE_SCRIPT = (
+    "a word gone",
+    "a review pretended",
+    "a note",
+    "a note gone",
+    "a key more",
+    "a verdict more",
+    "a time of a verdict",
+    "a distance",
+    "a count",
+    "a run's latest time",
+    "the last run gone",
+)
+"""It checks what is hashed, not what is kept twice to be looked up. A head shows a cut chain."""
 
 
-@pytest.mark.parametrize(("statement", "row"), ALTERATIONS.values(), ids=ALTERATIONS)
-def test_alteration_is_found_and_its_row_named(lived, tmp_path, statement, row):
+@pytest.mark.parametrize("name", ALTERATIONS)
+def test_alteration_is_found_and_its_row_named(lived, tmp_path, name):
+    statement, row = ALTERATIONS[name]
     path = tmp_path / "ledger"
     shutil.copytree(lived, path)
     with sqlite3.connect(path / "ledger.sqlite") as database:
         assert database.execute(statement).rowcount > 0
     database.close()
-    if "VALUES (600" in statement:
-        with pytest.raises(lw.BadFile, match="row 600 should be there"):
-            lw.Ledger(path)
-    else:
+    try:
         with lw.Ledger(path) as ledger:
             found = ledger.verify()
+    except lw.BadFile:
+        assert name == "the last run gone"
+    else:
         assert not found.ok
         assert found.bad_row == row, found
         assert found.head is None
-    if "value = NULL" not in statement:  # the script does not see a pretended erasure
+    if name not in UNSEEN_BY_THE_SCRIPT:
         assert independent(path).returncode != 0
     with pytest.raises(lw.BadFile):
         lw.open(path).close()
 
 
-@pytest.mark.parametrize("at", [5, 20, 60, 85, 100])
+FIELDS = {
+    "salt": 3,
+    "commitment": 20,
+    "time": 50,
+    "position": 60,
+    "model": 76,
+    "first": 80,
+    "count": 90,
+    "missing": 98,
+    "comparable": 105,
+    "output": 115,
+    "input": 125,
+}
+
+
+@pytest.mark.parametrize("at", FIELDS.values(), ids=FIELDS)
 def test_altered_record_is_found(lived, tmp_path, at):
     path = tmp_path / "ledger"
     shutil.copytree(lived, path)
-    name = path / f"{5 * 64:012}.rows"
+    name = path / f"{8 * 64:012}.rows"
     content = bytearray(name.read_bytes())
-    content[7 * 104 + at] ^= 1
+    size = len(content) // 64
+    assert size == 112 + 8 + 3 * 8
+    content[7 * size + at] ^= 1
     name.write_bytes(content)
     with lw.Ledger(path) as ledger:
-        assert ledger.verify().bad_row == 327
-    assert "row 327" in independent(path).stderr
+        found = ledger.verify()
+    assert not found.ok
+    in_its_run = at in (FIELDS["time"], FIELDS["position"], FIELDS["model"]) or 80 <= at < 112
+    assert found.bad_row in ((512, 519) if in_its_run else (519,)), found
+    assert independent(path).returncode != 0
 
 
 def test_head_kept_elsewhere_shows_a_chain_written_anew(lived, tmp_path):
@@ -139,12 +201,12 @@ def test_head_kept_elsewhere_shows_a_chain_written_anew(lived, tmp_path):
         assert not found.ok and "not the one that the head given" in found.problem
         assert ledger.verify(heads[1]).ok
         assert not ledger.verify(lw.Head(9, 9, bytes(32))).ok
-    with pytest.raises(lw.BadFile, match="is no head; expected 'likewise-head 1 ROWS EVENTS HASH'"):
-        lw.Head.of("likewise-head 2 0 0 00")
+    with pytest.raises(lw.BadFile, match="is no head; expected 'likewise-head 2 ROWS EVENTS HASH'"):
+        lw.Head.of("likewise-head 3 0 0 00")
     assert lw.Head.of(str(heads[0])) == heads[0]
 
 
 def test_head_from_before_the_window_is_no_alarm_about_the_rows(lived):
     with lw.Ledger(lived) as ledger:
         found = ledger.verify(lw.Head(5, 3, bytes(32)))
-    assert "is from before row 128, the first that the window has kept" in str(found)
+    assert "is from before row 256, the first that the window has kept" in str(found)

@@ -239,7 +239,9 @@ def test_row_or_key_that_is_not_there_is_told(folder):
             monitor.erase()
         assert monitor.erase(key=[5]).rows == (0,)
         assert monitor.erase(rows=[0]).rows == ()
-        monitor.observe([0.5], "no", key=5)  # the key is free again
+        with pytest.raises(lw.ErasedKey, match="the decision with the key 5 was erased"):
+            monitor.observe([0.5], "no", key=5)
+        monitor.observe([0.5], "no", key=6)
         with pytest.raises(lw.BadRule, match="this rule has no columns"):
             monitor.values(1)
     with lw.Ledger(folder) as ledger:
@@ -248,7 +250,7 @@ def test_row_or_key_that_is_not_there_is_told(folder):
         with pytest.raises(lw.BadRow, match="row 0 was erased"):
             ledger.values(0)
         assert ledger.entry(0).erased
-        assert ledger.row_of(5) == 1
+        assert ledger.row_of(6) == 1
 
 
 def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):
@@ -268,3 +270,31 @@ def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):
     found = lw.replay(folder)
     assert (found.ok, found.row) == (False, 150)
     assert "its nearest witnesses were written as" in str(found)
+
+
+def test_inputs_may_stay_on_disk(tmp_path):
+    rng = np.random.default_rng(8)
+    x = rng.integers(0, 255, (120, 8, 8, 3), dtype=np.uint8)
+    x[60:] = np.clip(x[:60].astype(int) + rng.integers(-6, 7, x[:60].shape), 0, 255)
+    z = rng.choice(["cat", "dog"], 120).tolist()
+    rule = lw.Rule("linf", 6, storage="uint8")
+    expected = lw.Monitor(rule).observe_many(x, z)
+    assert expected.pairs > 15
+    with lw.open(tmp_path, rule, rows="disk") as monitor:
+        first = monitor.observe_many(x[:50], z[:50])
+        monitor.erase(rows=[3])
+        names = sorted(path.name for path in tmp_path.iterdir())
+        assert not [name for name in names if name.startswith("inputs")]
+    with lw.open(tmp_path, rows="disk") as monitor:
+        found = [first, monitor.observe_many(x[50:], z[50:])]
+        assert monitor.rows == 120
+        assert monitor.verify().ok
+    pairs = {
+        (int(row), int(other))
+        for part in found
+        for row, other in zip(part.first_row + part.owners, part.witnesses.rows, strict=True)
+    }
+    all_pairs = zip(expected.owners, expected.witnesses.rows, strict=True)
+    assert pairs == {(int(i), int(j)) for i, j in all_pairs if j != 3}
+    with pytest.raises(lw.BadRule, match="rows is 'both'; expected"):
+        lw.open(tmp_path, rows="both")

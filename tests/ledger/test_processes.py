@@ -249,11 +249,11 @@ def test_times_that_are_given_in_any_order_are_kept(folder):
 def test_a_newer_format_is_refused_politely(folder):
     filled(folder).close()
     database = sqlite3.connect(folder / "ledger.sqlite")
-    database.execute("PRAGMA user_version = 2")
+    database.execute("PRAGMA user_version = 3")
     database.close()
     before = content(folder)
     for way in (lw.open, lw.Ledger, lw.replay):
-        with pytest.raises(lw.BadFile, match=r"has format 2, and this .* up to 1.*install a newer"):
+        with pytest.raises(lw.BadFile, match=r"has format 3, and this .* up to 2.*install a newer"):
             way(folder)
     assert content(folder) == before
 

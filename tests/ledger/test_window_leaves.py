@@ -123,12 +123,12 @@ def test_reader_keeps_the_log_until_it_is_done(tmp_path):
         monitor.flush()
         with closing(sqlite3.connect(folder / "ledger.sqlite")) as reader:
             reader.execute("BEGIN")  # a long look, in the middle of which files leave
-            assert reader.execute("SELECT count(*) FROM decision").fetchone() == (100,)
+            assert reader.execute("SELECT count(*) FROM key").fetchone() == (100,)
             for i in range(100, 700):
                 observe(monitor, VECTORS, i)
             monitor.flush()
             assert rows_found(folder, VECTORS, range(100)) != []
-            assert reader.execute("SELECT count(*) FROM decision").fetchone() == (100,)
+            assert reader.execute("SELECT count(*) FROM key").fetchone() == (100,)
         for i in range(700, 700 + LAG + 10):
             observe(monitor, VECTORS, i)
         monitor.flush()

@@ -70,32 +70,37 @@ def forks_often(action, expected):
 
 
 class Stream:
-    """Decision after decision, the same in every process."""
+    """Decision after decision, the same in every process; with models where the rule asks."""
 
     def __init__(self, monitor):
         rng = np.random.default_rng(3)
         self.x, self.z = rng.random((200_000, 3)), rng.integers(0, 3, 200_000).tolist()
         self.monitor, self.at = monitor, 0
+        self.models = [None] * 200_000
+        if monitor.rule.compare != "all":
+            self.models = [("a", "b", None)[i] for i in rng.integers(0, 3, 200_000)]
 
     def observe(self):
-        self.monitor.observe(self.x[self.at], self.z[self.at])
+        self.monitor.observe(self.x[self.at], self.z[self.at], model=self.models[self.at])
         self.at += 1
 
     def batch(self):
-        self.monitor.observe_many(self.x[self.at : self.at + 500], self.z[self.at : self.at + 500])
+        part = slice(self.at, self.at + 500)
+        models = self.models[part] if self.monitor.rule.compare != "all" else None
+        self.monitor.observe_many(self.x[part], self.z[part], models=models)
         self.at += 500
 
     def agrees(self):
         """Judge as a copy of the first rows would be judged, and go on."""
-        rows, oracle = self.monitor.rows, Oracle(RULE)
-        oracle.load(self.x[:rows], self.z[:rows])
+        rows, oracle = self.monitor.rows, Oracle(self.monitor.rule)
+        oracle.load(self.x[:rows], self.z[:rows], models=self.models[:rows])
         found = 0
         for i in range(rows, rows + 20):
-            verdict = self.monitor.observe(self.x[i], self.z[i])
-            assert (
-                verdict.witnesses.rows.tolist()
-                == oracle.observe(self.x[i], self.z[i]).rows.tolist()
-            )
+            told = {"model": self.models[i]}
+            verdict = self.monitor.observe(self.x[i], self.z[i], **told)
+            expected = oracle.observe(self.x[i], self.z[i], **told)
+            assert verdict.witnesses.rows.tolist() == expected.rows.tolist()
+            assert verdict.witness_models == tuple(self.models[row] for row in expected.rows)
             found += len(verdict.witnesses)
         return f"agrees on {'some' if found else 'no'} witnesses"
 
@@ -103,6 +108,16 @@ class Stream:
 def a_copy_goes_on(folder):
     for verb in ("observe", "batch"):
         stream = Stream(lw.Monitor(RULE))
+        stream.batch()
+        end = busy(getattr(stream, verb))
+        forks_often(stream.agrees, "agrees on some")
+        end()
+        assert "agrees on some" in stream.agrees()
+
+
+def a_copy_with_models_goes_on(folder):
+    for verb in ("observe", "batch"):
+        stream = Stream(lw.Monitor(lw.Rule("linf", 0.1, compare="within")))
         stream.batch()
         end = busy(getattr(stream, verb))
         forks_often(stream.agrees, "agrees on some")

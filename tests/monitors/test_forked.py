@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 TESTS = HERE.parent
 WHAT = [
     "a_copy_goes_on",
+    "a_copy_with_models_goes_on",
     "a_table_can_be_forked",
     "a_watched_model_answers",
     "a_watched_ledger_leaves_the_model_alone",

@@ -37,6 +37,19 @@ def test_likeness_of_vectors(rule, words):
 
 
 @pytest.mark.parametrize(
+    ("compare", "words"),
+    [
+        ("within", "Only decisions of the same model are compared."),
+        ("across", "Only decisions of different models are compared."),
+    ],
+)
+def test_models_that_are_compared(compare, words):
+    assert words in near(compare=compare)
+    assert words in in_words(lw.Rule("linf", 1, compare=compare))
+    assert not any("model" in line for line in in_words(lw.Rule("linf", 1)))
+
+
+@pytest.mark.parametrize(
     ("feature", "epsilon", "words"),
     [
         (Feature("number", tolerance=5), 1, "at most 5 apart"),

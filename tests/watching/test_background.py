@@ -109,6 +109,28 @@ def test_full_queue_says_so_counts_what_it_drops_and_never_waits():
     watched.close()
 
 
+def test_what_was_dropped_is_missing_from_the_history_and_later_verdicts_say_so():
+    gate, began = threading.Event(), threading.Event()
+
+    class Waiting(lw.Monitor):
+        def observe(self, *args, **kwargs):
+            began.set()
+            assert gate.wait(60)
+            return super().observe(*args, **kwargs)
+
+    monitor = Waiting(RULE)
+    watched = lw.watch(decide, monitor, background=True, queue_calls=3, on_failure="record")
+    watched([1.0])
+    assert began.wait(60)
+    for i in range(8):
+        watched([1.0 + i])
+    gate.set()
+    assert watched.flush()
+    assert watched.counts.dropped == monitor.missing == 5
+    assert monitor.observe([9.0], "yes").missing == 5
+    watched.close()
+
+
 def test_dropped_batch_counts_all_its_decisions():
     monitor = Gated()
     watched = lw.watch(

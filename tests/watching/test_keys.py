@@ -158,5 +158,5 @@ def test_repeated_key_is_an_error_of_its_own(tmp_path):
     with lw.open(tmp_path, RULE) as ledger:
         ledger.observe([1.0], "yes", key="a")
         with pytest.raises(lw.RepeatedKey, match="'a' was given to row 0") as raised:
-            ledger.observe([1.0], "yes", key="a")
+            ledger.observe([1.0], "no", key="a")
         assert isinstance(raised.value, lw.BadDecision) and raised.value.row == 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.watching.copies import as_given
+from likewise.values.given import as_given
 from likewise.watching.records import Counts
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 

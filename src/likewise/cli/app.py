@@ -8,11 +8,14 @@ import typer
 from likewise import __version__
 from likewise.cli import options as o
 from likewise.cli.audit import audit
+from likewise.cli.backup import backup, restore
 from likewise.cli.bench import bench
 from likewise.cli.calibrate import calibrate
 from likewise.cli.compare import compare
 from likewise.cli.erase import erase
+from likewise.cli.head import head
 from likewise.cli.init import init
+from likewise.cli.migrate import migrate
 from likewise.cli.replay import replay
 from likewise.cli.report import report
 from likewise.cli.screen import say
@@ -65,7 +68,7 @@ app.command()(audit)
 app.command()(compare)
 app.command()(calibrate)
 app.command()(watch)
-for _command in (report, show, verify, replay, erase):
+for _command in (report, show, verify, head, replay, erase, backup, restore, migrate):
     app.command(rich_help_panel="Ledgers")(_command)
 app.command()(bench)
 app.command()(warm)

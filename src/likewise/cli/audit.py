@@ -32,6 +32,12 @@ class Wishes:
     max_rate_of: str = "any-pair"
     command: str | None = None
     within: str | None = None
+    model_column: str | None = None
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Columns that are read, whether the rule knows them or not."""
+        return tuple(one for one in (self.time_column, self.model_column) if one is not None)
 
 
 def audit(
@@ -75,6 +81,7 @@ def audit(
     ] = "any-pair",
     time_column: o.TimeColumn = None,
     within: o.Within = None,
+    model_column: o.ModelColumn = None,
     max_ahead: Annotated[
         str | None,
         typer.Option(
@@ -133,6 +140,7 @@ def audit(
         max_rate_of,
         o.command_line(context),
         within,
+        model_column,
     )
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore), person)
     reading = Reading(
@@ -160,7 +168,7 @@ def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) 
             quick,
             source.columns,
             source.name,
-            () if wishes.time_column is None else (wishes.time_column,),
+            wishes.beside,
             left_out=source.left_out,
             trust_code=wishes.trust_code,
         )

@@ -21,6 +21,7 @@ from likewise.cli.bursts import Alarms
 from likewise.cli.endings import Stop
 from likewise.cli.feeding import PlaceOf, Refusals, feed
 from likewise.cli.kept_rows import KeptRows
+from likewise.cli.models import insist_on_models, models_in
 from likewise.cli.screen import progress
 from likewise.cli.violations import Violations
 from likewise.intake.binding import Binding, judge_with
@@ -127,13 +128,14 @@ def judge(
             head=None if wishes.ledger is None else str(monitor.head()),
             seconds=time.perf_counter() - began,
             load=load.so_far(),
+            model_column=wishes.model_column,
         )
         curves = kept.curves(binding, wishes)
         findings = tally.findings(
             source=evidence, bad_rows=bad.count, calibration=curves[0], like_cases=curves[1]
         )
         if wishes.report is not None or findings.nothing_compared:
-            varied = kept.varied(binding, wishes.within)
+            varied = kept.varied(binding, wishes)
             findings = replace(findings, varied=varied)
             if findings.nothing_compared:
                 near = kept.arguments(binding, VARIED_ROWS) if wishes.within is None else ()
@@ -147,11 +149,12 @@ def _kept_rows(binding: Binding, wishes: Wishes, unit: str) -> KeptRows:
     """All columns for a file of pairs; for a report those that the monitor does not remember."""
     ignored = [name for name in binding.wanted if name not in binding.remembered]
     columns = ignored if wishes.out is None else binding.wanted
-    shown = [name for name in ignored if name != wishes.time_column]
+    shown = [name for name in ignored if name not in wishes.beside]
     return KeptRows(columns, shown, unit)
 
 
 def _begun(binding: Binding, wishes: Wishes) -> Monitor:
+    insist_on_models(binding.rule, wishes.model_column)
     if wishes.ledger is None:
         if wishes.max_ahead is not None:
             raise Stop("--max-ahead is about a ledger: say --ledger.")
@@ -179,11 +182,18 @@ def _begun(binding: Binding, wishes: Wishes) -> Monitor:
 
 def _judge(monitor: Monitor, binding: Binding, wishes: Wishes) -> Any:
     """A ledger, and a monitor that compares within some time, are told the times, too."""
-    if wishes.within is not None:
-        return judge_with(monitor, binding, lambda rows: {"times": rows.times})
-    if wishes.ledger is None or wishes.time_column is None:
-        return judge_with(monitor, binding)
-    return judge_with(monitor, binding, lambda rows: {"times": _moments(rows)})
+
+    def settings(rows: Chunk) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        if wishes.within is not None:
+            given["times"] = rows.times
+        elif wishes.ledger is not None and wishes.time_column is not None:
+            given["times"] = _moments(rows)
+        if wishes.model_column is not None:
+            given["models"] = models_in(rows.table, wishes.model_column)
+        return given
+
+    return judge_with(monitor, binding, settings)
 
 
 def _moments(rows: Chunk) -> list[datetime.datetime]:
@@ -243,14 +253,17 @@ class _First:
         """What a monitor takes of them, or of the first `most`."""
         return binding.arguments(joined(self._tables)[:most])
 
-    def varied(self, binding: Binding, within: str | None) -> Varied:
+    def varied(self, binding: Binding, wishes: Wishes) -> Varied:
         """What the rule comes to with each line of it changed."""
         arguments = self.arguments(binding, VARIED_ROWS)
-        names = binding.inputs or None
-        if within is None:
-            return vary(binding.rule, *arguments, columns=names)
-        times = np.concatenate(self._times)[:VARIED_ROWS]
-        return vary(binding.rule, *arguments, columns=names, within=within, times=times)
+        settings: dict[str, Any] = {"columns": binding.inputs or None}
+        if wishes.within is not None:
+            times = np.concatenate(self._times)[:VARIED_ROWS]
+            settings |= {"within": wishes.within, "times": times}
+        if wishes.model_column is not None:
+            table = joined(self._tables)[:VARIED_ROWS]
+            settings["models"] = models_in(table, wishes.model_column)
+        return vary(binding.rule, *arguments, **settings)
 
     def curves(
         self, binding: Binding, wishes: Wishes

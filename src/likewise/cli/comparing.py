@@ -20,6 +20,7 @@ from likewise.cli.auditing import Ties, order_of, skipped_of
 from likewise.cli.endings import DATA, USAGE, Stop
 from likewise.cli.feeding import Chunks, Refusals, feed
 from likewise.cli.ledgers import evidence_of, judged_again, look
+from likewise.cli.models import models_in
 from likewise.cli.reading import Reading
 from likewise.cli.rules import Quick, ask, read_rule
 from likewise.cli.screen import progress
@@ -33,7 +34,7 @@ from likewise.reports.evidence import Evidence, computed
 from likewise.reports.judged_history import HistoryTally, JudgedHistory
 from likewise.rules.rule import Rule
 from likewise.runtime.load import Load
-from likewise.sources.chunk import Chunk, Refused, Table, Types
+from likewise.sources.chunk import Chunk, Refused, Types
 from likewise.sources.time_order import InTimeOrder
 
 _NAMES = 12  # models in a message
@@ -99,6 +100,8 @@ def _of_two(
         stack.enter_context(look(Path(one))) if Path(one).is_dir() else None for one in (a, b)
     ]
     known = _rule_of(wanted, ledgers)
+    if known is not None:
+        _refuse_across(known)
     sides = [
         _of_file(wanted, path, name, known, stack, numbered=known is not None)
         if ledger is None
@@ -193,6 +196,7 @@ def _of_file(
             left_out=source.left_out,
             trust_code=wanted.trust_code,
         )
+        _refuse_across(binding.rule)
         bad, ties = Refusals(source, reading.skip), Ties()
         in_order: InTimeOrder | None = None
         if wanted.time_column is not None:
@@ -241,6 +245,15 @@ def _of_file(
     )
 
 
+def _refuse_across(rule: Rule) -> None:
+    if rule.compare == "across":
+        raise Stop(
+            'the rule has compare = "across", and each history is judged by itself, so that nothing'
+            " could be compared. For decisions of several models beside each other: likewise audit"
+            " --model-column."
+        )
+
+
 # One file with a column of models
 
 
@@ -266,7 +279,7 @@ def _models(wanted: Wanted, column: str) -> tuple[str, str]:
         if column not in (*source.columns, *source.left_out):
             raise Stop(f"--model-column {column} is no column of {source.name}.", DATA)
         for chunk in source.chunks({column: "text"}, [column]):
-            found.update(dict.fromkeys(one for one in _models_in(chunk.table, column) if one))
+            found.update(dict.fromkeys(one for one in models_in(chunk.table, column) if one))
     models = list(found)
     listed = ", ".join(map(repr, models[:_NAMES])) + ", …" * (len(models) > _NAMES)
     chosen = [wanted.first, wanted.second]
@@ -287,11 +300,6 @@ def _models(wanted: Wanted, column: str) -> tuple[str, str]:
     return one, other
 
 
-def _models_in(table: Table, column: str) -> list[str | None]:
-    values = [row.get(column) for row in table] if isinstance(table, list) else table[column]
-    return [None if value is None or value == "" else str(value) for value in values]
-
-
 class _OfModel:
     """Rows of one model; those without a model are refused."""
 
@@ -300,7 +308,7 @@ class _OfModel:
 
     def chunks(self, types: Types, wanted: Sequence[str]) -> Iterator[Chunk]:
         for chunk in self._rows.chunks(types, wanted):
-            models = _models_in(chunk.table, self._column)
+            models = models_in(chunk.table, self._column)
             why = f"{self._column!r} is missing, so no model decided it"
             unknown = [
                 Refused(place, why)

@@ -11,6 +11,7 @@ import numpy as np
 from likewise.cli.endings import DATA, USAGE, Stop
 from likewise.cli.kept_rows import told_time
 from likewise.ledger.ledger import Ledger
+from likewise.ledger.losses import missing_in
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.rejudge import judge_again, monitor_again
 from likewise.reports.evidence import Evidence
@@ -71,7 +72,11 @@ def findings_of(ledger: Ledger, command: str | None = None) -> Findings:
     place_of, times = np.concatenate(places), np.concatenate(moments)
     took = time.perf_counter() - began
     found = tally.findings(source=evidence_of(ledger, command, took, load.so_far()))
-    found = replace(found, worst=tuple(_renumbered(one, place_of, times) for one in found.worst))
+    found = replace(
+        found,
+        worst=tuple(_renumbered(one, place_of, times) for one in found.worst),
+        missing=missing_in(ledger.events()),
+    )
     return _not_compared(found) if windowed else found
 
 
@@ -111,9 +116,11 @@ def evidence_of(
     ledger: Ledger, command: str | None, seconds: float, load: float | None
 ) -> Evidence:
     """What is known of a ledger that was judged again."""
-    gone = len(ledger.erased())
+    gone, missing = len(ledger.erased()), missing_in(ledger.events())
     return Evidence(
-        f"the ledger {ledger.path}" + (f", {gone:,} erased" if gone else ""),
+        f"the ledger {ledger.path}"
+        + (f", {gone:,} erased" if gone else "")
+        + (f", {missing:,} known to be missing" if missing else ""),
         command=command,
         head=str(ledger.head),
         seconds=seconds,
@@ -127,7 +134,8 @@ def _not_compared(found: Findings) -> Findings:
         tuple(replace(one, comparable=None) for one in stretches)
         for stretches in (found.by_row, found.by_time)
     )
-    return replace(found, comparable=None, by_row=by_row, by_time=by_time)
+    by_model = tuple(one.without_comparable() for one in found.by_model)
+    return replace(found, comparable=None, by_row=by_row, by_time=by_time, by_model=by_model)
 
 
 def _renumbered(worst: Any, place_of: Rows, moments: Any) -> Any:

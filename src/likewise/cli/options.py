@@ -36,6 +36,14 @@ TimeColumn = Annotated[
         " by it.",
     ),
 ]
+ModelColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="The column that says which model decided. It takes no part in the distance; a rule"
+        ' with compare = "within" or "across" needs it.',
+    ),
+]
 Within = Annotated[
     str | None,
     typer.Option(

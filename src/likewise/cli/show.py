@@ -24,13 +24,16 @@ def show(
     from likewise.cli.endings import FINE
     from likewise.cli.ledgers import look, row_of
     from likewise.cli.screen import print_json, say, say_lines
+    from likewise.ledger.losses import missing_at
+    from likewise.values.printing import missing_in_words
 
     with look(ledger) as opened:
         entry = opened.entry(row_of(opened, row, key))
         pairs = [] if entry.erased else _pairs(opened, entry)
+        missing = missing_at(opened.events(), entry.row)
     if json:
         told = {"row": entry.row, "key": entry.key, "time": entry.time, "erased": entry.erased}
-        told |= {"output": entry.output, "count": entry.count}
+        told |= {"output": entry.output, "count": entry.count, "missing": missing}
         print_json({**told, "pairs": [pair.to_dict() for pair in pairs]})
         return FINE
     named = "" if entry.key is None else f", key {entry.key}"
@@ -39,7 +42,8 @@ def show(
         say("It was erased: its time, its hash and its verdict are what is left.")
     told_count = f"{entry.count or 0:,} witness{'es' * (entry.count != 1)}"
     told_count = "not judged" if entry.count is None else told_count
-    say(f"{told_count}, compared with rows {entry.over.first:,} to {entry.row:,}")
+    compared = f"compared with rows {entry.over.first:,} to {entry.row:,}"
+    say(f"{told_count}, {compared}{missing_in_words(missing)}")
     for pair in pairs:
         say()
         say_lines(str(pair))

@@ -55,6 +55,7 @@ def watch(
             help="Tell of a line that cannot be judged and go on, or end there.",
         ),
     ] = "skip",
+    model_column: o.ModelColumn = None,
     json: Annotated[
         bool,
         typer.Option(
@@ -76,9 +77,9 @@ def watch(
 
     Each line out is {"line", "row", "key", "violation", "count", "witnesses": [...]}, or {"line",
     "error"} for a line that cannot be judged. A new verdict also says whether there was an earlier
-    like case of any output, "comparable". Ends with its input, or with SIGTERM. With --burst each
-    new verdict also says how many of the last N decisions had a near input, and whether that
-    raises an alarm: "neighbours" and "alarm".
+    like case of any output, "comparable", and with --model-column which "model" decided. Ends with
+    its input, or with SIGTERM. With --burst each new verdict also says how many of the last N
+    decisions had a near input, and whether that raises an alarm: "neighbours" and "alarm".
 
     No line ends the stream: one that is longer than 32 MB, is no JSON object, has a name twice, has
     other columns than the rule, or has true where a number is expected, has an error for an answer.
@@ -105,7 +106,14 @@ def watch(
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
     known = None if rule is None else read_rule(rule, trust_code=trust_code)  # told now
     settings = WatchSettings(
-        rule, quick, reading.skip, witnesses, burst_of(burst, alarm), trust_code, resume
+        rule,
+        quick,
+        reading.skip,
+        witnesses,
+        burst_of(burst, alarm),
+        trust_code,
+        resume,
+        model_column,
     )
     stored = open_ledger(ledger, known, settings, durability=durability, window=window)
     watcher = LineWatcher(settings, known, stored)

@@ -6,6 +6,7 @@ verdict is answered once it is on disk, and a decision that is there already is 
 its answer is the one that was written.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.feeding import refused
+from likewise.cli.models import insist_on_models, models_in
 from likewise.cli.rules import Quick, ask, with_trusted_code
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.exactly_once import ExactlyOnce, OtherInput, stored_rule
@@ -28,6 +30,7 @@ from likewise.sources.chunk import Chunk, Refused
 from likewise.sources.json_lines import numbers_in, object_of
 from likewise.sources.lines import Line, TooLong
 from likewise.values.errors import BadDecision, BadFile
+from likewise.values.printing import missing_in_words
 from likewise.values.verdicts import Verdict
 
 _NAME = "standard input"
@@ -47,6 +50,13 @@ class WatchSettings:
     trust_code: bool = False
     resume: bool = False
     """Whether the input begins again at its first line."""
+    model_column: str | None = None
+    """The field that says which model decided."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Fields that are read, whether the rule knows them or not."""
+        return () if self.model_column is None else (self.model_column,)
 
 
 def open_ledger(
@@ -99,6 +109,7 @@ class LineWatcher:
         self._rows = self._flagged = self._comparable = 0
         self._alarms = self._known = self._bad = 0
         self._answered = self._good = 0
+        self._missing = 0  # from the history, when it was closed
         try:
             known = ledger.rule if rule is None and ledger is not None else rule
             if known is not None and known.features is not None:
@@ -159,9 +170,10 @@ class LineWatcher:
         return ask(
             settings.rule,
             settings.quick,
-            columns,
+            list(dict.fromkeys([*columns, *settings.beside])),  # a line may be without a model
             _NAME,
-            known=known,
+            settings.beside,
+            known,
             trust_code=settings.trust_code,
         )
 
@@ -203,14 +215,20 @@ class LineWatcher:
         return None
 
     def _begin(self, binding: Binding) -> None:
+        insist_on_models(binding.rule, self._settings.model_column)
         if self._ledger is None:
             self._monitor = Monitor(binding.rule, burst=self._settings.burst, comparable=True)
-            self._judge = judge_with(self._monitor, binding)
+            self._judge = judge_with(self._monitor, binding, self._models)
         else:
             self._monitor = self._ledger.begin(binding)
             self._judge = judge_with(self._monitor, binding, self._ledger.keys)
         self._binding = binding
         self._numbers = numbers_in(binding.types)
+
+    def _models(self, rows: Chunk) -> dict[str, Any]:
+        """For `observe_many`: which model decided each, where a field says it."""
+        column = self._settings.model_column
+        return {} if column is None else {"models": models_in(rows.table, column)}
 
     # Verdicts
 
@@ -266,7 +284,8 @@ class LineWatcher:
         lines = "line" if self._bad == 1 else "lines"
         bad = f", {self._bad:,} {lines} that could not be judged" if self._bad else ""
         decisions = f"{self._rows:,} decision{'s' * (self._rows != 1)}"
-        return f"{decisions}{self._compared()}{alarms}{known}{bad}"
+        missing = missing_in_words(self._missing)
+        return f"{decisions}{self._compared()}{alarms}{known}{bad}{missing}"
 
     def _compared(self) -> str:
         """How many could be compared, and how many of these contradict."""
@@ -289,9 +308,13 @@ class LineWatcher:
             "alarms": self._alarms,
             "known": self._known,
             "bad_rows": self._bad,
+            "missing": self._missing,
         }
 
     def close(self) -> None:
+        if self._monitor is not None and not self._monitor.closed:
+            with contextlib.suppress(BadFile):  # which `close` says as well
+                self._missing = self._monitor.missing
         if self._ledger is not None:
             self._ledger.close()
         elif self._monitor is not None:

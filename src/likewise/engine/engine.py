@@ -256,6 +256,7 @@ class Engine(Admission):
             offsets,
             verdict.witnesses,
             comparable=self._comparable(),
+            missing=self.beside.missing,
             past=self.beside.past,
         )
 
@@ -299,6 +300,7 @@ class Engine(Admission):
             neighbours=near,
             alarm_from=self._alarm,
             comparable=self._comparable(),
+            missing=self.beside.missing,
             past=self.beside.past,
         )
 

@@ -1,12 +1,12 @@
-"""A reader and an engine that have the same rows: what a monitor remembers.
+"""A reader, an engine and models by row that have the same rows: what a monitor remembers.
 
-The engine takes a decision first, then the reader; whoever calls says afterwards which rows count
-(`settle`), should a call have been cut off between the two.
+The engine takes a decision first, then the reader, then the models; whoever calls says afterwards
+which rows count (`settle`), should a call have been cut off between them.
 
 For a journal, rows come out as bytes and go back in (`pack`, `append`), and the words that codes
 stand for are told by column: "" for labels.
 
-Invariant: after `settle(rows)` both have those rows and no others.
+Invariant: after `settle(rows)` all have those rows and no others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from likewise.engine.engine import Engine
 from likewise.engine.like_pairs import LikePairs, pairs_in
+from likewise.engine.row_models import Models, RowModels
 from likewise.engine.time_span import TimeSpan
 from likewise.engine.wildcards import Open
 from likewise.metrics.outputs import Labels, outputs_of
@@ -38,6 +39,10 @@ class Memory:
         self.engine = engine
         self.span = span
         """How far back decisions are compared, where that is limited in time."""
+        self.models = RowModels(reader.rule.compare)
+        self._selective = reader.selective or self.models.selective
+        self._cleared = 0
+        """Rows before this one are forgotten, and the reader and the models know it."""
 
     # Judging
 
@@ -46,6 +51,7 @@ class Memory:
         row = self.engine.rows
         verdict = self.engine.observe(batch.vectors, batch.outputs, first, batch.left_open)
         self.reader.accept(row, batch, 1)
+        self.models.took(row, batch.models, 1)
         return self._counted(verdict, None, first, batch.left_open)
 
     def check(self, batch: Batch, first: int) -> Verdict:
@@ -57,10 +63,10 @@ class Memory:
     ) -> Verdict:
         """With those witnesses, and like cases, that count."""
         found = verdict.witnesses
-        if not self.reader.selective or not (len(found) or verdict.comparable):
+        if not self._selective or not (len(found) or verdict.comparable):
             return verdict
         row = self.engine.rows if verdict.row is None else verdict.row
-        chosen = found.some(self.reader.counted(batch, np.array([row]), found.rows))
+        chosen = found.some(self._pairs_counted(batch, np.array([row]), found.rows))
         beside = verdict.beside
         if verdict.comparable and len(chosen) == 0:
             counts = self._has_like(batch, row, first, left_open)
@@ -70,7 +76,20 @@ class Memory:
     def _has_like(self, batch: Batch | None, row: int, first: int, left_open: Open | None) -> bool:
         """Whether a row near a remembered one, or near what was checked last, counts."""
         others = self.engine.near_rows(row, first, left_open)
-        return bool(self.reader.counted(batch, np.full(len(others), row), others).any())
+        return bool(self._pairs_counted(batch, np.full(len(others), row), others).any())
+
+    def _pairs_counted(
+        self, batch: Batch | None, rows: Rows, others: Rows
+    ) -> npt.NDArray[np.bool_]:
+        """Which pairs of rows and others count, for the reader and by their models.
+
+        batch: a single decision, that was only checked, instead of `rows`
+        """
+        counted = self.reader.counted(batch, rows, others)
+        if self.models.selective:
+            checked = None if batch is None else batch.models or [None]
+            counted = counted & self.models.counted(checked, rows, others)
+        return counted
 
     def observe_many(self, batch: Batch, firsts: Rows | None, threads: int | None) -> Verdicts:
         row, vectors = self.engine.rows, batch.vectors
@@ -78,16 +97,17 @@ class Memory:
             vectors, batch.outputs, firsts, batch.left_open, threads
         )
         self.reader.accept(row, batch, len(verdicts))
-        if not self.reader.selective:
+        self.models.took(row, batch.models, len(verdicts))
+        if not self._selective:
             return verdicts
         mine = verdicts.first_row + verdicts.owners
-        chosen = verdicts.some_witnesses(self.reader.counted(None, mine, verdicts.witnesses.rows))
+        chosen = verdicts.some_witnesses(self._pairs_counted(None, mine, verdicts.witnesses.rows))
         if verdicts.comparable is None:
             return chosen
         likes = self.engine.found_likes
         comparable = chosen.violations.copy()
         some = np.flatnonzero(verdicts.comparable & ~comparable)
-        comparable[some] = self.reader.counted(None, row + some, likes[some])
+        comparable[some] = self._pairs_counted(None, row + some, likes[some])
         for i in np.flatnonzero(verdicts.comparable & ~comparable).tolist():
             first = 0 if firsts is None else int(firsts[i])
             left_open = None if batch.left_open is None else batch.left_open[i]
@@ -102,21 +122,29 @@ class Memory:
         for pairs in pairs_in(chooser, self.engine.wildcards, most=most, threads=threads):
             if self.span is not None:
                 pairs = pairs.some(self.span.counted(pairs.later, pairs.earlier))  # noqa: PLW2901
-            if self.reader.selective:
-                yield pairs.some(self.reader.counted(None, pairs.later, pairs.earlier))
+            if self._selective:
+                yield pairs.some(self._pairs_counted(None, pairs.later, pairs.earlier))
             else:
                 yield pairs
 
     def load(self, batch: Batch) -> range:
         rows = self.engine.load(batch.vectors, batch.outputs, batch.left_open)
         self.reader.accept(rows.start, batch, len(rows))
+        self.models.took(rows.start, batch.models, len(rows))
         return rows
 
     def forget(self, rows: Rows) -> Rows:
         """Forget rows; those of them that were still remembered."""
         gone = self.engine.forget(rows)
         self.reader.forget(gone)
+        self.models.forget(gone)
+        self._note_cleared()
         return gone
+
+    def _note_cleared(self) -> None:
+        """All that is forgotten has left the reader and the models."""
+        history = self.engine.history
+        self._cleared = 0 if history is None else history.first
 
     # After a call that was cut off
 
@@ -126,15 +154,21 @@ class Memory:
         history = self.engine.history
         if history is None:
             self.reader.reset()
+            self.models.reset()
         else:
             self.reader.settle(rows)
-            first = history.first
-            self.reader.forget(np.flatnonzero(history.alive()[first:] == 0) + first)
+            first = min(self._cleared, rows)
+            forgotten = np.flatnonzero(history.alive()[first:] == 0) + first
+            self.reader.forget(forgotten)
+            self.models.settle(rows, forgotten)
+        self._note_cleared()
 
     def reset(self) -> None:
         """Have no rows."""
         self.engine.reset()
         self.reader.reset()
+        self.models.reset()
+        self._note_cleared()
 
     # Words
 
@@ -218,10 +252,13 @@ class Memory:
         engine = self.engine
         engine.begin(shape, storage or "float64", outputs_of(engine.rule, np.zeros(outputs)))
         engine.begin_at(row)
+        self._note_cleared()
         for column, values in words.items():
             self._know(column, values)
 
-    def append(self, dtype: np.dtype[Any], records: Bytes, outputs: Floats) -> None:
+    def append(
+        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: Models = None
+    ) -> None:
         """Further rows; erased ones, whose outputs are NaN, are to be forgotten afterwards."""
         engine, first = self.engine, self.engine.rows
         labels = isinstance(engine.outputs, Labels)
@@ -243,6 +280,25 @@ class Memory:
         if batch.left_open is not None:
             engine.add_wildcards(first, batch.left_open)
         self.reader.accept(first, batch, len(vectors))
+        self.models.took(first, models, len(vectors))
+
+    def judge(
+        self,
+        dtype: np.dtype[Any],
+        records: Bytes,
+        outputs: Floats,
+        firsts: Rows,
+        models: Models = None,
+    ) -> Verdicts:
+        """Judge and remember rows of a journal that wait for their verdicts."""
+        engine = self.engine
+        batch = self.reader.unpack(dtype, records, np.zeros(len(outputs), np.bool_))
+        batch.outputs, batch.models = outputs, models
+        if engine.rule.output == "label":
+            batch.outputs = [engine.labels[int(code)] for code in outputs[:, 0]]
+        elif engine.rule.output == "number":
+            batch.outputs = outputs[:, 0]
+        return self.observe_many(batch, firsts, None)
 
     def finish(self, erased: Rows) -> None:
         """All rows are there: build the index, and forget what was erased."""

@@ -57,11 +57,11 @@ def compare_groups(
                 minutes: each test says how many it had
     most_pairs  near pairs of distinct inputs; where there are more, a part of the inputs is taken
 
-    BadRule where the rule does not say which output is the better one.
+    BadRule where the rule does not say which output is the better one, or compares across models.
     """
     rule = past.rule
     person = rule.person_column if person is None else person
-    check_favourable(rule)
+    check_groups(rule)
     protected = protected_columns(rule)
     chosen = protected if columns is None else tuple(columns)
     for column in chosen:
@@ -72,7 +72,8 @@ def compare_groups(
     if not chosen or len(alive) == 0:
         return tuple(_nothing(rule, column, len(every), person, seed) for column in chosen)
     scores = scores_of(past, alive)
-    points = like_points(past.points(alive), past.span(alive))
+    models = past.model_codes(alive) if rule.compare == "within" else None
+    points = like_points(past.points(alive), past.span(alive), models)
     people = None if person is None else past.codes(person, alive).codes
     random, share = np.random.default_rng(seed), 1.0
     while True:
@@ -129,6 +130,17 @@ def check_favourable(rule: Rule) -> None:
         raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
     if rule.favourable is None:
         raise BadRule("the rule has no favourable output; say which label everyone wants")
+
+
+def check_groups(rule: Rule) -> None:
+    """Raise BadRule if groups cannot be compared under a rule."""
+    check_favourable(rule)
+    if rule.compare == "across":
+        raise BadRule(
+            'compare is "across", and two decisions of one model are then no like cases, even if'
+            " they are the same in everything; groups are compared among all like cases, or within"
+            " models"
+        )
 
 
 def scores_of(past: Past, rows: Rows) -> Floats:

@@ -15,7 +15,7 @@ from likewise.rules.feature import Feature
 from likewise.values.errors import BadRow
 from likewise.values.past import Past
 from likewise.values.plain import json_value
-from likewise.values.printing import text_of
+from likewise.values.printing import missing_in_words, text_of
 from likewise.values.verdicts import Verdict, Witness
 
 
@@ -67,10 +67,12 @@ def pair_of(
     witness: Witness,
     mine: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
+    model: str | None = None,
 ) -> "Pair":
     """A decision and one of its witnesses, as the past has them.
 
     mine    a row of a table that was only checked
+    model   the model of a decision that was only checked
     names   of coordinates, for a rule without features
     """
     if row is None and mine is None:
@@ -83,8 +85,22 @@ def pair_of(
     gaps = measured_gaps(past.rule.features, ours, other)
     outputs = past.rule.output_column or ()
     return Pair(
-        row, witness, ours, other, gaps, (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        row,
+        witness,
+        ours,
+        other,
+        gaps,
+        (outputs,) if isinstance(outputs, str) else tuple(outputs),
+        models=_models(past, row, witness, model),
     )
+
+
+def _models(
+    past: Past, row: int | None, witness: Witness, model: str | None
+) -> tuple[str | None, str | None]:
+    """The models of both sides; that of a decision that was only checked is told."""
+    mine = model if row is None else past.models([row])[0]
+    return mine, past.models([witness.row])[0]
 
 
 def _vectors(past: Past, row: int, witness: Witness, names: Sequence[str] | None) -> "Pair":
@@ -108,6 +124,7 @@ def _vectors(past: Past, row: int, witness: Witness, names: Sequence[str] | None
         dict(zip(called, gaps[shown].tolist(), strict=True)),
         (output,),
         len(x) - len(shown),
+        _models(past, row, witness, None),
     )
 
 
@@ -120,10 +137,10 @@ def _coordinate(j: int, shape: tuple[int, ...], names: Sequence[str] | None) -> 
 def explain_pairs(past: Past, verdict: Verdict, count: int) -> "SideBySide":
     """A decision beside its nearest witnesses."""
     pairs = [
-        pair_of(past, verdict.row, witness, verdict.values)
+        pair_of(past, verdict.row, witness, verdict.values, model=verdict.model)
         for witness in verdict.witnesses.nearest(count)
     ]
-    return SideBySide(tuple(pairs), len(verdict.witnesses))
+    return SideBySide(tuple(pairs), len(verdict.witnesses), verdict.missing)
 
 
 @dataclass(frozen=True)
@@ -138,6 +155,8 @@ class Pair:
     outputs: tuple[str, ...]
     hidden: int = 0
     """Coordinates of long vectors that are not shown: they differ less."""
+    models: tuple[str | None, str | None] = (None, None)
+    """The model that made the decision, and that of the witness, where these are known."""
 
     @property
     def columns(self) -> list[str]:
@@ -151,7 +170,8 @@ class Pair:
 
     @property
     def headings(self) -> tuple[str, str]:
-        return ("this one" if self.row is None else f"row {self.row}"), f"row {self.witness.row}"
+        mine = "this one" if self.row is None else f"row {self.row}"
+        return _heading(mine, self.models[0]), _heading(f"row {self.witness.row}", self.models[1])
 
     def title(self) -> str:
         mine, other = self.headings
@@ -164,6 +184,7 @@ class Pair:
             "witness": self.witness.row,
             "input_distance": self.witness.input_distance,
             "output_distance": self.witness.output_distance,
+            **self._model_fields(),
             "columns": [
                 {
                     "column": name,
@@ -175,6 +196,10 @@ class Pair:
                 for name in self.columns
             ],
         }
+
+    def _model_fields(self) -> dict[str, str | None]:
+        mine, other = self.models
+        return {} if mine is None and other is None else {"model": mine, "witness_model": other}
 
     def __str__(self) -> str:
         lines = [("", *self.headings, "")]
@@ -211,8 +236,13 @@ class Pair:
         )
         return (
             f"<table><caption>{html.escape(self.title())}</caption>"
-            f"<tr><th></th><th>{mine}</th><th>{other}</th></tr>{rows}</table>"
+            f"<tr><th></th><th>{html.escape(mine)}</th><th>{html.escape(other)}</th></tr>"
+            f"{rows}</table>"
         )
+
+
+def _heading(row: str, model: str | None) -> str:
+    return row if model is None else f"{row} ({text_of(model)})"
 
 
 @dataclass(frozen=True)
@@ -221,6 +251,8 @@ class SideBySide:
 
     pairs: tuple[Pair, ...]
     witnesses: int
+    missing: int = 0
+    """Decisions that were known to be missing when it was judged."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"witnesses": self.witnesses, "pairs": [pair.to_dict() for pair in self.pairs]}
@@ -231,11 +263,11 @@ class SideBySide:
 
     def __str__(self) -> str:
         if not self.pairs:
-            return "nothing contradicts it"
+            return f"nothing contradicts it{missing_in_words(self.missing)}"
         return "\n\n".join([*map(str, self.pairs), *filter(None, [self._more()])])
 
     def _repr_html_(self) -> str:
         if not self.pairs:
-            return "<p>nothing contradicts it</p>"
+            return f"<p>nothing contradicts it{missing_in_words(self.missing)}</p>"
         more = self._more()
         return "".join(pair._repr_html_() for pair in self.pairs) + (f"<p>{more}</p>" * bool(more))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadDecision, RepeatedKey
 
 _LONGEST = 500  # letters of a reason; values in it may be of any length
 
@@ -88,7 +88,17 @@ def _judged(rows: Any, judge: Callable[[Any], Any], refusal: type[BadDecision]) 
 
 def without_place(message: str) -> str:
     """A message about a row that was judged alone, without the number 0 that it had there."""
-    return message.removeprefix("row 0: ")
+    message = message.removeprefix("row 0: ").replace(" of decision 0 of the batch", "")
+    return message.replace("output 0 of the batch", "the output")
+
+
+def about_the_row(error: BadDecision) -> BadDecision:
+    """The error without the number that its row had in the part that was judged."""
+    text = without_place(str(error))
+    if text == str(error):
+        return error
+    again = RepeatedKey(text, error.row) if isinstance(error, RepeatedKey) else BadDecision(text)
+    return again.with_traceback(error.__traceback__)
 
 
 def reason(error: BadDecision) -> str:

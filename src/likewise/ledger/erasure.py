@@ -58,6 +58,12 @@ def unused_words(store: Store, memory: Memory, without: Rows = _NO_ROWS) -> Unus
             assert layout is not None
             codes = memory.word_codes_in(layout.dtype, chunk.records["input"], chunk.outputs)
             _mark(used, codes, chunk.first, without)
+        for row in np.setdiff1d(store.reader.superseded(), without).tolist():
+            if row >= first:  # memory has forgotten it, the disk has not
+                chunk = store.reader.decisions(row, row + 1, keys=False, witnesses=False)
+                assert layout is not None
+                codes = memory.word_codes_in(layout.dtype, chunk.records["input"], chunk.outputs)
+                _mark(used, codes, row, without)
     unused = [(number, column, code) for number, column, code in left if not used[column][code]]
     by_column: dict[str, list[int]] = defaultdict(list)
     for _, column, code in unused:

@@ -1,7 +1,7 @@
-"""The folder of a ledger: its files, its database's schema and version, and its lock.
+"""The folder of a ledger: its files, the version of its format, and its lock.
 
-    ledger.sqlite         rule, events, decisions, verdicts, words (SQLite, in WAL mode)
-    000000000000.rows …   salts, commitments, links and inputs
+    ledger.sqlite         rule, events, keys, contradictions, words (SQLite, in WAL mode)
+    000000000000.rows …   what has the same length for every decision, its input included
     lock                  held, by the system's own means, by the one process that writes; says
                           which that is, and how far the chain was when something was last written
 
@@ -14,18 +14,17 @@ import contextlib
 import hashlib
 import os
 import sqlite3
+import time as clock
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from likewise.ledger.records import SUFFIX, sync_folder
+from likewise.ledger.schema import FORMAT, SCHEMAS, check_schema
+from likewise.ledger.stored import ChainEnd
 from likewise.runtime import private_files as private
 from likewise.values.errors import BadFile, CannotLook
 
-FORMAT = 1
-"""Version of the format; docs/ledger-format.md describes it."""
 _APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
 DATABASE, LOCK = "ledger.sqlite", "lock"
 _OWN = (LOCK, DATABASE, *(f"{DATABASE}-{end}" for end in ("wal", "shm", "journal")))
@@ -46,32 +45,6 @@ _DAMAGED = {
     sqlite3.SQLITE_RANGE,
 }
 """What SQLite says where the database is not as it should be; else it could not look at it."""
-
-_SCHEMA = """
-CREATE TABLE event (
-    number INTEGER PRIMARY KEY, at_row INTEGER NOT NULL, time INTEGER NOT NULL,
-    kind TEXT NOT NULL, body TEXT NOT NULL, link BLOB NOT NULL
-);
-CREATE TABLE decision (
-    row INTEGER PRIMARY KEY, time INTEGER NOT NULL, key, output,
-    first INTEGER NOT NULL, count INTEGER
-);
-CREATE UNIQUE INDEX decision_key ON decision (key) WHERE key IS NOT NULL;
-CREATE TABLE witness (
-    row INTEGER NOT NULL, place INTEGER NOT NULL, witness INTEGER NOT NULL,
-    input_distance REAL NOT NULL, output_distance REAL NOT NULL, PRIMARY KEY (row, place)
-) WITHOUT ROWID;
-CREATE TABLE word (
-    number INTEGER PRIMARY KEY, "column" TEXT NOT NULL, code INTEGER NOT NULL, value TEXT,
-    salt BLOB, commitment BLOB NOT NULL, link BLOB NOT NULL
-);
-CREATE VIEW decisions AS
-SELECT decision.row, strftime('%Y-%m-%dT%H:%M:%fZ', decision.time / 1e6, 'unixepoch') AS time,
-    decision.key, coalesce(word.value, decision.output) AS output, decision.first,
-    decision.count, decision.output IS NULL AS erased
-FROM decision LEFT JOIN word ON word."column" = '' AND word.code = decision.output;
-CREATE INDEX word_code ON word ("column", code);
-"""
 
 
 def exists(folder: Path) -> bool:
@@ -128,7 +101,7 @@ def _make_files_private(folder: Path) -> None:
 
 
 def create(folder: Path) -> sqlite3.Connection:
-    """A new database, as one transaction that the caller ends."""
+    """A new database of the newest format, as one transaction that the caller ends."""
     os.close(private.open_private(folder / DATABASE))  # what SQLite makes beside it is as private
     database = _connect(folder, "rwc")
     with _closed_on_error(database):
@@ -137,24 +110,24 @@ def create(folder: Path) -> sqlite3.Connection:
             raise _foreign(folder)
         database.executescript(
             f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
-            f" PRAGMA user_version = {FORMAT}; {_SCHEMA}"
+            f" PRAGMA user_version = {FORMAT}; {SCHEMAS[FORMAT]}"
         )
     return database
 
 
-def connect(folder: Path, *, write: bool) -> sqlite3.Connection:
-    """The database of a folder, its format checked."""
+def connect(folder: Path, *, write: bool, schema: bool = True) -> sqlite3.Connection:
+    """The database of a folder, its format checked, and unless told otherwise its tables."""
     if not exists(folder):
         raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.")
     if write:
         _make_files_private(folder)
     try:
         try:
-            return _checked(folder, "rw" if write else "ro")
+            return _checked(folder, "rw" if write else "ro", schema)
         except FAILURES:
             if write or (folder / f"{DATABASE}-wal").exists():
                 raise
-            return _checked(folder, "ro&immutable=1")  # where not even a reader may write
+            return _checked(folder, "ro&immutable=1", schema)  # where not even a reader may write
     except FAILURES as error:
         raise unreadable(folder, error) from None
 
@@ -182,14 +155,14 @@ def _foreign(folder: Path) -> BadFile:
     )
 
 
-def _checked(folder: Path, mode: str) -> sqlite3.Connection:
+def _checked(folder: Path, mode: str, schema: bool) -> sqlite3.Connection:
     database = _connect(folder, mode)
     with _closed_on_error(database):
-        _check(folder, database)
+        _check(folder, database, schema)
     return database
 
 
-def _check(folder: Path, database: sqlite3.Connection) -> None:
+def _check(folder: Path, database: sqlite3.Connection, schema: bool) -> None:
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION:
@@ -204,56 +177,8 @@ def _check(folder: Path, database: sqlite3.Connection) -> None:
             f"the ledger {str(folder)!r} has format {version}, which there never was: it was"
             " altered. Nothing was changed: bring it back from a copy."
         )
-    check_schema(folder, database)
-
-
-_PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
-_INTERNAL = {
-    "sqlite_sequence": "name,seq",
-    "sqlite_stat1": "tbl,idx,stat",
-    "sqlite_stat2": "tbl,idx,sampleno,sample",
-    "sqlite_stat3": "tbl,idx,neq,nlt,ndlt,sample",
-    "sqlite_stat4": "tbl,idx,neq,nlt,ndlt,sample",
-}
-"""Tables that SQLite makes for itself, and their columns."""
-
-
-def check_schema(folder: Path, database: sqlite3.Connection) -> None:
-    """Raise BadFile unless the database has the tables, indexes and views of its format, no others.
-
-    A trigger could keep what is erased; a view or an index could stand in for a table.
-    """
-    there = set(database.execute(_PARTS)) - _internal_parts()
-    if there == _parts_of_schema():
-        return
-    more = [f"the {part[0]} {part[1]}" for part in there - _parts_of_schema()]
-    lacks = [f"no {part[0]} {part[1]} as it should be" for part in _parts_of_schema() - there]
-    raise BadFile(
-        f"the tables of the ledger {str(folder)!r} are not those of its format (it has"
-        f" {', '.join(sorted(more + lacks)[:3])}): they were altered. Nothing was changed: bring it"
-        " back from a copy."
-    )
-
-
-def empty_internal_tables(database: sqlite3.Connection) -> None:
-    """SQLite's statistics may hold samples of keys."""
-    for _, name, *_ in _internal_parts().intersection(database.execute(_PARTS)):
-        database.execute(f"DELETE FROM {name}")
-
-
-@cache
-def _internal_parts() -> frozenset[tuple[str, str, str, str | None]]:
-    return frozenset(
-        ("table", name, name, f"CREATE TABLE {name}({columns})")
-        for name, columns in _INTERNAL.items()
-    )
-
-
-@cache
-def _parts_of_schema() -> frozenset[tuple[str, str, str, str | None]]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as database:
-        database.executescript(_SCHEMA)
-        return frozenset(database.execute(_PARTS))
+    if schema:
+        check_schema(folder, database)
 
 
 def _connect(folder: Path, mode: str) -> sqlite3.Connection:
@@ -282,28 +207,21 @@ def _closed_on_error(database: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True)
-class LockMark:
-    """How far the chain was when something was last written."""
-
-    rows: int
-    events: int
-    link: bytes
-
-    def check(self, folder: Path, now: "LockMark") -> None:
-        """Raise BadFile if the chain is shorter now, or another one."""
-        shorter = now.rows < self.rows or now.events < self.events
-        if shorter or (self.rows == now.rows and self.events == now.events and self != now):
-            raise BadFile(
-                f"the ledger {str(folder)!r} had {self.rows:,} decisions and {self.events:,} events"
-                f" when it was last written, and has {now.rows:,} and {now.events:,} now"
-                f"{'' if shorter else ', which are others'}: its database, or the log beside it,"
-                " was damaged or cut. Nothing was changed: bring the folder back from a copy. If"
-                f" this is a copy made during writing, delete its file {LOCK!r} and open it again."
-            )
+def check_end(folder: Path, known: ChainEnd, now: ChainEnd) -> None:
+    """Raise BadFile if a chain is shorter now than it was known to be, or another one."""
+    shorter = now.rows < known.rows or now.events < known.events
+    same_length = (now.rows, now.events) == (known.rows, known.events)
+    if shorter or (same_length and known != now):
+        raise BadFile(
+            f"the ledger {str(folder)!r} had {known.rows:,} decisions and {known.events:,} events"
+            f" when it was last written, and has {now.rows:,} and {now.events:,} now"
+            f"{'' if shorter else ', which are others'}: its database, or the log beside it,"
+            " was damaged or cut. Nothing was changed: bring the folder back from a copy. If"
+            f" this is a copy made during writing, delete its file {LOCK!r} and open it again."
+        )
 
 
-def mark_of(folder: Path) -> LockMark | None:
+def mark_of(folder: Path) -> ChainEnd | None:
     """What the lock says of the chain; None where it says nothing that can be relied on."""
     try:
         file = private.open_to_read(folder / LOCK)
@@ -322,7 +240,7 @@ def mark_of(folder: Path) -> LockMark | None:
         _, line, digest = content.splitlines()
         rows, events, link = line.split()
         if _digest(line) == digest:
-            return LockMark(int(rows), int(events), bytes.fromhex(link.decode()))
+            return ChainEnd(int(rows), int(events), bytes.fromhex(link.decode()))
     return None
 
 
@@ -333,7 +251,8 @@ def _digest(line: bytes) -> bytes:
 class WriterLock:
     """Held by one process at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, wait: float = 0.0) -> None:
+        """wait: seconds to wait for another process that holds it."""
         self._pid = os.getpid()
         path = folder / LOCK
         try:
@@ -344,7 +263,7 @@ class WriterLock:
                 " without writing, use likewise.Ledger(path)."
             ) from None
         try:
-            _lock(self._file)
+            _lock_within(self._file, wait)
         except OSError:
             holder = os.read(self._file, 32).decode(errors="replace").split("\n")[0].strip() or "?"
             os.close(self._file)
@@ -357,7 +276,7 @@ class WriterLock:
             os.pwrite(self._file, self._named, 0)
         _held.add(self)
 
-    def mark(self, mark: LockMark) -> None:
+    def mark(self, mark: ChainEnd) -> None:
         """Say how far the chain is, after it is on disk: so never more than there is.
 
         Not forced to disk: it outlives the process, and is behind, not ahead, after a power cut.
@@ -395,6 +314,18 @@ def _let_go() -> None:
 
 if hasattr(os, "register_at_fork"):  # else a child would keep the lock of a parent that was killed
     os.register_at_fork(after_in_child=_let_go)
+
+
+def _lock_within(file: int, seconds: float) -> None:
+    """Lock a file as soon as nobody else does; OSError if that takes longer."""
+    until = clock.monotonic() + seconds
+    while True:
+        try:
+            return _lock(file)
+        except OSError:
+            if clock.monotonic() >= until:
+                raise
+            clock.sleep(0.05)
 
 
 def _lock(file: int) -> None:

@@ -16,7 +16,7 @@ Not here: judging, and the lock under which all of this is called (monitors/moni
 import contextlib
 import time as clock
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -24,17 +24,20 @@ import numpy as np
 
 from likewise.engine.memory import Memory
 from likewise.ledger import words
+from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.erasure import Erasure, unused_words
+from likewise.ledger.heads import Head
 from likewise.ledger.layout import Layout
-from likewise.ledger.reader import Decisions
+from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_in
+from likewise.ledger.notes import Note
 from likewise.ledger.retention import Retention
-from likewise.ledger.store import Entries, Store
+from likewise.ledger.store import Store
+from likewise.ledger.stored import Decisions
 from likewise.ledger.times import Ahead
-from likewise.ledger.verify import Head, Verification, Walk, verify
 from likewise.ledger.window import Window
-from likewise.ledger.write_buffer import Pending, Queue
+from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
 from likewise.reading.encoding import ERASED
-from likewise.values.errors import BadFile, LikewiseError
+from likewise.values.errors import BadFile, BadRule, LikewiseError
 from likewise.values.keys import Keys
 from likewise.values.verdicts import Rows
 
@@ -73,6 +76,8 @@ class Journal:
         self._memory = memory
         self._keys = keys
         self._ahead = ahead
+        self._held = False  # whether decisions wait for others, to be written together
+        self._leaving = 0  # rows before that one have left the window
         self._most = most
         self._wait = wait
         self.waits: SimpleQueue[bool] = SimpleQueue()
@@ -80,6 +85,8 @@ class Journal:
 
         Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
         """
+        self.missing = 0
+        """Decisions known to be missing, as the chain says."""
         self.restore(check=check)
 
     @property
@@ -102,18 +109,23 @@ class Journal:
         self.queue = Queue(store.rows, store.rows, {})
         self._memory.reset()
         self._keys.reset()
-        erased = reader.erased()
-        self.retention = Retention(self.window, store.first, store.last_time, erased, self._ahead)
+        self._read_losses()
+        gone = np.union1d(reader.erased(), reader.superseded())
+        self.retention = Retention(self.window, store.first, store.last_time, gone, self._ahead)
         self._words: dict[str, int] = {}
         self._words_read = store.connections
         self._log_holds_copies = False  # of rows that have left the window and the disk
         with reader.structure_checked() if check else contextlib.nullcontext():
-            walked = Walk(reader).chunks()
+            walked = reader.format.walk(reader, None).chunks()
             if store.rows > store.first:
                 self._load(walked if check else reader.all_decisions(store.first, store.rows))
             elif check:
                 list(walked)
         self._memory.guard(words.written)
+        self._keys.is_erased = reader.format.erased_keys(reader)
+        self._judge_waiting()
+        if self._memory.engine.history is not None:
+            self._memory.drop_words(unused_words(store, self._memory).by_column)
         self.queue = Queue(store.rows, store.rows, dict(self._words))
         self.forget_before(self.retention.compared(store.rows).first, lag=0)
         self.unsure = SURE
@@ -132,13 +144,44 @@ class Journal:
         self._memory.begin(
             store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, known
         )
+        names = reader.names("model")
         for chunk in chunks:
-            self._memory.append(layout.dtype, chunk.records["input"], chunk.outputs)
             self._keys.add(chunk.first, chunk.keys)
-            self.retention.took(chunk.times)
+            judged = slice(0, max(0, store.judged - chunk.first))  # the others wait
+            inputs, outputs = chunk.records["input"][judged], chunk.outputs[judged]
+            if len(outputs):
+                models = names.all_of(chunk.models)
+                self._memory.append(layout.dtype, inputs, outputs, models and models[judged])
+                self.retention.took(chunk.times[judged])
         self._memory.finish(self.retention.erased)
-        self._keys.forget(self.retention.erased)
-        self._memory.drop_words(unused_words(store, self._memory).by_column)
+        self._keys.forget(reader.erased())
+
+    def _judge_waiting(self) -> None:
+        """Judge decisions that were accepted, and for whose verdicts there was no time."""
+        store, reader = self.store, self.store.reader
+        while store.judged < store.rows:
+            first = store.judged
+            stop = min(store.rows, first + _CHUNK)
+            chunk = reader.decisions(first, stop, keys=False, witnesses=False)
+            layout = reader.layout
+            assert layout is not None
+            firsts = self.retention.firsts(first, chunk.times)
+            models = reader.names("model").all_of(chunk.models)
+            verdicts = self._memory.judge(
+                layout.dtype, chunk.records["input"], chunk.outputs, firsts, models
+            )
+            self.retention.took(chunk.times)
+            kept = kept_of_many(verdicts, self.witnesses)
+            missing = np.full(len(verdicts), self.missing)
+            store.judge(Judged(first, firsts, verdicts.counts, kept, missing, verdicts.comparable))
+
+    def insist_on_models(self) -> None:
+        """Raise BadRule if this ledger cannot keep which model decided."""
+        if not self.store.reader.format.KEEPS_MODELS:
+            raise BadRule(
+                f"the ledger {str(self.store.path)!r} has format 1, which does not keep models."
+                " Nothing was stored: `likewise migrate OLD NEW` makes a ledger of format 2."
+            )
 
     # After a call that was cut off
 
@@ -152,6 +195,8 @@ class Journal:
             self.store.doubt()
             self._words_read = -1
         self.store.reconnect()
+        if unsure >= WRITING:
+            self._read_losses()
         if unsure < KEEPING or self.queue:
             self._memory.settle(self.queue.stop)
             self._memory.cut_words(self.queue.words)
@@ -169,10 +214,27 @@ class Journal:
 
     # Decisions
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Within it decisions only wait; at its end they are written, all of them or none.
+
+        Raises BadFile, and memory is made again, if they cannot be.
+        """
+        self.flush()
+        before, self._held = self.queue, True
+        try:
+            yield
+        finally:
+            self._held = False
+        self._write_or_refuse(before)
+        self.unsure = KEEPING
+        self.forget_before(self._leaving)
+        self.unsure = SURE
+
     def flush_in_time(self) -> None:
         """Write what has waited long enough, or is enough."""
         queue = self.queue
-        if not queue:
+        if not queue or self._held:
             return
         late = clock.monotonic() - queue.since >= self._wait
         if late or queue.stop - self.store.rows >= self._most:
@@ -197,24 +259,43 @@ class Journal:
         before = self.queue
         self.retention.took(some.times)
         self.queue = before.and_then(some, self._memory.word_counts())
+        self._leaving = int(some.firsts[-1])
+        if self._held:
+            self.unsure = SURE
+            return
         if not single or self._most == 1:
-            self.unsure = WRITING
-            try:
-                self.flush()
-            except LikewiseError:
-                self.unsure = KEEPING
-                self.queue = before
-                self.refused = True
-                raise
+            self._write_or_refuse(before)
         elif self.waits.empty():
             self.waits.put(True)
         self.unsure = KEEPING
-        self.forget_before(int(some.firsts[-1]))
+        self.forget_before(self._leaving)
         self.unsure = SURE
+
+    def _write_or_refuse(self, before: Queue) -> None:
+        """Have all that waits on disk; if that fails, go back to what waited before."""
+        self.unsure = WRITING
+        try:
+            self.flush()
+        except LikewiseError:
+            self.unsure = KEEPING
+            self.queue = before
+            self.refused = True
+            raise
+        self.unsure = SURE
+
+    def judged(self, row: int) -> tuple[int, Any, bool | None]:
+        """Of a row that is waiting or on disk: its count, the witnesses kept, was it comparable."""
+        if row >= self.store.rows:
+            some, i = self.queue.joined(), row - self.queue.first
+            asked = None if some.comparable is None else int(some.comparable[i])
+            return int(some.counts[i]), some.kept.of(i), None if asked is None else bool(asked)
+        stored = self.store.reader.decisions(row, row + 1, keys=False, witnesses=True)
+        asked = -1 if stored.comparable is None else int(stored.comparable[0])
+        return int(stored.counts[0]), stored.witnesses.found, None if asked < 0 else bool(asked)
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
-        if not self.queue:
+        if not self.queue or self._held:
             return
         unsure = self.unsure
         self.unsure = max(unsure, WRITING)
@@ -276,7 +357,31 @@ class Journal:
             counts=some.counts,
             witnesses=some.kept,
             words=fresh,
+            models=some.models,
+            missing=some.missing,
+            comparable=some.comparable,
+            notes=some.notes,
         )
+
+    def note(self, note: Note) -> None:
+        """What somebody says of a decision, on disk when this returns."""
+        self.flush()
+        self.store.note(note)
+
+    # Losses
+
+    def lost(self, body: dict[str, Any]) -> None:
+        """Chain that decisions are known to be missing, behind all that was answered."""
+        self.flush()
+        unsure, missing = self.unsure, self.missing + body["count"]
+        self.unsure = max(unsure, WRITING)
+        self.store.event(LOST, {**body, "missing": missing})
+        self.missing, self._lost_at = missing, self.store.rows
+        self.unsure = unsure
+
+    def _read_losses(self) -> None:
+        lost = self.store.reader.events(LOST)
+        self.missing, self._lost_at = missing_in(lost), last_row_with(lost)
 
     # Rows that leave
 
@@ -287,6 +392,8 @@ class Journal:
             return
         try:
             self.flush()
+            if self.missing and self._lost_at < first:
+                self.lost(CARRIED)  # the event that says so is about to leave
             before = self.store.first
             self.store.drop(first)
         except BadFile:  # the disk will be asked again; what was just answered stands
@@ -319,6 +426,7 @@ class Journal:
         self.flush()
         store, memory = self.store, self._memory
         self.unsure = KEEPING
+        wanted = store.reader.with_successors(wanted)
         wanted = np.setdiff1d(wanted[wanted >= store.first], store.reader.erased())
         if memory.engine.history is None or len(wanted) == 0:
             erasure = Erasure((), store.finish_erasures())
@@ -328,6 +436,7 @@ class Journal:
             memory.forget(wanted[memory.engine.alive(wanted)])
             memory.drop_words(unused.by_column)
             self._keys.forget(wanted)
+            self._keys.is_erased = store.reader.format.erased_keys(store.reader)
             self.retention.erase(wanted)
             erasure = Erasure(tuple(wanted.tolist()), complete)
         self.unsure = SURE
@@ -335,15 +444,11 @@ class Journal:
 
     # Evidence
 
-    def verify(self, head: Head | None) -> Verification:
-        self.flush()
-        self.store.reconnect()
-        return verify(self.store.reader, head)
-
     def head(self) -> Head:
         self.flush()
         self.store.reconnect()
-        return Head(self.store.rows, self.store.events, self.store.link)
+        end, version = self.store.end, self.store.reader.format.VERSION
+        return Head(end.rows, end.events, end.link, version)
 
     def close(self) -> None:
         """Write what is left, and let go of the folder."""

@@ -12,7 +12,8 @@ from likewise.reading.packing import CODE, VECTOR, with_vector
 from likewise.rules.rule import STORAGES, Rule
 from likewise.values.errors import BadFile
 
-_BESIDE_INPUT = 80
+_BESIDE_INPUT = 160
+"""Bytes of a record beside its input, about: it decides how many rows a file has."""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,15 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger import chain, folder, words
-from likewise.ledger.reader import Decisions, Event, LedgerReader
+from likewise.ledger import folder, words
+from likewise.ledger.heads import Head
+from likewise.ledger.notes import Review, Superseded, Truth
+from likewise.ledger.reader import LedgerReader
+from likewise.ledger.sought import Sought, stretch
+from likewise.ledger.stats import LedgerStats
+from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
 from likewise.ledger.times import shown
-from likewise.ledger.verify import Head, Verification, verify
+from likewise.ledger.verify import Verification, verify
 from likewise.reading.packing import CODE, VECTOR
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile, BadRow
@@ -34,8 +39,14 @@ class Entry:
     count: int | None
     """Witnesses that it had; None if it was not judged."""
     nearest: tuple[Witness, ...]
+    """Of those whose distances were destroyed with a person's data, distances are NaN."""
     over: Compared
     erased: bool
+    model: str | None = None
+    missing: int = 0
+    """Decisions that were known to be missing before it."""
+    comparable: bool | None = None
+    """Whether there was a like case at all; None if that was not asked, or not judged."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,8 @@ class StoredColumns:
     decisions: Decisions
     vectors: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Those of texts and pictures, by column."""
+    models: list[str | None] | None = None
+    """Which model made each; None if none is known of any."""
 
 
 class Ledger:
@@ -67,31 +80,33 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._reader = LedgerReader(self.path, folder.connect(self.path, write=False))
+        self.reader = LedgerReader(self.path, folder.connect(self.path, write=False))
+        """For the parts of likewise that look closer than this class does."""
         try:
-            with self._reader.snapshot():
+            with self.reader.snapshot():
                 self._begin()
         except BaseException:
             self.close()
             raise
 
     def _begin(self) -> None:
-        self.rule: Rule = self._reader.rule
-        state = self._reader.state()
+        self.rule: Rule = self.reader.rule
+        state = self.reader.state()
         self.first = state.first
         """The first row that is still there."""
         self.rows = state.rows
         """Rows that there were when it was opened, those dropped since included."""
-        self.head = Head(state.rows, state.events, state.link)
-        self.window = self._reader.window
-        self._erased = self._reader.erased()
+        self.head = Head(state.rows, state.events, state.link, self.reader.format.VERSION)
+        self.window = self.reader.window
+        self._erased = self.reader.erased()
+        self._models = self.reader.names("model")
         self._words: dict[str, list[Any]] = {}
-        for _, column, _, value, *_ in self._reader.words():
+        for _, column, _, value, *_ in self.reader.words():
             known = self._words.setdefault(column, [])
             known.append(None if value is None else words.read(value))
 
     def close(self) -> None:
-        self._reader.close()
+        self.reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -102,12 +117,17 @@ class Ledger:
     def __len__(self) -> int:
         return self.rows - self.first - int((self._erased >= self.first).sum())
 
-    def verify(self, head: Head | str | None = None) -> Verification:
-        """Walk the chain; name the first row that is not as it was written."""
-        return verify(self._reader, Head.of(head) if isinstance(head, str) else head)
+    def verify(self, head: Head | str | None = None, *, values: bool = True) -> Verification:
+        """Walk the chain; name the first row that is not as it was written.
+
+        values: whether inputs, outputs and keys are compared with their commitments, too. Without
+        that, order, times, verdicts and the commitments themselves are what was written.
+        """
+        wanted = Head.of(head) if isinstance(head, str) else head
+        return verify(self.reader, wanted, values=values)
 
     def events(self) -> list[Event]:
-        return self._reader.events()
+        return self.reader.events()
 
     def erased(self) -> npt.NDArray[np.int64]:
         """Rows that were erased, in order."""
@@ -116,13 +136,8 @@ class Ledger:
     # Rows
 
     def row_of(self, key: Key) -> int | None:
-        """The row of a key; no hash covers the database's index of keys, so the table decides."""
-        for source in ("decision", "decision NOT INDEXED"):
-            for (row,) in self._reader.all(f"SELECT row FROM {source} WHERE key = ?", key):
-                same = "SELECT 1 FROM decision NOT INDEXED WHERE row = ? AND key = ?"
-                if self._reader.all(same, row, key):
-                    return int(row)
-        return None
+        """The row of a key."""
+        return self.reader.row_of(key)
 
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
@@ -145,25 +160,118 @@ class Ledger:
                     shown(int(some.times[i])),
                     None if some.keys is None else some.keys[i],
                     columns.outputs[i],
-                    None if count == chain.NOT_JUDGED else count,
+                    None if count == NOT_JUDGED else count,
                     tuple(Witness(*one) for one in nearest),
                     Compared(since, row, self._absent(since, row)),
                     bool(columns.erased[i]),
+                    **self._beside(some, i),
                 )
 
-    def violations(self) -> Iterator[Entry]:
-        """Entries with witnesses."""
-        rows = self._reader.all("SELECT row FROM decision WHERE count > 0 ORDER BY row")
-        for (row,) in rows:
-            yield from self.entries(row, row + 1)
+    def _beside(self, some: Decisions, i: int) -> dict[str, Any]:
+        """What a newer format keeps beside a verdict."""
+        if some.models is None or some.missing is None or some.comparable is None:
+            return {}
+        asked = int(some.comparable[i])
+        return {
+            "model": self._models.of(int(some.models[i])),
+            "missing": int(some.missing[i]),
+            "comparable": None if asked < 0 else bool(asked),
+        }
+
+    def violations(
+        self,
+        *,
+        since: Any = None,
+        until: Any = None,
+        model: str | None = None,
+        group: tuple[str, Any] | None = None,
+        review: str | None = None,
+        within: float | None = None,
+    ) -> Iterator[Entry]:
+        """Entries with witnesses, in order.
+
+        since, until    of decisions from that time on, and before that time
+        model           of decisions of that model
+        group           of decisions with that value in a protected column: ("sex", "f")
+        review          with that disposition as the last one; "open" for those with none
+        within          with a witness at most that far away
+        """
+        wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
+        for row in wanted.rows(self.first, self.rows):
+            if group is None or self.values(row).get(group[0]) == group[1]:
+                yield from self.entries(row, row + 1)
+
+    def stats(
+        self, *, last: str | None = None, since: Any = None, until: Any = None
+    ) -> LedgerStats:
+        """How many decisions there were, how many could be compared, how many contradict.
+
+        last            only those of the last "1 hour", "7 days" before now
+        since, until    only those from that time on, and before that time
+        """
+        begin, end = stretch(last, since, until)
+        found = LedgerStats(since=begin, until=end)
+        judged = self.reader.state().judged
+        for start, stop in self.reader.runs_since(begin):
+            for some in self.reader.all_decisions(start, min(stop, judged)):
+                found = found.and_then(some)
+        return found
+
+    # What people said
+
+    def reviews(self, row: int | None = None) -> list[Review]:
+        """What was said of contradictions, in order; of one row's, or of all."""
+        return [
+            Review(
+                event.number,
+                event.whole("row"),
+                event.body.get("witness"),
+                str(event.body.get("disposition")),
+                self._said(event),
+                str(event.body.get("reviewer")),
+                shown(event.time),
+            )
+            for event in self.reader.events("review")
+            if row is None or event.body.get("row") == row
+        ]
+
+    def superseded(self) -> list[Superseded]:
+        """Decisions that were overruled, in order."""
+        return [
+            Superseded(
+                event.number,
+                event.whole("row"),
+                event.whole("by_row"),
+                str(event.body.get("by")),
+                self._said(event),
+                shown(event.time),
+            )
+            for event in self.reader.events("superseded")
+        ]
+
+    def truths(self) -> list[Truth]:
+        """What turned out to be right, in order."""
+        found = []
+        for event in self.reader.events("truth"):
+            text = self._said(event)
+            value = None if text is None else words.read(text)
+            found.append(Truth(event.number, event.whole("row"), value, shown(event.time)))
+        return found
+
+    def _said(self, event: Event) -> str | None:
+        rows = self.reader.all("SELECT text FROM note WHERE event = ?", event.number)
+        return rows[0][0] if rows else None
 
     def _absent(self, first: int, row: int) -> int:
         """Rows in between that had been erased by then."""
-        return sum(
-            first <= one < row
-            for event in self._reader.events("erased")
-            if event.at_row <= row
-            for one in event.listed("rows")
+        erased = sum(
+            first <= gone < row and since <= row
+            for event in self.reader.events("erased")
+            for gone, since in event.erased_since().items()
+        )
+        return erased + sum(
+            first <= event.whole("row") < row and event.whole("by_row") <= row
+            for event in self.reader.events("superseded")
         )
 
     def values(self, row: int) -> dict[str, Any]:
@@ -177,12 +285,12 @@ class Ledger:
         """Rows in chunks, by column."""
         start = self.first if first is None else first
         end = self.rows if stop is None else stop
-        keys = self._reader.has_keys()
-        layout = self._reader.layout
+        keys = self.reader.has_keys()
+        layout = self.reader.layout
         while start < end:
             assert layout is not None
             upto = min(end, start + (1 << 14))
-            some = self._reader.decisions(start, upto, keys=keys)
+            some = self.reader.decisions(start, upto, keys=keys)
             packed = np.ascontiguousarray(some.records["input"]).view(layout.dtype.base)
             inputs: dict[str, npt.NDArray[Any]]
             vectors: dict[str, npt.NDArray[Any]] = {}
@@ -197,12 +305,13 @@ class Ledger:
                     for name, _ in layout.columns
                 }
             erased = np.isnan(some.outputs[:, 0])
-            yield StoredColumns(start, inputs, self._outputs(some), erased, some, vectors)
+            models = self._models.all_of(some.models)
+            yield StoredColumns(start, inputs, self._outputs(some), erased, some, vectors, models)
             start = upto
 
     def vector_types(self) -> dict[str, np.dtype[Any]]:
         """The type, with its length, of the vectors of texts and pictures, by column."""
-        layout = self._reader.layout
+        layout = self.reader.layout
         return {} if layout is None else layout.vector_types
 
     def _column(self, name: str, kept: npt.NDArray[Any]) -> npt.NDArray[Any]:

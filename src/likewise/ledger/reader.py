@@ -1,6 +1,7 @@
 """What a ledger's database and records say, read and put into arrays.
 
-Used by the writer, by verification and by those who only look. Nothing here writes.
+Used by the writer, by verification and by those who only look. Nothing here writes. What differs
+from format to format is asked of `format` (protocol.py).
 
 Invariant: a row is read as it was committed; what cannot be read is a BadFile that names it.
 Not here: whether it was altered (verify.py).
@@ -10,120 +11,32 @@ import contextlib
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from likewise.ledger import chain, folder
+from likewise.ledger import folder
+from likewise.ledger.formats import format_of
+from likewise.ledger.hashes import DIGEST, GENESIS
 from likewise.ledger.layout import Layout
 from likewise.ledger.records import Records
-from likewise.ledger.stored_witnesses import WITNESS, Kept
+from likewise.ledger.schema import check_schema
+from likewise.ledger.stored import MOST, Decisions, Event, LedgerState, Names
 from likewise.ledger.window import Window
 from likewise.rules.embedder import Mark
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile, BadRow, BadRule
 from likewise.values.keys import Key
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.verdicts import Rows
 
 Word = tuple[int, str, int, str | None, bytes | None, bytes, bytes]
 """Number, column, code, value as text, salt, commitment and link."""
 CHUNK = 1 << 15
 """Rows that are read together."""
-KEPT = ("rule", "layout", "window")
-"""Kinds of events that stay when the rows before them are dropped."""
-TAKING = ("erased", "dropped")
-"""Kinds of events after which rows are not there any more."""
-_MOST = 1 << 62
-
-_SPAN = "FROM decision WHERE row >= ? AND row < ? ORDER BY row"
-_NUMBERS = f"""
-SELECT count(*), group_concat(time), group_concat(first), group_concat(ifnull(count, -1))
-FROM (SELECT time, first, count {_SPAN})"""
-_LABELS = f"SELECT group_concat(output) FROM (SELECT output {_SPAN})"
-_DIGITS = b"0123456789,-"
-
-
-class Altered(BadFile):
-    """The ledger does not say what its hashes say."""
-
-    def __init__(self, row: int | None, problem: str) -> None:
-        super().__init__(f"{problem}. Nothing was changed: bring the ledger back from a copy.")
-        self.row = row
-        self.problem = problem
-
-
-@dataclass(frozen=True)
-class LedgerState:
-    """Where a ledger stands."""
-
-    first: int
-    """The first row that is still there."""
-    rows: int
-    events: int
-    words: int
-    words_link: bytes
-    link: bytes
-    """The head of the chain."""
-    last_time: int
-
-    @property
-    def mark(self) -> folder.LockMark:
-        return folder.LockMark(self.rows, self.events, self.link)
-
-
-@dataclass(frozen=True)
-class Event:
-    number: int
-    at_row: int
-    """Rows that there were when it happened."""
-    time: int
-    kind: str
-    body: dict[str, Any]
-    text: str
-    link: bytes
-
-    def whole(self, name: str) -> int:
-        """A number that its body must have."""
-        value = self.body.get(name)
-        if type(value) is not int or not 0 <= value < _MOST:
-            raise self.unreadable()
-        return value
-
-    def listed(self, name: str) -> list[int]:
-        """Numbers that its body must have."""
-        values = self.body.get(name)
-        if not isinstance(values, list) or not all(
-            type(value) is int and 0 <= value < _MOST for value in values
-        ):
-            raise self.unreadable()
-        return values
-
-    def unreadable(self) -> BadFile:
-        return BadFile(f"event {self.number} ({self.kind!r}) of the ledger was altered.")
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """A run of rows as they are kept."""
-
-    first: int
-    times: Rows
-    keys: Sequence[Key] | None
-    outputs: Floats
-    """NaN where erased."""
-    firsts: Rows
-    counts: npt.NDArray[np.uint64]
-    witnesses: Kept
-    records: npt.NDArray[Any]
-
-    def __len__(self) -> int:
-        return len(self.times)
 
 
 class LedgerReader:
@@ -134,7 +47,7 @@ class LedgerReader:
         self.database = database
         self._using = RLock()  # held by the thread that reads ahead, and by whoever closes
         self._layout: Layout | None = None
-        self._labels = False
+        self.format = format_of(self.all("PRAGMA user_version")[0][0])
 
     def close(self) -> None:
         """Let go of the database, once a thread that still reads ahead has its answer.
@@ -185,22 +98,17 @@ class LedgerReader:
     def check_schema(self) -> None:
         """Raise BadFile if the database has more or other tables than its format."""
         try:
-            folder.check_schema(self.path, self.database)
+            check_schema(self.path, self.database)
         except folder.FAILURES as error:
             raise folder.unreadable(self.path, error) from None
-
-    def counts(self) -> tuple[int, int]:
-        """How many decisions and witnesses the tables hold, whatever their rows are."""
-        ((decisions, witnesses),) = self.all(
-            "SELECT (SELECT count(*) FROM decision), (SELECT count(*) FROM witness)"
-        )
-        return decisions, witnesses
 
     # Events
 
     def events(self, kind: str = "") -> list[Event]:
-        rows = self.all("SELECT * FROM event WHERE kind = ?1 OR ?1 = '' ORDER BY number", kind)
-        return [_event(*row) for row in rows]
+        """Those of a kind, or all; runs of decisions and verdicts are not among them."""
+        where = f"WHERE {self.format.EVENTS}{' AND kind = ?' if kind else ''}"
+        query = f"SELECT number, at_row, time, kind, body, link FROM event {where} ORDER BY number"
+        return [event_of(*row) for row in self.all(query, *([kind] if kind else []))]
 
     def _last(self, kind: str) -> Event | None:
         found = self.events(kind)
@@ -224,9 +132,8 @@ class LedgerReader:
     def layout(self) -> Layout | None:
         """None before the first decision."""
         if self._layout is None:
-            event, rule = self._last("layout"), self.rule
-            self._layout = None if event is None else Layout.of(event.body, rule)
-            self._labels = rule.output == "label"
+            event = self._last("layout")
+            self._layout = None if event is None else Layout.of(event.body, self.rule)
         return self._layout
 
     def forget_layout(self) -> None:
@@ -237,7 +144,8 @@ class LedgerReader:
         layout = self.layout
         if layout is None:
             return None
-        return Records(self.path, layout.dtype.itemsize, layout.segment_rows)
+        kind = self.format.record_type(layout.outputs, layout.dtype.itemsize)
+        return Records(self.path, kind, layout.segment_rows)
 
     @property
     def window(self) -> str:
@@ -252,61 +160,10 @@ class LedgerReader:
     def erased(self) -> Rows:
         """Rows that were erased, in order; some may have left the window since."""
         rows = [row for event in self.events("erased") for row in event.listed("rows")]
-        return np.unique(np.array(rows, np.int64))
-
-    # The whole
-
-    def state(self) -> LedgerState:
         dropped = self._last("dropped")
-        first = 0 if dropped is None else dropped.whole("first")
-        decisions = self.all("SELECT row, time FROM decision ORDER BY row DESC LIMIT 1")
-        events = self.all("SELECT * FROM event ORDER BY number DESC LIMIT 1")
-        words = self.all("SELECT * FROM word ORDER BY number DESC LIMIT 1")
-        if not events:
-            raise BadFile(f"the ledger {str(self.path)!r} has no events: it was altered.")
-        last_row, last_time = decisions[0] if decisions else (first - 1, 0)
-        if {type(last_time), type(last_row)} != {int} or not first - 1 <= last_row < _MOST:
-            raise BadFile(f"the last row of the ledger {str(self.path)!r} was altered.")
-        last = _event(*events[0])
-        number, at_row, link = last.number, last.at_row, last.link
-        last_word = _word(words[0]) if words else None
-        records = self.records
-        if at_row <= last_row:
-            if records is None:
-                raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
-            link = records.read(last_row, last_row + 1)["link"].tobytes()
-        return LedgerState(
-            first=first,
-            rows=last_row + 1,
-            events=number + 1,
-            words=0 if last_word is None else last_word[0] + 1,
-            words_link=chain.GENESIS if last_word is None else last_word[-1],
-            link=link,
-            last_time=last_time,
-        )
-
-    def anchor(self, first: int) -> dict[str, Any]:
-        """What an event must say so that the chain can be walked from row `first` on."""
-        records, state = self.records, self.state()
-        assert records is not None
-        ((event,),) = self.all(
-            "SELECT coalesce(min(number), ?2) FROM event WHERE at_row >= ?1", first, state.events
-        )
-        return {
-            "first": first,
-            "link": records.read(first - 1, first)["link"].tobytes().hex(),
-            "event": event,
-            "words": state.words,
-            "words_link": state.words_link.hex(),
-            "erased_words": [
-                number for (number,) in self.all("SELECT number FROM word WHERE value IS NULL")
-            ],
-            "kept": {
-                str(one.number): digest(one)
-                for one in self.events()
-                if one.number < event and one.kind in KEPT
-            },
-        }
+        if dropped is not None and "erased" in dropped.body:
+            rows += dropped.listed("erased")
+        return np.unique(np.array(rows, np.int64))
 
     def words(self) -> list[Word]:
         """All, in order."""
@@ -317,111 +174,116 @@ class LedgerReader:
         query = 'SELECT number, "column", code FROM word WHERE value IS NOT NULL ORDER BY number'
         return self.all(query)
 
+    def superseded(self) -> Rows:
+        """Rows that were overruled, in order: they stay, and are compared with no more."""
+        rows = [event.whole("row") for event in self.events("superseded")]
+        return np.unique(np.array(rows, np.int64))
+
+    def with_successors(self, rows: Rows) -> Rows:
+        """Rows, and those that took their place: they are about the same people."""
+        found = set(rows.tolist())
+        for event in self.events("superseded"):  # in order, so one after another
+            if event.whole("row") in found:
+                found.add(event.whole("by_row"))
+        return np.array(sorted(found), np.int64)
+
     # Decisions
 
+    def state(self) -> LedgerState:
+        return self.format.state(self)
+
+    def last_word(self) -> tuple[int, bytes]:
+        """How many words there are, and the link of the last."""
+        found = self.all("SELECT * FROM word ORDER BY number DESC LIMIT 1")
+        return (_word(found[0])[0] + 1, _word(found[0])[-1]) if found else (0, GENESIS)
+
+    def first_kept(self) -> int:
+        """The first row that is still there."""
+        dropped = self._last("dropped")
+        return 0 if dropped is None else dropped.whole("first")
+
     def has_keys(self) -> bool:
-        return bool(self.all("SELECT EXISTS (SELECT 1 FROM decision WHERE key IS NOT NULL)")[0][0])
+        return self.format.has_keys(self)
+
+    def row_of(self, key: Key) -> int | None:
+        return self.format.row_of(self, key)
+
+    def flagged_where(
+        self, where: str, values: tuple[Any, ...], first: int, stop: int
+    ) -> list[int]:
+        """Rows with witnesses, in order, of which a condition on their verdicts holds."""
+        if not where:
+            return self.format.flagged(self, first, stop)
+        if not self.format.KEEPS_MODELS:
+            raise BadRule(
+                "this ledger has format 1, in which contradictions cannot be looked up; `likewise"
+                " migrate OLD NEW` makes a ledger of format 2."
+            )
+        query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
+        return [row for (row,) in self.all(query, first, stop, *values)]
+
+    def runs_since(self, time: int | None) -> list[tuple[int, int]]:
+        """Runs of rows that have all decisions from a time on; all rows if it is None."""
+        return self.format.runs_since(self, time)
+
+    def names(self, kind: str) -> Names:
+        """Models, or sources, by code: of events "model" or "source"."""
+        events = self.events(kind)
+        listed = tuple(str(event.body.get("name")) for event in events)
+        as_told = all(isinstance(event.body.get("name"), str) for event in events)
+        if not as_told or len(set(listed)) != len(listed):
+            raise BadFile(f"the {kind}s of the ledger {str(self.path)!r} were altered.")
+        return Names(listed, {name: code for code, name in enumerate(listed)})
 
     def decisions(self, first: int, stop: int, *, keys: bool, witnesses: bool = True) -> Decisions:
         """Rows from `first` up to `stop`; BadRow if they have left the window since."""
+        if self.layout is None:
+            raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
         try:
-            return self._decisions(first, stop, keys=keys, witnesses=witnesses)
+            return self.format.decisions(self, first, stop, keys=keys, witnesses=witnesses)
         except BadFile:
             self._check_window(first)
             raise
-
-    def _decisions(self, first: int, stop: int, *, keys: bool, witnesses: bool) -> Decisions:
-        layout, records = self.layout, self.records
-        if layout is None or records is None:
-            raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
-        span = (first, stop)
-        ((there, times, firsts, counts),) = self.all(_NUMBERS, *span)
-        if there != stop - first:
-            rows = {row for (row,) in self.all(f"SELECT row {_SPAN}", *span)}
-            gone = next((row for row in range(first, stop) if row not in rows), first)
-            raise BadFile(f"row {gone:,} of the ledger {str(self.path)!r} is missing or twice.")
-        try:
-            found = Decisions(
-                first=first,
-                times=_integers(times, there),
-                keys=_keys(self.all(f"SELECT key {_SPAN}", *span)) if keys else None,
-                outputs=self._outputs(span, layout.outputs),
-                firsts=_integers(firsts, there),
-                counts=_integers(counts, there).astype(np.uint64),
-                witnesses=self._witnesses(first, stop) if witnesses else Kept.none(),
-                records=records.read(first, stop),
-            )
         except (TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, BadFile):
-                raise
             raise BadFile(
                 f"something between rows {first:,} and {stop:,} of the ledger {str(self.path)!r}"
                 f" cannot be read: {error}. It was altered."
             ) from None
-        return found
 
     def _check_window(self, first: int) -> None:
         """Raise BadRow if row `first` was dropped, maybe while it was being read."""
-        dropped = self._last("dropped")
-        since = 0 if dropped is None else dropped.whole("first")
+        since = self.first_kept()
         if first < since:
             raise BadRow(
                 f"row {first:,} has left the window of the ledger {str(self.path)!r}, which begins"
                 f" with row {since:,} now. Open it again to see which rows there are."
             ) from None
 
-    def _outputs(self, span: tuple[int, int], width: int) -> Floats:
-        if self._labels and width == 1:
-            ((listed,),) = self.all(_LABELS, *span)
-            with contextlib.suppress(ValueError):  # else some are erased, and NULL
-                return _integers(listed, span[1] - span[0]).astype(np.float64).reshape(-1, 1)
-        return _outputs(self.all(f"SELECT output {_SPAN}", *span), width)
-
     def all_decisions(
         self, first: int, stop: int, *, witnesses: bool = False
     ) -> Iterator[Decisions]:
-        """Rows in chunks; the next is read, by SQLite mostly, while one is worked on."""
+        """Rows in chunks; the next is read while one is worked on."""
+        runs = [(start, min(start + CHUNK, stop)) for start in range(first, stop, CHUNK)]
+        return self.in_runs(runs, witnesses)
+
+    def in_runs(self, runs: list[tuple[int, int]], witnesses: bool) -> Iterator[Decisions]:
+        """Rows in runs of these bounds; the next is read while one is worked on."""
         keys = self.has_keys()
 
-        def read(start: int) -> Decisions:
-            end = min(start + CHUNK, stop)
-            return self.decisions(start, end, keys=keys, witnesses=witnesses)
+        def read(run: tuple[int, int]) -> Decisions:
+            return self.decisions(*run, keys=keys, witnesses=witnesses)
 
+        if len(runs) == 1:  # no thread is worth its start
+            yield read(runs[0])
+            return
         with ThreadPoolExecutor(1) as pool:
-            starts = range(first, stop, CHUNK)
-            reading = [pool.submit(read, start) for start in starts[:1]]
-            for start in starts[1:]:
+            reading = [pool.submit(read, run) for run in runs[:1]]
+            for run in runs[1:]:
                 chunk = reading.pop().result()
-                reading.append(pool.submit(read, start))
+                reading.append(pool.submit(read, run))
                 yield chunk
             for last in reading:
                 yield last.result()
-
-    def _witnesses(self, first: int, stop: int) -> Kept:
-        """The kept witnesses of a run of rows."""
-        rows = self.all(
-            "SELECT row, place, witness, input_distance, output_distance FROM witness"
-            " WHERE row >= ? AND row < ? ORDER BY row, place",
-            first,
-            stop,
-        )
-        if not rows:
-            return Kept.none()
-        columns = list(zip(*rows, strict=True))
-        if {type(number) for column in columns[:3] for number in column} != {int}:
-            raise ValueError("a witness is no whole number, or has no place")
-        owners = np.array(columns[0], np.int64) - first
-        if owners[0] < 0 or owners[-1] >= stop - first or (np.diff(owners) < 0).any():
-            raise ValueError("witnesses are not in order")
-        found = np.zeros(len(rows), WITNESS)
-        for name, column in zip(WITNESS.names or (), columns[2:], strict=True):
-            found[name] = column
-        kept = Kept(owners, found)
-        astray = np.flatnonzero(kept.places != np.array(columns[1], np.int64))
-        if len(astray):
-            row = first + int(owners[astray[0]])
-            raise Altered(row, f"row {row:,}: a witness is not in its place")
-        return kept
 
 
 def digest(event: Event) -> str:
@@ -429,7 +291,7 @@ def digest(event: Event) -> str:
     return hashlib.sha256(f"{event.kind}\0{event.text}".encode()).hexdigest()
 
 
-def _event(number: int, at_row: Any, time: Any, kind: Any, text: Any, link: Any) -> Event:
+def event_of(number: int, at_row: Any, time: Any, kind: Any, text: Any, link: Any) -> Event:
     """An event, if its columns are what they should be."""
     body = None
     if isinstance(text, str):
@@ -437,7 +299,7 @@ def _event(number: int, at_row: Any, time: Any, kind: Any, text: Any, link: Any)
             body = json.loads(text)
     whole = {type(number), type(at_row), type(time)} == {int}
     told = isinstance(kind, str) and isinstance(body, dict) and _is_digest(link)
-    if not whole or not told or not 0 <= at_row < _MOST or not 0 <= number < _MOST:
+    if not whole or not told or not 0 <= at_row < MOST or not 0 <= number < MOST:
         raise BadFile(f"event {number} of the ledger cannot be read: it was altered.")
     return Event(number, at_row, time, kind, body or {}, text, link)
 
@@ -449,40 +311,14 @@ def _word(row: tuple[Any, ...]) -> Word:
         not (there or (value is None and salt is None))
         or not isinstance(column, str)
         or {type(number), type(code)} != {int}
-        or not 0 <= code < _MOST
+        or not 0 <= code < MOST
         or not _is_digest(commitment)
         or not _is_digest(link)
-        or not 0 <= number < _MOST
+        or not 0 <= number < MOST
     ):
         raise BadFile(f"word {number} of the ledger cannot be read: it was altered.")
     return number, column, code, value, salt, commitment, link
 
 
 def _is_digest(value: Any) -> bool:
-    return isinstance(value, bytes) and len(value) == chain.DIGEST
-
-
-def _integers(listed: Any, count: int) -> Rows:
-    """A column that SQLite wrote as one text: a fifth of the time of a value at a time."""
-    text = str(listed or "").encode()
-    if text.translate(None, _DIGITS) or text.count(b",") != max(0, count - 1):
-        raise ValueError("a time or a count is no whole number")
-    numbers = np.fromstring(text, np.int64, sep=",")
-    if len(numbers) != count:
-        raise ValueError("a time or a count is missing")
-    return numbers
-
-
-def _keys(cells: Sequence[tuple[Any]]) -> list[Key]:
-    keys = [key for (key,) in cells]
-    if not {str, int, type(None)}.issuperset(map(type, keys)):
-        raise ValueError("a key is neither text nor a whole number")
-    return keys
-
-
-def _outputs(cells: Sequence[tuple[Any]], width: int) -> Floats:
-    if width == 1:
-        return np.array(cells, np.float64).reshape(-1, 1)
-    missing = np.full(width, np.nan).astype("<f8").tobytes()
-    joined = b"".join(missing if cell is None else cell for (cell,) in cells)
-    return np.frombuffer(joined, "<f8").astype(np.float64).reshape(-1, width)
+    return isinstance(value, bytes) and len(value) == DIGEST

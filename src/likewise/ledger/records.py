@@ -1,11 +1,10 @@
-"""Records: salt, commitment, link and input of every decision, in files of equal length.
+"""Records: what has the same length for every decision, in files of equal length.
 
 Each file holds `segment_rows` records and is named after its first row, so old ones can be deleted
 whole. Files are written at their end only, but for erasure. They can be mapped into memory; here
 they are read, which is faster and safe from a file that is cut meanwhile.
 
 Invariant: what lies behind the rows that the database counts means nothing, and is overwritten.
-Cost: 80 bytes for each decision beside its input.
 Not here: which rows there are (store.py), what an input's bytes mean.
 """
 
@@ -19,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger.chain import DIGEST, SALT, Bytes
 from likewise.runtime.private_files import NO_FILE, open_private, open_to_read
 from likewise.values.errors import BadFile, CannotLook
 
@@ -33,20 +31,12 @@ def segment_rows_for(record_bytes: int) -> int:
 
 
 class Records:
-    """The files in a folder, for records with inputs of `input_bytes`."""
+    """The files in a folder, for records of one type."""
 
-    def __init__(self, folder: Path, input_bytes: int, segment_rows: int) -> None:
+    def __init__(self, folder: Path, kind: np.dtype[Any], segment_rows: int) -> None:
         self.folder = folder
         self.segment_rows = segment_rows
-        self.dtype = np.dtype(
-            [
-                ("salt", "u1", SALT),
-                ("commitment", "u1", DIGEST),
-                ("link", "u1", DIGEST),
-                ("input", "u1", input_bytes),
-                ("padding", "u1", -input_bytes % 8),
-            ]
-        )
+        self.dtype = kind
         self._open: tuple[int, int] | None = None  # segment, descriptor
 
     def path(self, segment: int) -> Path:
@@ -56,7 +46,7 @@ class Records:
 
     def write(self, first: int, records: npt.NDArray[Any], *, sync: bool) -> None:
         """Put records where rows `first`, … belong; OSError if that fails."""
-        for segment, start, stop in self._spans(first, first + len(records)):
+        for segment, start, stop in self.spans(first, first + len(records)):
             part = records[start - first : stop - first]
             file = self._descriptor(segment)
             _write_all(file, part.view(np.uint8).data, self._offset(start))
@@ -99,7 +89,8 @@ class Records:
 
     # Reading
 
-    def _spans(self, first: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    def spans(self, first: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """File by file: its number, and the first row and the one after the last in it."""
         while first < stop:
             segment = first // self.segment_rows
             end = min(stop, (segment + 1) * self.segment_rows)
@@ -108,7 +99,7 @@ class Records:
 
     def read(self, first: int, stop: int) -> npt.NDArray[Any]:
         """The records of rows; BadFile if they are not all there."""
-        parts = [self._part(*span) for span in self._spans(first, stop)]
+        parts = [self._part(*span) for span in self.spans(first, stop)]
         return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, self.dtype)])
 
     def _part(self, segment: int, first: int, stop: int) -> npt.NDArray[Any]:
@@ -142,12 +133,6 @@ class Records:
             f"{str(self.path(segment))!r} ends after row {last:,}, but row {stop - 1:,} should be"
             " there: it was cut. Nothing was changed: bring the file back from a copy."
         )
-
-    def fill(self, salts: Bytes, inputs: Bytes) -> npt.NDArray[Any]:
-        """Records without commitments and links."""
-        records = np.zeros(len(salts), self.dtype)
-        records["salt"], records["input"] = salts, inputs
-        return records
 
 
 def _write_all(file: int, data: memoryview, offset: int) -> None:

@@ -11,71 +11,66 @@ acknowledged until the log has been written into the database and that was force
 
 Invariant: after any failure, memory says what the disk says; nothing is half there.
 Cost: for each transaction one wait for the disk for the records, one for the database.
-Not here: what inputs mean, verdicts (ledger/journal.py); reading back (reader.py).
+Not here: what inputs mean, verdicts (ledger/journal.py); reading back (reader.py); what is written
+where (the format's own `writing.py`).
 """
 
 import contextlib
-import json
 import os
 import sqlite3
+import time as clock
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from likewise.ledger import chain, folder
-from likewise.ledger.chain import Bytes
+from likewise.ledger import folder
+from likewise.ledger.anchors import anchor_body
+from likewise.ledger.entries import Entries, Judged, Word
+from likewise.ledger.formats import FORMATS
+from likewise.ledger.hashes import GENESIS, SALT, word_commitment, word_link
 from likewise.ledger.layout import Layout
-from likewise.ledger.reader import KEPT, LedgerReader
+from likewise.ledger.notes import Note
+from likewise.ledger.reader import LedgerReader
 from likewise.ledger.records import Records
-from likewise.ledger.stored_witnesses import Kept
+from likewise.ledger.schema import FORMAT, check_schema, empty_internal_tables
+from likewise.ledger.stored import KEPT, ChainEnd
 from likewise.ledger.words import written
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile
-from likewise.values.keys import Key
-from likewise.values.verdicts import Floats, Rows
 from likewise.version import __version__
 
 _CHECKPOINT_PAGES = 4096
-NOT_JUDGED = -1
-"""Stands for the number of witnesses of a decision that was remembered without being judged."""
-Word = tuple[str, int, Any]
-"""Column ("" for outputs), code, value."""
-
-
-@dataclass
-class Entries:
-    """Decisions to be written, all arrays of one length."""
-
-    times: Rows
-    inputs: Bytes
-    outputs: Floats
-    keys: list[Key] | None
-    firsts: Rows
-    counts: Rows
-    """Witnesses of each, or NOT_JUDGED."""
-    witnesses: Kept = field(default_factory=Kept.none)
-    """The nearest."""
-    words: list[Word] = field(default_factory=list)
-    """That occur here for the first time."""
 
 
 class Store:
     """Appends to a ledger; holds its lock."""
 
-    def __init__(self, path: Path, rule: Rule | None, *, sync: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        rule: Rule | None,
+        *,
+        sync: bool,
+        wait: float = 0.0,
+        origin: dict[str, Any] | None = None,
+        marks: Rule | None = None,
+    ) -> None:
+        """A new ledger under `rule`, or one that is there.
+
+        wait    seconds to wait for a process that writes it, before that is an error
+        origin  of a new ledger: what it was made of
+        marks   whose models are those of `rule`, where they are not to be loaded for it
+        """
         self.path = path
         self.sync = sync
         if not folder.exists(path):
             if rule is None:
                 raise BadFile(f"{str(path)!r} holds no ledger yet: give the rule of a new one.")
             folder.prepare(path)
-        self._lock = folder.WriterLock(path)
+        self._lock = folder.WriterLock(path, wait)
         self._database: sqlite3.Connection | None = None
         self._records: Records | None = None
+        self.last_time = 0
         self._sure = False
         self._suspect = False  # whether something failed to reach the disk since it last did
         self.connections = 0
@@ -84,32 +79,23 @@ class Store:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
             else:
-                self._create(rule)
+                self._create(rule, origin, marks)
             self._connect()
             self.finish_erasures()
         except BaseException:
             self.close()
             raise
 
-    def _create(self, rule: Rule | None) -> None:
+    def _create(self, rule: Rule | None, origin: dict[str, Any] | None, marks: Rule | None) -> None:
         assert rule is not None
+        newest = FORMATS[FORMAT]
+        body = {**rule_body(rule, FORMAT, marks), **newest.first_body()}
+        if origin is not None:
+            body["origin"] = origin
         try:
             database = folder.create(self.path)
             with contextlib.closing(database):
-                body = _json(
-                    {
-                        "format": folder.FORMAT,
-                        "rule": rule.to_toml(),
-                        "fingerprint": rule.fingerprint,
-                        "likewise": __version__,
-                        **_embedders(rule),
-                    }
-                )
-                now = _now()
-                link = chain.event_link(chain.GENESIS, 0, 0, now, "rule", body)
-                database.execute(
-                    "INSERT INTO event VALUES (0, 0, ?, 'rule', ?, ?)", (now, body, link)
-                )
+                newest.add_event(self, database, "rule", body, ChainEnd(0, 0, GENESIS))
                 database.execute("COMMIT")
         except (*folder.FAILURES, OSError) as error:
             raise BadFile(f"{str(self.path)!r} cannot become a ledger: {error}.") from None
@@ -119,7 +105,7 @@ class Store:
         known = folder.mark_of(self.path)
         with contextlib.closing(folder.connect(self.path, write=False)) as database:
             if known is not None:
-                known.check(self.path, LedgerReader(self.path, database).state().mark)
+                folder.check_end(self.path, known, LedgerReader(self.path, database).state().end)
 
     def _drop(self) -> None:
         """Let go of the connection, and with it of a transaction that was not committed."""
@@ -148,9 +134,10 @@ class Store:
         except BaseException:
             database.close()
             raise
-        self.first, self.rows, self.events = state.first, state.rows, state.events
-        self.words, self.words_link, self.link = state.words, state.words_link, state.link
+        self.first, self.judged, self.end = state.first, state.judged, state.end
+        self.words, self.words_link = state.words, state.words_link
         self.last_time = state.last_time
+        self._codes: dict[str, dict[str, int]] = {}
         self._database = database
         self.connections += 1
         self._sure = True
@@ -164,6 +151,21 @@ class Store:
     def doubt(self) -> None:
         """Something was cut off: read the disk again before anything else."""
         self._sure = False
+
+    @property
+    def rows(self) -> int:
+        """Decisions that are on disk, those that have left the window since included."""
+        return self.end.rows
+
+    def now(self) -> int:
+        """The clock's time, never before that of a decision."""
+        return max(clock.time_ns() // 1000, self.last_time)
+
+    def codes(self, kind: str) -> dict[str, int]:
+        """The codes of models, or sources; a transaction adds new ones."""
+        if kind not in self._codes:
+            self._codes[kind] = dict(self.reader.names(kind).codes)
+        return self._codes[kind]
 
     @property
     def records(self) -> Records | None:
@@ -244,16 +246,12 @@ class Store:
     def append(self, entries: Entries) -> None:
         """Decisions behind those that are there; BadFile, and none of them, if that fails."""
         self.reconnect()
-        count, first = len(entries.times), self.rows
+        count, first = len(entries), self.rows
         if count == 0:
             return
-        assert self.records is not None
         what = f"decision {first}" if count == 1 else f"decisions {first} to {first + count - 1}"
-        salts = np.frombuffer(os.urandom(chain.SALT * count), np.uint8).reshape(count, -1)
-        outputs = entries.outputs + 0.0  # SQLite knows no negative zero
-        committed = chain.commitments(salts, outputs, entries.inputs, entries.keys)
         try:
-            link = self._append(what, entries, salts, outputs, committed)
+            end, words = self._append(what, entries)
         except BadFile:
             if not self._sure or self.rows != first + count:
                 raise
@@ -262,128 +260,113 @@ class Store:
             except (*folder.FAILURES, OSError) as error:
                 raise self._failed(what, error) from None
             return
-        self.rows = first + count
+        self.words, self.words_link = words
+        if not entries.waiting:
+            self.judged = end.rows
         self.last_time = max(self.last_time, int(entries.times.max()))
-        self._advance(link, events=bool(entries.words))
+        self._advance(end)
 
-    def _append(
-        self,
-        what: str,
-        entries: Entries,
-        salts: Bytes,
-        outputs: Floats,
-        committed: bytes,
-    ) -> bytes:
-        """One transaction; the head of the chain after it."""
-        counts = entries.counts.astype(np.uint64)  # so NOT_JUDGED becomes the chain's
-        count, first, link = len(entries.times), self.rows, self.link
-        words, words_link = self.words, self.words_link
-        assert self.records is not None
+    def _append(self, what: str, entries: Entries) -> tuple[ChainEnd, tuple[int, bytes]]:
+        """One transaction; the end of the chain, and of the words' chain, after it."""
+        end, words = self.end, (self.words, self.words_link)
         with self._transaction(what) as database:
             if entries.words:
-                link, words, words_link = self._add_words(database, entries.words, link)
-            links = chain.links(
-                link, first, entries.times, committed, entries.firsts, counts, entries.witnesses
-            )
-            records = self.records.fill(salts, entries.inputs)
-            records["commitment"] = chain.digests(committed)
-            records["link"] = chain.digests(links)
-            self.records.write(first, records, sync=self.sync)
-            database.executemany(
-                "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?)",
-                zip(
-                    range(first, first + count),
-                    entries.times.tolist(),
-                    repeat(None) if entries.keys is None else entries.keys,
-                    _output_cells(outputs),
-                    entries.firsts.tolist(),
-                    (None if one == NOT_JUDGED else one for one in entries.counts.tolist()),
-                    strict=False,
-                ),
-            )
-            # Somebody may have put witnesses there of decisions that had yet to come.
-            database.execute(
-                "DELETE FROM witness WHERE row >= ? AND row < ?", (first, first + count)
-            )
-            database.executemany(
-                "INSERT INTO witness VALUES (?, ?, ?, ?, ?)", entries.witnesses.cells(first)
-            )
-        self.words, self.words_link = words, words_link
-        return links[-chain.DIGEST :]
+                end, words = self._add_words(database, entries.words, end)
+            end = self.reader.format.append(self, database, entries, end)
+            for note in entries.notes:
+                end = self.reader.format.add_note(self, database, note, end)
+        return end, words
+
+    def judge(self, judged: Judged) -> None:
+        """Verdicts of decisions that wait for them, the next ones in order."""
+        assert judged.first == self.judged
+        stop = judged.first + len(judged)
+        what = f"the verdicts of decisions {judged.first} to {stop - 1}"
+        with self._transaction(what) as database:
+            end = self.reader.format.judge(self, database, judged, self.end)
+        self.judged = stop
+        self._advance(end)
 
     def event(self, kind: str, body: dict[str, Any]) -> None:
         """Something else that happened, chained as decisions are."""
         with self._transaction(f"the event {kind!r}") as database:
-            link = self._add_event(database, kind, body, self.link)
-        self._advance(link)
+            end = self.reader.format.add_event(self, database, kind, body, self.end)
+        self._advance(end)
+
+    def note(self, note: Note) -> None:
+        """What somebody says of a decision, chained; its words can be destroyed."""
+        with self._transaction(f"the event {note.kind!r}") as database:
+            end = self.reader.format.add_note(self, database, note, self.end)
+        self._advance(end)
+
+    def begin_at(self, first: int, body: dict[str, Any]) -> None:
+        """Of a ledger without rows: the next is row `first`, and an event says so."""
+        assert self.rows == 0
+        start = ChainEnd(first, self.end.events, self.end.link)
+        with self._transaction("its beginning") as database:
+            end = self.reader.format.add_event(self, database, "dropped", body, start)
+        self.first = self.judged = first
+        self._advance(end)
 
     def set_layout(self, layout: Layout) -> None:
         """What a record's input holds; settled by the first decision."""
         self.event("layout", layout.to_dict())
         self.reader.forget_layout()
 
-    def _add_event(
-        self, database: sqlite3.Connection, kind: str, body: dict[str, Any], link: bytes
-    ) -> bytes:
-        text, now = _json(body), max(_now(), self.last_time)
-        link = chain.event_link(link, self.events, self.rows, now, kind, text)
-        database.execute(
-            "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)",
-            (self.events, self.rows, now, kind, text, link),
-        )
-        return link
-
-    def _advance(self, link: bytes, *, events: int = 1) -> None:
+    def _advance(self, end: ChainEnd) -> None:
         """A transaction came through: so far is the chain now. Nothing is read for it."""
-        self.link = link
-        self.events += events
+        self.end = end
         self._sure = True
-        self._lock.mark(folder.LockMark(self.rows, self.events, link))
+        self._lock.mark(end)
 
     def _add_words(
-        self, database: sqlite3.Connection, words: list[Word], link: bytes
-    ) -> tuple[bytes, int, bytes]:
+        self, database: sqlite3.Connection, words: list[Word], end: ChainEnd
+    ) -> tuple[ChainEnd, tuple[int, bytes]]:
         """The chain after it, and how many words there are then, and their chain."""
-        number, words_link = self.words, self.words_link
+        number, link = self.words, self.words_link
         for column, code, value in words:
             text = written(value, f"a value of {column!r}" if column else "the output")
-            salt = os.urandom(chain.SALT)
-            committed = chain.word_commitment(salt, text)
-            words_link = chain.word_link(words_link, number, column, code, committed)
+            salt = os.urandom(SALT)
+            committed = word_commitment(salt, text)
+            link = word_link(link, number, column, code, committed)
             database.execute(
                 "INSERT INTO word VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (number, column, code, text, salt, committed, words_link),
+                (number, column, code, text, salt, committed, link),
             )
             number += 1
-        body = {"words": number, "link": words_link.hex()}
-        return self._add_event(database, "words", body, link), number, words_link
+        body = {"words": number, "link": link.hex()}
+        end = self.reader.format.add_event(self, database, "words", body, end)
+        return end, (number, link)
 
     # Taking away
 
-    def erase(self, rows: list[int], words: list[int]) -> bool:
+    def erase(self, rows: list[int], words: list[int], since: list[int] | None = None) -> bool:
         """Destroy values and salts of rows, and words that no other row has.
 
         Whether all of it is gone; what a reader still looks at stays in the log until it is done.
         What fails or is cut short half way is finished by `finish_erasures`.
+
+        since: of rows that were erased in another ledger, how many rows there were then
         """
-        self._erase("an erasure", rows, words)
+        self._erase("an erasure", rows, words, since)
         self._unfinished += [row for row in rows if row >= self.first]
         return self.finish_erasures()
 
-    def _erase(self, what: str, rows: list[int], words: list[int]) -> None:
+    def _erase(
+        self, what: str, rows: list[int], words: list[int], since: list[int] | None = None
+    ) -> None:
         with self._transaction(what) as database:
-            folder.check_schema(self.path, database)
-            folder.empty_internal_tables(database)
-            link = self._add_event(database, "erased", {"rows": rows, "words": words}, self.link)
-            database.executemany(
-                "UPDATE decision SET key = NULL, output = NULL WHERE row = ?",
-                ((row,) for row in rows),
-            )
+            check_schema(self.path, database)
+            empty_internal_tables(database)
+            body = {"rows": rows, "words": words, **({} if since is None else {"since": since})}
+            end = self.reader.format.add_event(self, database, "erased", body, self.end)
+            if rows:
+                self.reader.format.erase(database, self.reader, rows)
             database.executemany(
                 "UPDATE word SET value = NULL, salt = NULL WHERE number = ?",
                 ((word,) for word in words),
             )
-        self._advance(link)
+        self._advance(end)
 
     def finish_erasures(self) -> bool:
         """Leave nothing of erased rows in any file; whether that is so.
@@ -398,7 +381,8 @@ class Store:
         try:
             self.database.execute("VACUUM")
             busy = not self._empty_log()
-            self.records.erase(self._unfinished, "input")
+            for field in self.reader.format.ERASED_FIELDS:
+                self.records.erase(self._unfinished, field)
             if not busy:
                 self.records.erase(self._unfinished, "salt")
                 self._unfinished = []
@@ -447,43 +431,29 @@ class Store:
         first -= first % self.records.segment_rows
         if first <= self.first:
             return
-        anchor = self.reader.anchor(first)
+        body = anchor_body(self.reader, first)
         with self._transaction("the end of a window") as database:
-            link = self._add_event(database, "dropped", anchor, self.link)
-            database.execute("DELETE FROM decision WHERE row < ?", (first,))
-            database.execute("DELETE FROM witness WHERE row < ?", (first,))
+            end = self.reader.format.add_event(self, database, "dropped", body, self.end)
+            self.reader.format.drop(database, first)
             database.execute(
-                f"DELETE FROM event WHERE number < ? AND kind NOT IN {KEPT}", (anchor["event"],)
+                f"DELETE FROM event WHERE number < ? AND kind NOT IN {KEPT}", (body["event"],)
             )
         self.first = first
-        self._advance(link)
+        self._advance(end)
         try:
             self.records.drop(first)
         except OSError as error:
             raise self._failed("the end of a window", error) from None
 
 
-def _embedders(rule: Rule) -> dict[str, Any]:
-    """Which models the rule means, where it has any."""
-    marks = {column: mark.to_dict() for column, mark in rule.marks().items()}
-    return {"embedders": marks} if marks else {}
-
-
-def _output_cells(outputs: Floats) -> list[Any]:
-    """One cell each: a number, whole where it is whole, or several as bytes."""
-    if outputs.shape[1] > 1:
-        return [row.tobytes() for row in outputs.astype("<f8")]
-    column = outputs[:, 0]
-    whole = column.astype(np.int64) if np.abs(column).max() < 2**53 else column
-    cells: list[Any] = (whole if np.array_equal(whole, column) else column).tolist()
-    return cells
-
-
-def _json(body: dict[str, Any]) -> str:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-
-
-def _now() -> int:
-    import time
-
-    return time.time_ns() // 1000
+def rule_body(rule: Rule, version: int, marks: Rule | None = None) -> dict[str, Any]:
+    """What an event says of a rule, and of the models that it means, where it has any."""
+    known = (marks or rule).marks()
+    embedders = {column: mark.to_dict() for column, mark in known.items()}
+    body = {
+        "format": version,
+        "rule": rule.to_toml(),
+        "fingerprint": rule.fingerprint if marks is None else marks.fingerprint,
+        "likewise": __version__,
+    }
+    return {**body, "embedders": embedders} if embedders else body

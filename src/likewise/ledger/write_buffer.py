@@ -2,9 +2,12 @@
 
 import time as clock
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from likewise.ledger.notes import Note
 from likewise.ledger.stored_witnesses import WITNESS, Kept
 from likewise.values.keys import Key
 from likewise.values.verdicts import Rows, Verdict, Verdicts
@@ -20,6 +23,11 @@ class Pending:
     counts: Rows
     """Witnesses of each, or NOT_JUDGED."""
     kept: Kept
+    models: list[str | None] | None = None
+    """Which model made each; None if none is given for any."""
+    missing: Rows | None = None
+    comparable: npt.NDArray[np.bool_] | None = None
+    notes: list[Note] = field(default_factory=list)
     since: float = field(default_factory=clock.monotonic)
 
     def __len__(self) -> int:
@@ -34,6 +42,10 @@ class Pending:
             self.firsts[start:stop],
             self.counts[start:stop],
             self.kept.part(start, stop),
+            None if self.models is None else self.models[start:stop],
+            None if self.missing is None else self.missing[start:stop],
+            None if self.comparable is None else self.comparable[start:stop],
+            self.notes if stop == len(self) else [],
             self.since,
         )
 
@@ -75,22 +87,33 @@ class Queue:
         if len(several) == 1:
             return several[0]
         offsets = np.cumsum([0, *map(len, several)])
-        keys: list[Key] | None = None
-        if any(one.keys is not None for one in several):
-            keys = [key for one in several for key in one.keys or [None] * len(one)]
+        owners = [one.kept.owners + at for at, one in zip(offsets, several, strict=False)]
+        kept = Kept(np.concatenate(owners), np.concatenate([one.kept.found for one in several]))
         return Pending(
             np.concatenate([one.times for one in several]),
-            keys,
+            _joined_lists([(one.keys, len(one)) for one in several]),
             np.concatenate([one.firsts for one in several]),
             np.concatenate([one.counts for one in several]),
-            Kept(
-                np.concatenate(
-                    [one.kept.owners + at for at, one in zip(offsets, several, strict=False)]
-                ),
-                np.concatenate([one.kept.found for one in several]),
-            ),
+            kept,
+            _joined_lists([(one.models, len(one)) for one in several]),
+            _joined_arrays([one.missing for one in several]),
+            _joined_arrays([one.comparable for one in several]),
+            [note for one in several for note in one.notes],
             several[0].since,
         )
+
+
+def _joined_lists(parts: list[tuple[list[Any] | None, int]]) -> list[Any] | None:
+    """One after the other, None for each of those that have none."""
+    if all(part is None for part, _ in parts):
+        return None
+    return [one for part, count in parts for one in part or [None] * count]
+
+
+def _joined_arrays(parts: list[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
+    """Of a monitor either all parts have them, or none has."""
+    there = [part for part in parts if part is not None]
+    return np.concatenate(there) if there else None
 
 
 def kept_of_one(verdict: Verdict, most: int) -> Kept:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.monitors.hunting import hunting_monitor
+from likewise.monitors.hunting import hunting_monitor, refuse_compare
 from likewise.reading.embedded import embedded
 from likewise.reading.protocol import FROM_ROW
 from likewise.reading.tables import TableReader
@@ -233,6 +233,7 @@ def _of_table(
     rule: Rule, table: Any, z: Any, threads: int | None, *, any_output: bool = False
 ) -> Calibration:
     """The same for the vectors that a table's rows become."""
+    refuse_compare(rule)
     if rule.protected_must_differ:
         raise BadRule(
             "protected_must_differ is set, and a hunt for the nearest knows nothing of that; set it"

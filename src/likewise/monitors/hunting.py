@@ -14,6 +14,15 @@ from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
 
 
+def refuse_compare(rule: Rule) -> None:
+    """Raise BadRule if a rule says which models are compared."""
+    if rule.compare != "all":
+        raise BadRule(
+            f"compare is {rule.compare!r}, and a hunt for the nearest or the steepest knows nothing"
+            ' of pairs that do not count; set it to "all" for that, or look at one model at a time'
+        )
+
+
 def hunting_monitor(rule: Rule, **question: Any) -> Monitor:
     """The monitor behind `calibrate` and `SlopeMonitor`; its trees answer the question."""
     if not isinstance(rule, Rule):
@@ -23,5 +32,6 @@ def hunting_monitor(rule: Rule, **question: Any) -> Monitor:
             "the rule has features, or embeds; expected one for inputs that are vectors, since"
             " a hunt cannot read anything else yet. Encode inputs first, or use a Monitor."
         )
+    refuse_compare(rule)
     engine = Engine(rule, index="live", tree=partial(NearestTree, **question))
     return Monitor.of(VectorReader(rule), engine)

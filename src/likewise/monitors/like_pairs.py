@@ -3,7 +3,8 @@
 They are the denominator of what is said about groups: who could have been treated alike at all.
 
 Invariant: a pair is here exactly if the later decision's verdict could name the earlier one, were
-their outputs different: the same distance, slack, missing places and columns that must differ.
+their outputs different: the same distance, slack, missing places, columns that must differ and
+models.
 Cost: reading and building once, then one search for each decision; memory for what is remembered
 and for a chunk of pairs (engine/like_pairs.py).
 Not here: counting (explaining/); outputs.
@@ -22,16 +23,24 @@ from likewise.monitors.monitor import Monitor, reader_of
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision, BadRule
+from likewise.values.models import models_of
 
 MOST = 1 << 20
 
 
 def like_pairs(
-    rule: Rule, x: Any, z: Any = FROM_ROW, *, most: int = MOST, threads: int | None = None
+    rule: Rule,
+    x: Any,
+    z: Any = FROM_ROW,
+    *,
+    models: Any = None,
+    most: int = MOST,
+    threads: int | None = None,
 ) -> Iterator[LikePairs]:
     """Every pair of decisions that are near, in chunks.
 
     x, z     as for `observe_many`; outputs play no part, so those of vectors may be left out, too
+    models   which model made them, as for `observe_many`
     most     how many pairs a chunk may have; as many as there are decisions if these are more
     threads  how many cores may share the work; all of them unless told otherwise
 
@@ -47,6 +56,7 @@ def like_pairs(
     reader = reader_of(rule)
     batch = reader.many(reader.vectors_of(x, many=True), ())
     batch.outputs = np.zeros(len(batch.vectors))
+    batch.models = models_of(models, len(batch.vectors))
     plain = replace(reader.plain, output="number", delta=0.0, favourable=None)
     memory = Memory(reader, Engine(plain))
     memory.load(batch)

@@ -14,7 +14,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,17 +28,27 @@ from likewise.engine.engine import Engine
 from likewise.engine.explanation import Explanation
 from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
+from likewise.engine.row_models import Models
 from likewise.engine.time_span import TimeSpan
+from likewise.ledger import folder, words
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.flusher import start_flusher
-from likewise.ledger.journal import Journal
-from likewise.ledger.store import NOT_JUDGED
+from likewise.ledger.heads import Head
+from likewise.ledger.journal import KEEPING, Journal
+from likewise.ledger.ledger import Ledger
+from likewise.ledger.reader import LedgerReader
+from likewise.ledger.stats import LedgerStats
+from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.stored_witnesses import Kept
 from likewise.ledger.times import all_microseconds, duration, microseconds
-from likewise.ledger.verify import Head, Verification
+from likewise.ledger.verify import Verification, verify
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, kept_of_many, kept_of_one
+from likewise.metrics.outputs import Labels
+from likewise.monitors import case_work
 from likewise.monitors.remembered_past import RememberedPast
+from likewise.monitors.repeats import is_same, stored_verdict
+from likewise.monitors.sharing import Answer, SharedCommits
 from likewise.reading.embedded import EmbeddedReader
 from likewise.reading.protocol import FROM_ROW, Batch, Reader
 from likewise.reading.tables import TableReader
@@ -48,8 +58,18 @@ from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 from likewise.runtime.reentry import called_within
-from likewise.values.errors import BadDecision, BadFile, BadRule, LikewiseError
+from likewise.values.errors import (
+    BadDecision,
+    BadFile,
+    BadRow,
+    BadRule,
+    LikewiseError,
+    RepeatedKey,
+)
+from likewise.values.given import as_given
 from likewise.values.keys import Keys
+from likewise.values.losses import Loss
+from likewise.values.models import model_of, models_of
 from likewise.values.past import Past
 from likewise.values.verdicts import Beside, Rows, Verdict, Verdicts
 
@@ -136,6 +156,7 @@ class Monitor:
     ) -> None:
         self._lock = RLock()
         self._midway = False  # whether a call has begun, and not finished
+        self._shared = SharedCommits(self)
         self._taken = 0
         """Rows that all finished calls have left behind; with a journal, its queue says that."""
         self._reader = reader
@@ -148,8 +169,11 @@ class Monitor:
         engine.beside = Beside(self._past)
         self._embeds = isinstance(reader, EmbeddedReader)
         self._span = span
-        self._direct = type(reader) is VectorReader and span is None
-        """Whether a decision goes to the engine as it came."""
+        self._direct = (
+            type(reader) is VectorReader and span is None and reader.rule.compare == "all"
+        )
+        """Whether a decision goes to the engine as it came. Not once a model is given: then every
+        verdict says the models of its witnesses."""
         self.closed = False
         copied_by_fork(self)
 
@@ -203,6 +227,7 @@ class Monitor:
         else:
             journal.settle(note=note)
             self._taken = journal.rows
+            self._say_missing(journal.missing)
         self._midway = False
 
     @contextmanager
@@ -229,6 +254,7 @@ class Monitor:
     def _after_fork(self) -> None:
         """In a forked process: another thread may have held the lock, in the middle of a call."""
         self._lock = RLock()
+        self._shared.after_fork(self)
         if self._journal is not None:  # the folder's lock is let go of, so every call is refused
             self._journal.after_fork()
         self._midway = self._engine.after_fork(cut_off=self._midway)
@@ -237,21 +263,32 @@ class Monitor:
 
     # One decision
 
-    def observe(self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None) -> Verdict:
+    def observe(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
+    ) -> Verdict:
         """Compare a decision with the past, then make it part of the past.
 
         x       a vector; a row of a table (a dictionary or named tuple); or what is embedded
         z       the output; may be left out where it is one of the row's columns
         key     your own name for the decision, unique, if the rule has no column for it
         time    when it was made; a ledger keeps it, and takes the clock's if none is given
+        model   which model made it; the rule's `compare` says if that decides what is compared
         """
         if self._embeds:
             x = self._reader.vectors_of(x, many=False)
+        if self._journal is not None:
+            return self._shared.make(partial(self._observe_next, x, z, key, time, model))
         with self._lock:
-            if self._midway or self._journal is not None:
-                self._ready(note=True)
-            if not self._direct or key is not None or time is not None or self._journal is not None:
-                return self._observe(x, z, key, time)
+            if self._midway:
+                self._ready()
+            if not self._direct or key is not None or time is not None or model is not None:
+                return self._observe(x, z, key, time, model)
             self._midway = True
             try:
                 if z is FROM_ROW:
@@ -264,7 +301,41 @@ class Monitor:
             self._midway = False
             return verdict
 
-    def _observe(self, x: Any, z: Any, key: Any, time: Any) -> Verdict:
+    def submit(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
+    ) -> Answer[Verdict]:
+        """As `observe`, soon: `result()` of the answer waits for the verdict, and so does `await`.
+
+        Decisions are taken in the order in which they are submitted. With a ledger, those that are
+        submitted meanwhile share a transaction. The input may be changed once this has returned.
+        """
+        if self._embeds:
+            x = self._reader.vectors_of(x, many=False)
+        else:
+            x = as_given(x, columns=self.rule.features is not None)
+        return self._shared.submit(partial(self._observe_next, x, z, key, time, model))
+
+    def _observe_next(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> Verdict:
+        """`observe`, of a decision whose turn it is."""
+        with self._lock:
+            self._ready(note=True)
+            return self._observe(x, z, key, time, model)
+
+    @contextmanager
+    def committing_together(self) -> Iterator[None]:
+        """Within it calls are made and nothing is written; at its end all of it is, or BadFile."""
+        with self._lock:
+            self._ready(note=True)
+            with nullcontext() if self._journal is None else self._journal.together():
+                yield
+
+    def _observe(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> Verdict:
         """The same where there is more to it than vectors in memory."""
         journal, row = self._journal, self._taken
         if journal is not None:
@@ -272,7 +343,13 @@ class Monitor:
         self._midway = True
         try:
             batch = self._reader.one(x, z)
-            keys = self._given_keys(batch, None if key is None else [key], 1)
+            batch.models = self._given_models(model)
+            try:
+                keys = self._given_keys(batch, None if key is None else [key], 1)
+            except RepeatedKey as error:
+                if journal is None or not is_same(self.memory, error.row, batch):
+                    raise
+                return self._answer_again(journal, error.row)
             now, over, first = self._now(time), None, 0
             if journal is not None:
                 over = journal.retention.compared(row, now)
@@ -286,32 +363,62 @@ class Monitor:
         self.known_keys.add(row, keys)
         if self._span is not None:
             self._span.took(row, np.array([now]))
-        beside = found.beside._replace(over=over)
-        if keys is not None or self.known_keys:
-            beside = beside._replace(
-                key=None if keys is None else keys[0], witness_keys=self._names(found)
-            )
-        verdict = Verdict(row, found.witnesses, beside)
+        verdict = Verdict(row, found.witnesses, self._beside(found, keys, batch.models, over=over))
         if journal is not None and over is not None:
             numbers = np.array([now, over.first, len(verdict.witnesses)])
             kept = kept_of_one(verdict, journal.witnesses)
-            some = Pending(numbers[:1], keys, numbers[1:2], numbers[2:], kept)
+            said = None if found.comparable is None else np.array([found.comparable])
+            some = Pending(
+                numbers[:1],
+                keys,
+                numbers[1:2],
+                numbers[2:],
+                kept,
+                models=batch.models,
+                missing=self._missing(1),
+                comparable=said,
+            )
             journal.took(some, single=True)
         self._taken = row + 1
         self._midway = False
         return verdict
 
+    def _answer_again(self, journal: Journal, row: int) -> Verdict:
+        """What was answered to a decision that is sent again."""
+        beside = Beside(self._past, key=self.known_keys.key_of(row))
+        verdict = stored_verdict(journal, row, beside)
+        self._engine.refused()
+        self._midway = False
+        names = self._names(verdict)
+        return Verdict(row, verdict.witnesses, verdict.beside._replace(witness_keys=names))
+
     def _names(self, found: Verdict | Verdicts) -> tuple[Any, ...]:
         return tuple(map(self.known_keys.key_of, found.witnesses.rows.tolist()))
 
-    def check(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> Verdict:
+    def _beside(
+        self, found: Verdict, keys: list[Any] | None, models: Models, **more: Any
+    ) -> Beside:
+        """What stands beside the witnesses of a decision, with keys and models where known."""
+        if keys is not None or self.known_keys:
+            more["key"] = None if keys is None else keys[0]
+            more["witness_keys"] = self._names(found)
+        if models is not None or self.memory.models:
+            more["model"] = None if models is None else models[0]
+            more["witness_models"] = self.memory.models.names(found.witnesses.rows)
+        return found.beside._replace(**more)
+
+    def check(
+        self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
+    ) -> Verdict:
         """The verdict on a decision as if it came now; nothing is remembered."""
         if self._embeds:
             x = self._reader.vectors_of(x, many=False)
         with self._lock:
             self._ready()
             with self._changing():
-                verdict = self._check(self._reader.one(x, z), time)
+                batch = self._reader.one(x, z)
+                batch.models = self._checked_models(model)
+                verdict = self._check(batch, time)
             self._midway = False
             return verdict
 
@@ -327,9 +434,7 @@ class Monitor:
         values = self._reader.values_read(batch)
         if values is not None:
             values |= self._past.output_values(batch.outputs)
-        beside = found.beside._replace(over=over, values=values)
-        if self.known_keys:
-            beside = beside._replace(witness_keys=self._names(found))
+        beside = self._beside(found, None, batch.models, over=over, values=values)
         return Verdict(None, found.witnesses, beside)
 
     # Many decisions
@@ -341,6 +446,7 @@ class Monitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
+        models: str | Sequence[str | None] | None = None,
         threads: int | None = None,
     ) -> Verdicts:
         """The same verdicts as `observe` would give one by one.
@@ -348,7 +454,8 @@ class Monitor:
         All are remembered, or none. To a ledger they are written in chunks; if its disk fails in
         between, the error says which decisions are stored.
 
-        threads: how many cores may share the work; all of them unless told otherwise.
+        models   which model made them: one for all, or one, or None, for each.
+        threads  how many cores may share the work; all of them unless told otherwise.
         """
         if self._embeds:
             x = self._reader.vectors_of(x, many=True)
@@ -360,7 +467,7 @@ class Monitor:
             self._midway = True
             try:
                 batch = self._reader.many(x, z)
-                given, when = self._given(batch, keys, times)
+                given, when = self._given(batch, keys, times, models)
                 firsts = None
                 if journal is not None:
                     firsts = journal.retention.firsts(row, when)
@@ -380,15 +487,36 @@ class Monitor:
             if given is not None or self.known_keys:
                 owned = (None,) * len(found) if given is None else tuple(given)
                 verdicts = replace(verdicts, keys=owned, witness_keys=self._names(found))
+            known = self.memory.models
+            if known:
+                decided = (None,) * len(found) if batch.models is None else tuple(batch.models)
+                theirs = known.names(found.witnesses.rows)
+                verdicts = replace(verdicts, models=decided, witness_models=theirs)
             if journal is not None and firsts is not None:
                 kept = kept_of_many(verdicts, journal.witnesses)
-                some = Pending(when, given, firsts, verdicts.counts, kept)
+                some = Pending(
+                    when,
+                    given,
+                    firsts,
+                    verdicts.counts,
+                    kept,
+                    models=batch.models,
+                    missing=self._missing(len(verdicts)),
+                    comparable=verdicts.comparable,
+                )
                 journal.took(some, single=False)
             self._taken = row + len(verdicts)
             self._midway = False
             return verdicts
 
-    def check_many(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> Verdicts:
+    def check_many(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        time: Any = None,
+        models: str | Sequence[str | None] | None = None,
+    ) -> Verdicts:
         """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
         if self._embeds:
             x = self._reader.vectors_of(x, many=True)
@@ -397,7 +525,11 @@ class Monitor:
             with self._changing():
                 batch = self._reader.many(x, z)
                 batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
-                each = [self._check(one, time) for one in self._reader.split(batch)]
+                decided = self._checked_models(models, len(batch.outputs))
+                each = []
+                for i, one in enumerate(self._reader.split(batch)):
+                    one.models = None if decided is None else decided[i : i + 1]
+                    each.append(self._check(one, time))
             self._midway = False
             return Verdicts.of_checks(self._taken, each, comparable=self._engine.comparable)
 
@@ -408,6 +540,7 @@ class Monitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
+        models: str | Sequence[str | None] | None = None,
     ) -> range:
         """Remember decisions without judging them; their rows."""
         if self._embeds:
@@ -419,7 +552,7 @@ class Monitor:
                 journal.flush()
             with self._changing():
                 batch = self._reader.many(x, z)
-                given, when = self._given(batch, keys, times)
+                given, when = self._given(batch, keys, times, models)
                 if self._span is not None:
                     self._span.firsts(row, when)  # which refuses times that go back
                 rows = self.memory.load(batch)
@@ -429,22 +562,26 @@ class Monitor:
             if journal is not None:
                 firsts = journal.retention.firsts(row, when)
                 not_judged = np.full(len(rows), NOT_JUDGED)
-                some = Pending(when, given, firsts, not_judged, Kept.none())
+                some = Pending(when, given, firsts, not_judged, Kept.none(), models=batch.models)
                 journal.took(some, single=False)
             self._taken = row + len(rows)
             self._midway = False
             return rows
 
-    # Keys and times, checked before anything changes
+    # Keys, times and models, checked before anything changes
 
-    def _given(self, batch: Batch, keys: Any, times: Any) -> tuple[list[Any] | None, Rows]:
-        """The keys and times of a batch."""
-        if self._direct and keys is None and times is None and self._journal is None:
+    def _given(
+        self, batch: Batch, keys: Any, times: Any, models: Any
+    ) -> tuple[list[Any] | None, Rows]:
+        """The keys and times of a batch, which is told its models."""
+        nothing = keys is None and times is None and models is None
+        if nothing and self._direct and self._journal is None:
             return None, _NO_TIMES
         try:
             count = len(batch.outputs)
         except TypeError:
             count = 0  # the engine says what is wrong with them
+        batch.models = self._given_models(models, count)
         given = self._given_keys(batch, keys, count)
         if self._journal is None:
             if times is None:
@@ -467,6 +604,21 @@ class Monitor:
                 " was stored: leave it out."
             )
         return self.known_keys.check(list(keys), count, self._taken)
+
+    def _given_models(self, models: Any, count: int | None = None) -> Models:
+        """The models of decisions that are to be remembered; arguments as below."""
+        given = self._checked_models(models, count)
+        if given is not None:
+            self._direct = False
+        return given
+
+    def _checked_models(self, models: Any, count: int | None = None) -> Models:
+        """The models of so many decisions; without a count, that of a single one."""
+        if models is not None and self._journal is not None:
+            self._journal.insist_on_models()
+        if count is not None:
+            return models_of(models, count)
+        return None if models is None else [model_of(models)]
 
     def _now(self, time: Any) -> int:
         if self._journal is not None:
@@ -528,6 +680,61 @@ class Monitor:
         what = "forgotten" if self._journal is None else "erased"
         return np.unique(rows_of(rows, self._taken, f"Nothing was {what}."))
 
+    # Losing
+
+    def lost(
+        self,
+        count: int,
+        reason: str,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+        since: Any = None,
+        until: Any = None,
+    ) -> None:
+        """So many decisions were made and will never be observed; every later verdict says so.
+
+        reason          why, in a word or a few: "full", "timeout", "crash"
+        first, last     your own numbers of the first and the last of them
+        since, until    when they were lost, as `time` of a decision
+
+        A ledger keeps it as an event of its chain.
+
+        >>> from likewise import Rule
+        >>> monitor = Monitor(Rule(metric="linf", epsilon=0.1))
+        >>> monitor.lost(3, "full")
+        >>> verdict = monitor.observe([0.5], "yes")
+        >>> verdict.violation, verdict.missing, verdict.clean
+        (False, 3, False)
+        """
+        times = (None if one is None else microseconds(one) for one in (since, until))
+        loss = Loss(count, reason, first, last, *times)
+        with self._lock:
+            if self._journal is None:
+                self._say_missing(self._engine.beside.missing + loss.count)
+                return
+            self._ready(note=True)
+            self._midway = True
+            self._journal.lost(loss.to_dict())
+            self._say_missing(self._journal.missing)
+            self._midway = False
+
+    def _missing(self, count: int) -> Rows | None:
+        """What a ledger keeps with so many decisions; None if nothing is missing."""
+        missing = self._engine.beside.missing
+        return np.full(count, missing) if missing else None
+
+    def _say_missing(self, missing: int) -> None:
+        """Have every verdict from now on say so."""
+        if missing != self._engine.beside.missing:
+            self._engine.beside = self._engine.beside._replace(missing=missing)
+
+    @property
+    def missing(self) -> int:
+        """Decisions known to be missing from this history: the sum of what `lost` was told."""
+        with self._looking():
+            return self._engine.beside.missing
+
     # What is there
 
     @property
@@ -572,12 +779,90 @@ class Monitor:
             near = f"{len(rule.features)} columns, {near}"
         return f"<Monitor: {len(self):,} decisions remembered, {near}{kept}>"
 
+    # What people say afterwards, with a ledger
+
+    def review(
+        self, row: int, witness: int | None, disposition: str, *, reason: str, reviewer: str
+    ) -> None:
+        """Write down what somebody makes of a contradiction; the chain has it from then on.
+
+        row, witness    the later and the earlier decision; None: all that the later contradicts
+        disposition     justified, error, unfair, duplicate or unclear; "open" takes one back
+        """
+        with self._lock:
+            self._ready(note=True)
+            case_work.review(self._ledger(), row, witness, disposition, reason, reviewer)
+
+    def truth(self, key: Any, value: Any) -> None:
+        """Write down what turned out to be right for a decision; no verdict changes."""
+        with self._lock:
+            self._ready(note=True)
+            journal = self._ledger()
+            case_work.tell_truth(journal, self.known_keys.row_on_disk(key), value)
+
+    def supersede(self, key: Any, output: Any, *, by: str, why: str) -> Verdict:
+        """Overrule a decision: the verdict on the one that takes its place.
+
+        The old one stays in the ledger as evidence, and is compared with no more. The new one has
+        the same input and the new output, and no key.
+        """
+        with self._lock:
+            self._ready(note=True)
+            journal, row = self._ledger(), self._taken
+            old = self.known_keys.row_on_disk(key)
+            if not self._engine.alive(np.array([old]))[0]:
+                raise BadRow(
+                    f"the decision with the key {key!r}, row {old}, was overruled before, or has"
+                    " left the window. Nothing was changed."
+                )
+            note = case_work.superseded_note(old, row, by, why)
+            journal.flush()
+            self._midway = True
+            batch = case_work.read_again(journal, self.memory, old, output)
+            if self.memory.models:
+                batch.models = list(self.memory.models.names(np.array([old])))
+            if isinstance(self._engine.outputs, Labels):
+                words.written(output, "the output")
+            journal.unsure = KEEPING  # memory is made again if anything fails from here on
+            gone = self.memory.forget(np.array([old]))
+            journal.retention.erase(gone)
+            when = np.array([journal.now()])
+            over = journal.retention.compared(row, int(when[0]))
+            firsts = np.array([over.first])
+            verdicts = self.memory.observe_many(batch, firsts, None)
+            kept = kept_of_many(verdicts, journal.witnesses)
+            journal.took(
+                Pending(
+                    when,
+                    None,
+                    firsts,
+                    verdicts.counts,
+                    kept,
+                    models=batch.models,
+                    missing=self._missing(1),
+                    comparable=verdicts.comparable,
+                    notes=[note],
+                ),
+                single=False,
+            )
+            self._taken = row + 1
+            self._midway = False
+            return Verdict(row, verdicts[0].witnesses, verdicts[0].beside._replace(over=over))
+
+    def stats(self, last: str | None = None) -> LedgerStats:
+        """How many decisions there were, how many could be compared, how many contradict."""
+        self._ledger()
+        self.flush()
+        with Ledger(self._path) as ledger:
+            return ledger.stats(last=last)
+
     # With a ledger
 
     def keep_in(self, journal: Journal, path: Path, durability: str, wait: float | None) -> None:
         """From here on everything is in a ledger, which memory was made from."""
         self._journal = journal
         self._taken = journal.rows
+        self._say_missing(journal.missing)
         self._path = path
         self._durability = durability
         if wait is not None:
@@ -590,6 +875,11 @@ class Monitor:
         if self._journal is None:
             raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
         return self._journal
+
+    @property
+    def durable(self) -> bool:
+        """Whether its history outlives this process: it has a ledger."""
+        return self._journal is not None
 
     @property
     def path(self) -> Path:
@@ -614,9 +904,15 @@ class Monitor:
                 self._journal.flush()
 
     def verify(self, head: Head | str | None = None) -> Verification:
-        """Walk the ledger's chain; name the first row that is not as it was written."""
-        with self._looking():
-            return self._ledger().verify(Head.of(head) if isinstance(head, str) else head)
+        """Walk the ledger's chain; name the first row that is not as it was written.
+
+        Decisions are taken meanwhile: the walk is over what was on disk when it began.
+        """
+        self._ledger()
+        self.flush()
+        database = folder.connect(self._path, write=False, schema=False)  # which `verify` checks
+        with closing(LedgerReader(self._path, database)) as reader:
+            return verify(reader, Head.of(head) if isinstance(head, str) else head)
 
     def head(self) -> Head:
         """The end of the ledger's chain, to be kept elsewhere."""
@@ -627,6 +923,7 @@ class Monitor:
 
     def close(self) -> None:
         """Let go of the history; a file of rows, or a ledger, keeps what was observed."""
+        self._shared.finish()
         with self._lock:
             if self.closed:
                 return
@@ -652,6 +949,7 @@ class Monitor:
     def _forget_all(self) -> None:
         self._engine.close()
         self._reader.reset()
+        self.memory.models.reset()
         self.known_keys.reset()
         self._taken = 0
 

@@ -11,7 +11,8 @@ Cost: two waits for the disk for each transaction; memory as any monitor's.
 
 import math
 import os
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -54,6 +55,8 @@ def open(
     comparable: bool = False,
     check: bool = True,
     models: bool | None = None,
+    rows: Literal["memory", "disk"] = "memory",
+    wait: float = 0.0,
 ) -> Monitor:
     """A monitor whose history is a ledger: a folder, begun or gone on with.
 
@@ -84,16 +87,21 @@ def open(
                 those of a rule that is passed here are, and those that the ledger's own rule names
                 are not: that rule may be somebody else's, and may name code. Without models texts
                 and pictures cannot be observed, but all else can be done
+    rows        "disk": inputs are kept in a file without a name, beside the ledger's own, and only
+                candidates are read from it: for long inputs, such as pictures
+    wait        seconds to wait for another process to let go of the ledger, as in a rolling restart
 
     All else is as with a `Monitor`. Methods may be called from several threads.
     """
     if durability not in DURABILITIES:
         raise BadRule(f"durability is {durability!r}; expected one of {', '.join(DURABILITIES)}")
-    most, wait = DURABILITIES[durability]
+    most, seconds = DURABILITIES[durability]
     most = most if batch_rows is None or durability == "commit" else batch_rows
-    wait = wait if batch_seconds is None or durability == "commit" else batch_seconds
-    if most < 1 or not 0 <= wait < math.inf or witnesses < 0:
+    seconds = seconds if batch_seconds is None or durability == "commit" else batch_seconds
+    if most < 1 or not 0 <= seconds < math.inf or witnesses < 0:
         raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
+    if rows not in ("memory", "disk"):
+        raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"')
     if rule is not None and not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
     path = Path(path)
@@ -102,13 +110,16 @@ def open(
         insist_on_checks(rule)
     wanted = None if window is None else Window.of(window)
     ahead = Ahead.of(max_ahead)
-    store = Store(path, rule, sync=durability != "off")
+    store = Store(path, rule, sync=durability != "off", wait=wait)
     try:
         rule = the_same_rule(store.reader.rule, rule, path, models=models)
         kept = _window(store, wanted)
         reader = reader_of(_without_models(store, rule) if not models else rule)
         reader.rule = rule
-        engine = Engine(reader.plain, index=index, burst=burst, comparable=comparable)
+        with _scratch(path, rows) as scratch:
+            engine = Engine(
+                reader.plain, index=index, rows=scratch, burst=burst, comparable=comparable
+            )
         monitor = Monitor.of(reader, engine, Keys(plain_key))
         journal = Journal(
             store,
@@ -117,7 +128,7 @@ def open(
             window=kept,
             ahead=ahead,
             most=most,
-            wait=wait,
+            wait=seconds,
             witnesses=witnesses,
             check=check,
         )
@@ -125,8 +136,22 @@ def open(
         with closing(store):
             blame_alteration(store.reader, error)
         raise
-    monitor.keep_in(journal, path, durability, None if durability == "commit" else wait)
+    monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
     return monitor
+
+
+@contextmanager
+def _scratch(folder: Path, rows: str) -> Iterator[Path | None]:
+    """A file for inputs that has lost its name by the end: it goes with the process."""
+    if rows == "memory":
+        yield None
+        return
+    path = folder / f"inputs.{os.getpid()}"
+    path.unlink(missing_ok=True)  # of a process with this number that was killed right here
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _without_models(store: Store, rule: Rule) -> Rule:

@@ -8,6 +8,7 @@ from likewise.engine.engine import Engine
 from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.monitors.monitor import Monitor, reader_of
 from likewise.reading.embedded_columns import Embedded
+from likewise.values.frames import ColumnTable
 from likewise.values.verdicts import Rows, Verdicts
 
 
@@ -24,8 +25,9 @@ def judge_again(
     """The verdicts on rows of a ledger; keys for a rule that takes them from a column."""
     places = there.tolist()
     outputs = [columns.outputs[i] for i in places]
+    models = None if columns.models is None else [columns.models[i] for i in places]
     if monitor.rule.features is None:
-        return monitor.observe_many(columns.inputs["input"][there], outputs)
+        return monitor.observe_many(columns.inputs["input"][there], outputs, models=models)
     named = {name: column[there].tolist() for name, column in columns.inputs.items()}
     for name, vectors in columns.vectors.items():
         named[name] = [
@@ -35,5 +37,4 @@ def judge_again(
     key = monitor.rule.key_column
     if key is not None and keys is not None:
         named[key] = list(keys)
-    rows = [dict(zip(named, one, strict=True)) for one in zip(*named.values(), strict=True)]
-    return monitor.observe_many(rows, outputs)
+    return monitor.observe_many(ColumnTable(named), outputs, models=models)

@@ -11,10 +11,11 @@ from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
 from likewise.explaining.comparing import compare_groups
 from likewise.explaining.groups import Groups
+from likewise.explaining.like_models import like_models
 from likewise.explaining.side_by_side import SideBySide, explain_pairs
 from likewise.rules.rule import Rule
 from likewise.values.keys import Keys
-from likewise.values.past import Codes, Points, Span
+from likewise.values.past import Codes, LikeModels, Points, Span
 from likewise.values.verdicts import Rows, Verdict, Verdicts
 
 _LOOK = "Ask for rows that it has."
@@ -84,6 +85,15 @@ class RememberedPast:
         with self._looking():
             return [self._keys.key_of(row) for row in self._wanted(rows).tolist()]
 
+    def models(self, rows: Any) -> list[str | None]:
+        with self._looking():
+            return list(self._memory.models.names(self._wanted(rows)))
+
+    def model_codes(self, rows: Any) -> Codes | None:
+        with self._looking():
+            models = self._memory.models
+            return models.coded(self._wanted(rows)) if models else None
+
     def row_of(self, key: Any) -> int | None:
         with self._looking():
             return self._keys.row_of(key)
@@ -108,6 +118,10 @@ class RememberedPast:
             wanted = self._wanted(rows)
             times = span.times(self._memory.engine.rows)[wanted]
             return Span(span.text, span.microseconds, times)
+
+    def like_models(self, rows: range) -> LikeModels | None:
+        with self._looking():
+            return like_models(self._memory, rows)
 
     def explain(self, verdict: Verdict, count: int) -> SideBySide:
         with self._looking():

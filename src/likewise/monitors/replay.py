@@ -7,14 +7,15 @@ Invariant: rows, counts and the nearest witnesses are compared to the last bit.
 Cost: that of monitoring the whole ledger again, in memory.
 """
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from likewise.ledger import chain
 from likewise.ledger.ledger import Ledger, StoredColumns
+from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.write_buffer import kept_of_many
 from likewise.monitors.rejudge import judge_again, monitor_again
 from likewise.values.verdicts import Rows, Verdicts
@@ -57,10 +58,15 @@ class _Replaying:
         self._monitor = monitor_again(ledger, index)
         self._place_of = np.empty(0, np.int64)  # by row of the monitor: the ledger's
         self._gone: dict[int, int] = {  # by erased row: from which row on it was missing
-            row: event.at_row
+            row: since
             for event in ledger.events()
             if event.kind == "erased"
-            for row in event.listed("rows")
+            for row, since in event.erased_since().items()
+        }
+        self._by_row = {  # by overruled row: the one that took its place
+            event.whole("row"): event.whole("by_row")
+            for event in ledger.events()
+            if event.kind == "superseded"
         }
         self._judged = self._in_part = self._skipped = 0
 
@@ -87,13 +93,14 @@ class _Replaying:
     ) -> tuple[int, str] | None:
         some = columns.decisions
         firsts = some.firsts[there]
-        within = self._place_of[verdicts.witnesses.rows] >= firsts[verdicts.owners]
+        named, owners = self._place_of[verdicts.witnesses.rows], verdicts.owners
+        within = (named >= firsts[owners]) & ~self._overruled(named, columns.first + there[owners])
         again = verdicts.some_witnesses(within)
         kept = kept_of_many(again, max(1, len(again.witnesses)))
         counts = again.counts.tolist()
         for k, i in enumerate(there.tolist()):
             row, count = columns.first + i, int(some.counts[i])
-            if count == chain.NOT_JUDGED:
+            if count == NOT_JUDGED:
                 self._skipped += 1
                 continue
             self._judged += 1
@@ -108,6 +115,11 @@ class _Replaying:
             if found:
                 return row, found
         return None
+
+    def _overruled(self, named: Rows, rows: Rows) -> "np.ndarray[Any, Any]":
+        """Which rows that are named had been overruled when the others were judged."""
+        since = np.array([self._by_row.get(row, 1 << 62) for row in named.tolist()], np.int64)
+        return since <= rows
 
     def _lost(self, first: int, row: int) -> int:
         """Rows that a verdict ranged over and that are gone since."""
@@ -126,6 +138,12 @@ def _difference(
         return f"{some} written, and there {is_are} {again}"
     left = [one for one in stored.tolist() if one[0] >= dropped and one[0] not in gone]
     nearest = mine.tolist()[: len(left)]
-    if left != nearest:
+    if len(left) != len(nearest) or not all(map(_same_witness, left, nearest)):
         return f"its nearest witnesses were written as {left}, and are {nearest}"
     return None
+
+
+def _same_witness(stored: tuple[int, float, float], again: tuple[int, float, float]) -> bool:
+    """Whether row and distances are the same; distances that an erasure destroyed are NaN."""
+    destroyed = math.isnan(stored[1])
+    return stored == again or (destroyed and stored[0] == again[0])

@@ -15,7 +15,8 @@ What the edges mean:
 
 The rule's epsilon and delta take no part in the answer: epsilon is only the first guess at how long
 the unit of the tree's codes should be. The signature is a rule all the same, so that one rule says
-what near and different are measured by for every monitor.
+what near and different are measured by for every monitor. A rule whose `compare` is not "all" is
+refused: every decision is compared with all earlier ones, whichever model made them.
 
 Invariant: a rejected decision, or batch, leaves no trace.
 Cost: one traversal for each decision; memory as for a `Monitor`.
@@ -37,6 +38,7 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
 from likewise.values.past import Past
+from likewise.values.printing import missing_in_words
 from likewise.values.verdicts import Floats, Rows, Verdict, Verdicts, Witnesses
 
 _EXPONENTS = (0.01, 100.0)
@@ -56,14 +58,22 @@ class SlopeVerdict:
     output_distance: float
     violation: bool
     """Whether the slope is above the monitor's level."""
+    missing: int = 0
+    """How many decisions were known to be missing from the history when it was judged."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether it is no violation, and nothing is known to be missing."""
+        return not self.violation and self.missing == 0
 
     def __str__(self) -> str:
         name = "this decision" if self.row is None else f"row {self.row}"
+        missing = missing_in_words(self.missing)
         if self.witness is None:
-            return f"{name}: no past output differs"
+            return f"{name}: no past output differs{missing}"
         return (
             f"{name}: slope {self.slope:.6g} against row {self.witness}, outputs"
-            f" {self.output_distance:.6g} apart, inputs {self.input_distance:.6g}"
+            f" {self.output_distance:.6g} apart, inputs {self.input_distance:.6g}{missing}"
         )
 
 
@@ -78,6 +88,8 @@ class SlopeVerdicts:
     input_distances: Floats
     output_distances: Floats
     violations: npt.NDArray[np.bool_]
+    missing: int = 0
+    """How many decisions were known to be missing from the history when these were judged."""
 
     def __post_init__(self) -> None:
         columns = (self.slopes, self.witnesses, self.input_distances, self.output_distances)
@@ -107,6 +119,7 @@ class SlopeVerdicts:
             float(self.input_distances[i]),
             float(self.output_distances[i]),
             bool(self.violations[i]),
+            self.missing,
         )
 
     def __iter__(self) -> Iterator[SlopeVerdict]:
@@ -156,14 +169,22 @@ class SlopeMonitor:
         return self._monitor.past
 
     def observe(
-        self, x: Any, z: Any = FROM_ROW, *, key: Any = None, time: Any = None
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        key: Any = None,
+        time: Any = None,
+        model: str | None = None,
     ) -> SlopeVerdict:
         """Compare (x, z) with the past, then make it part of the past."""
-        return self._verdict(self._monitor.observe(x, z, key=key, time=time))
+        return self._verdict(self._monitor.observe(x, z, key=key, time=time, model=model))
 
-    def check(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> SlopeVerdict:
+    def check(
+        self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
+    ) -> SlopeVerdict:
         """The verdict on (x, z) as if it came now; nothing is remembered."""
-        return self._verdict(self._monitor.check(x, z, time=time))
+        return self._verdict(self._monitor.check(x, z, time=time, model=model))
 
     def observe_many(
         self,
@@ -172,16 +193,25 @@ class SlopeMonitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
+        models: str | Sequence[str | None] | None = None,
         threads: int | None = None,
     ) -> SlopeVerdicts:
         """The same verdicts as `observe` would give one by one; all are remembered, or none."""
-        return self._verdicts(
-            self._monitor.observe_many(x, z, keys=keys, times=times, threads=threads)
+        found = self._monitor.observe_many(
+            x, z, keys=keys, times=times, models=models, threads=threads
         )
+        return self._verdicts(found)
 
-    def check_many(self, x: Any, z: Any = FROM_ROW, *, time: Any = None) -> SlopeVerdicts:
+    def check_many(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        time: Any = None,
+        models: str | Sequence[str | None] | None = None,
+    ) -> SlopeVerdicts:
         """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
-        return self._verdicts(self._monitor.check_many(x, z, time=time))
+        return self._verdicts(self._monitor.check_many(x, z, time=time, models=models))
 
     def _verdicts(self, verdicts: Verdicts) -> SlopeVerdicts:
         some, found = verdicts.violations, verdicts.witnesses
@@ -191,7 +221,8 @@ class SlopeMonitor:
         witnesses[some] = found.rows
         near[some], far[some] = found.input_distances, found.output_distances
         first = None if verdicts.values is not None else verdicts.first_row
-        return SlopeVerdicts(first, slopes, witnesses, near, far, slopes > self.level)
+        steep = slopes > self.level
+        return SlopeVerdicts(first, slopes, witnesses, near, far, steep, verdicts.missing)
 
     def load(
         self,
@@ -200,13 +231,32 @@ class SlopeMonitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
+        models: str | Sequence[str | None] | None = None,
     ) -> range:
         """Remember decisions without judging them; their rows."""
-        return self._monitor.load(x, z, keys=keys, times=times)
+        return self._monitor.load(x, z, keys=keys, times=times, models=models)
 
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
         return self._monitor.forget(rows)
+
+    def lost(
+        self,
+        count: int,
+        reason: str,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+        since: Any = None,
+        until: Any = None,
+    ) -> None:
+        """So many decisions were made and will never be observed; every later verdict says so."""
+        self._monitor.lost(count, reason, first=first, last=last, since=since, until=until)
+
+    @property
+    def missing(self) -> int:
+        """Decisions known to be missing from this history: the sum of what `lost` was told."""
+        return self._monitor.missing
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
         """What is remembered of these rows, in the shape and type in which it is kept."""
@@ -233,10 +283,11 @@ class SlopeMonitor:
     def _verdict(self, verdict: Verdict) -> SlopeVerdict:
         found = verdict.witnesses
         if len(found) == 0:
-            return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, violation=False)
+            return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, False, verdict.missing)
         row, near, far = found.first
         slope = self._slope(near, far)
-        return SlopeVerdict(verdict.row, slope, row, near, far, slope > self.level)
+        steep = slope > self.level
+        return SlopeVerdict(verdict.row, slope, row, near, far, steep, verdict.missing)
 
     def _slope(self, near: float, far: float) -> float:
         """The kernel's slope, to the last bit: its powers are the C library's."""

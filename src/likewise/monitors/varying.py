@@ -32,6 +32,7 @@ from likewise.rules.rule import Rule
 from likewise.rules.variation import HOWS, How, changes_of, parts_of
 from likewise.values.errors import BadDecision, BadRule
 from likewise.values.frames import ColumnTable, columns_of
+from likewise.values.models import models_of
 from likewise.values.plain import numbers_of, sequence_of
 
 ROWS = 10_000
@@ -60,6 +61,7 @@ def vary(
     most_columns: int = COLUMNS,
     within: str | None = None,
     times: Any = None,
+    models: str | Sequence[str | None] | None = None,
     threads: int | None = None,
 ) -> Varied:
     """What a rule comes to if a column of it is ignored, its tolerance halved, or doubled.
@@ -71,6 +73,7 @@ def vary(
     changes   some of "ignored", "halved", "doubled"; none for the rule as it is alone.
     within    how long before a decision those are that it is compared with, as a `Monitor` takes
               it; then `times` has a time for each.
+    models    which model made each, as `Monitor.observe_many` takes it.
     threads   how many cores may share the work; all of them unless told otherwise.
 
     >>> people = [
@@ -105,6 +108,7 @@ def vary(
     decisions = _Decisions.read(rule, x, z, most_rows)
     if within is not None:
         decisions = with_other(decisions, within=within, times=times)
+    decisions = with_other(decisions, models=models_of(models, decisions.given))
     made = changes_of(decisions.rule, some, columns, changes)
     rules = [decisions.rule, *(change.rule for change in made)]
     rows = min(len(decisions), max(LEAST, CELLS // (width * len(rules)) // 100 * 100))
@@ -125,6 +129,7 @@ class _Decisions:
     given: int
     within: str | None = None
     times: Any = None
+    models: list[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -223,8 +228,9 @@ def _run(
             stop = min(done + step, rows)
             z = decisions.z[done:stop] if apart else FROM_ROW
             times = decisions.times[done:stop] if limited else None
+            models = None if decisions.models is None else decisions.models[done:stop]
             x = decisions.x[done:stop]
-            verdicts = monitor.observe_many(x, z, times=times, threads=threads)
+            verdicts = monitor.observe_many(x, z, times=times, models=models, threads=threads)
             assert verdicts.comparable is not None
             comparable += int(np.count_nonzero(verdicts.comparable))
             contradicting += int(np.count_nonzero(verdicts.violations))

@@ -41,6 +41,8 @@ class Batch:
     """Coordinates that match everything, where the rule allows that."""
     news: bool = True
     """Whether values may be among them that `accept` has to learn."""
+    models: list[str | None] | None = None
+    """Which model made each; None if none is given for any. No reader looks at it."""
 
 
 class Reader(Protocol):

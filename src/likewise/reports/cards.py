@@ -107,9 +107,10 @@ def _card(anchor: str, worst: WorstPair, rule: Rule) -> str:
     pair = worst.pair
     features: dict[str, Feature] = dict(rule.features or {})
     keys = [name for name in pair.columns if name in features and features[name].kind == "key"]
+    mine, other = ([side[name] for name in keys] for side in (pair.mine, pair.other))
     heads = [
-        _head("earlier", pair.witness.row, [pair.other[name] for name in keys], worst.earlier),
-        _head("later", pair.row, [pair.mine[name] for name in keys], worst.later),
+        _head("earlier", pair.witness.row, other, worst.earlier, pair.models[1]),
+        _head("later", pair.row, mine, worst.later, pair.models[0]),
     ]
     columns = [name for name in pair.columns if name not in keys]
     differ = [name for name in columns if name in pair.outputs or pair.differs(name)]
@@ -139,11 +140,14 @@ def _title(worst: WorstPair) -> str:
     return f"{unit.capitalize()} {later.place:,} contradicts {unit} {earlier.place:,}"
 
 
-def _head(when: str, row: int | None, keys: list[object], where: Whereabouts | None) -> str:
+def _head(
+    when: str, row: int | None, keys: list[object], where: Whereabouts | None, model: str | None
+) -> str:
     facts = [f"row {row:,}"]
     if where is not None and where.place is not None:
         facts = [f"{safe(where.unit)} {where.place:,}"]
     facts += [f"<bdi>{safe(one, 60)}</bdi>" for one in keys]
+    facts += [] if model is None else [f"model <bdi>{safe(model, 60)}</bdi>"]
     if where is not None and where.time is not None:
         day, _, rest = where.time.partition(" ")
         facts.append(f'<span class="when">{safe(day)}</span> {safe(f"{rest} UTC".strip())}')

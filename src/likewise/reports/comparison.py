@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from likewise.explaining.comparing import check_favourable, compare_groups, protected_columns
+from likewise.explaining.comparing import check_groups, compare_groups, protected_columns
 from likewise.explaining.groups import Groups
 from likewise.explaining.side_by_side import pair_of
 from likewise.reports.evidence import Computed
@@ -228,7 +228,7 @@ def _side_of(side: JudgedHistory, decisions: int, no_groups: str | None) -> Side
 def _why_no_groups(rule: Rule) -> str | None:
     try:
         if protected_columns(rule):
-            check_favourable(rule)
+            check_groups(rule)
     except BadRule as error:
         return str(error)
     return None

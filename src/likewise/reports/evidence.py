@@ -89,6 +89,8 @@ class Evidence:
     """How busy the machine was meanwhile; 1 is this work alone (runtime/load.py)."""
     seeds: tuple[tuple[str, int], ...] = ()
     """What was drawn at random, and from which seed."""
+    model_column: str | None = None
+    """The column that says which model decided, if one does."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class Computed:
     seconds: float | None
     load: float | None
     seeds: tuple[tuple[str, int], ...]
+    model_column: str | None
     version: str
     python: str
     packages: tuple[tuple[str, str], ...]

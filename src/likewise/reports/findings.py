@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.explaining.comparing import check_favourable, compare_groups, protected_columns
+from likewise.explaining.comparing import check_groups, compare_groups, protected_columns
 from likewise.explaining.groups import Groups
 from likewise.monitors.calibration import Calibration
 from likewise.monitors.protocol import AnyMonitor
@@ -29,6 +29,7 @@ from likewise.reports.timeline import ByRow, ByTime, Stretch
 from likewise.reports.worst import WorstPair, WorstPairs
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
+from likewise.values.model_counts import Likes, ModelCounts, ModelTally
 from likewise.values.verdicts import Verdicts
 
 MARGINS = 20  # bars in the histogram of margins
@@ -102,6 +103,10 @@ class Findings:
     """Where nothing could be compared."""
     varied: Varied | None = None
     """What the rule comes to with each line of it changed."""
+    by_model: tuple[ModelCounts, ...] = ()
+    """Where it is known which model decided."""
+    missing: int = 0
+    """Decisions that are known to be missing from the history."""
 
     @property
     def rate(self) -> float:
@@ -136,11 +141,13 @@ class Findings:
             "rate_among_comparable": self.rate_among_comparable,
             "rate_in_any_pair": self.rate_in_any_pair,
             "bad_rows": self.bad_rows,
+            "missing": self.missing,
             "by_row": [asdict(one) for one in self.by_row],
             "by_time": [asdict(one) for one in self.by_time],
             "untimed": self.untimed,
             "margins": {"identical": self.margins.identical, "counts": list(self.margins.counts)},
             "worst": [one.to_dict() for one in self.worst],
+            "by_model": [one.to_dict() for one in self.by_model],
             "groups": [one.to_dict() for one in self.groups],
             "no_groups": self.no_groups,
             "curve": None if self.curve is None else asdict(self.curve),
@@ -186,6 +193,7 @@ class Tally:
         self._margins = np.zeros(MARGINS, np.int64)
         self._worst = WorstPairs(worst, columns, monitor.rule.person_column)
         self._no_groups = _why_no_groups(monitor.rule)
+        self._models = ModelTally()
 
     def add(self, verdicts: Verdicts, times: Any = None) -> None:
         """Count a batch, straight after the monitor has judged it; `times` one for each."""
@@ -204,6 +212,7 @@ class Tally:
         self._in_pairs.add(verdicts)
         self._pairs += verdicts.pairs
         self._add_margins(verdicts)
+        self._models.add(verdicts)
         self._worst.add(verdicts, past)
 
     def _add_margins(self, verdicts: Verdicts) -> None:
@@ -260,6 +269,8 @@ class Tally:
             ),
             computed=computed(evidence, self._monitor, made),
             varied=varied,
+            by_model=self._models.counts(self._monitor.rule.compare, self._likes(first)),
+            missing=self._monitor.missing,
         )
 
     def _groups(self, first: int) -> tuple[Groups, ...]:
@@ -268,12 +279,27 @@ class Tally:
             return ()
         return compare_groups(self._monitor.past, range(first, first + self._by_row.rows))
 
+    def _likes(self, first: int) -> Likes | None:
+        """By model, who had a like case within and across models: a pass over all like pairs."""
+        past, rows = self._monitor.past, range(first, first + self._by_row.rows)
+        codes = past.model_codes(rows)
+        if codes is None or self._comparable is None or past.rule.compare != "all":
+            return None
+        likes = past.like_models(rows)
+        if likes is None:
+            return None
+        within, across = (np.bincount(codes.codes, some).astype(np.int64) for some in likes)
+        return {
+            codes.values[code]: (int(within[code]), int(across[code]))
+            for code in np.unique(codes.codes).tolist()
+        }
+
 
 def _why_no_groups(rule: Rule) -> str | None:
     """Why nothing can be said about groups, where there are protected columns."""
     try:
         if protected_columns(rule):
-            check_favourable(rule)
+            check_groups(rule)
     except BadRule as error:
         return str(error)
     return None

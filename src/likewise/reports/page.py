@@ -25,6 +25,7 @@ from likewise.reports.evidence import Computed
 from likewise.reports.findings import Findings
 from likewise.reports.group_section import group_section
 from likewise.reports.group_words import how_compared
+from likewise.reports.model_section import model_section
 from likewise.reports.safe import safe, safe_lines, safe_name, shortened
 from likewise.reports.timeline import Stretch
 from likewise.reports.varied_table import TITLE, rests_on, varied_table
@@ -46,6 +47,7 @@ def page(findings: Findings) -> str:
         _rule(findings),
         _over_time(findings),
         group_section(findings.groups, findings.no_groups),
+        model_section(findings.by_model, findings.rule.compare),
         _pairs(findings),
         _nearness(findings),
         _computed(findings),
@@ -103,6 +105,8 @@ def _tiles(findings: Findings) -> list[tuple[str, str]]:
         (f"{findings.rows:,}", "decisions looked at"),
         (comparable, "had an earlier like case: they are comparable"),
     ]
+    if findings.missing:
+        looked_at.append((f"{findings.missing:,}", "more are known to be missing"))
     if findings.nothing_compared:
         return looked_at  # a count of contradictions would be 0, and would look like a finding
     return [
@@ -242,6 +246,7 @@ def _computed(findings: Findings) -> str:
         ("Order", safe(done.order.words(), 400)),
         ("Read", _listed(done.remarks)),
         ("Left out", _left_out(findings)),
+        ("Missing", f"{findings.missing:,} decisions, never observed" * bool(findings.missing)),
         (
             "Exactness",
             "exact: each decision was compared with every earlier one"
@@ -277,6 +282,7 @@ def _computed(findings: Findings) -> str:
     listed = "".join(f"<dt>{name}</dt><dd>{what}</dd>" for name, what in facts if what)
     time = f" --time-column {shlex.quote(done.order.column)}" if done.order.column else ""
     time += f" --within {shlex.quote(done.order.within)}" if done.order.within else ""
+    time += f" --model-column {shlex.quote(done.model_column)}" if done.model_column else ""
     inside = (
         f'<dl class="facts">{listed}</dl>\n'
         "<h3>The rule, to compute it again</h3>\n"
@@ -323,7 +329,9 @@ def _of_span(done: Computed) -> str:
 def _curve_rests_on(findings: Findings) -> str:
     if findings.curve is None:
         rule = findings.rule
-        if findings.computed.order.within or rule.person_column or rule.protected_must_differ:
+        some_do_not_count = rule.person_column or rule.protected_must_differ
+        some_do_not_count = some_do_not_count or rule.compare != "all"
+        if findings.computed.order.within or some_do_not_count:
             return (
                 "not drawn: nearness at other epsilons is found by distance alone, and here some"
                 " pairs do not count, however near they are"

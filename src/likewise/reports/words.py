@@ -209,6 +209,9 @@ def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
             yield "Only pairs that differ in a protected column count."
     if rule.person_column is not None:
         yield f"Pairs of the same {rule.person_column} do not count."
+    if rule.compare != "all":
+        kind = "the same model" if rule.compare == "within" else "different models"
+        yield f"Only decisions of {kind} are compared."
     if ignored:
         yield f"Not looked at: {listed(ignored)}."
     if rule.favourable is not None:
@@ -237,14 +240,15 @@ def found_in_words(findings: Findings) -> list[str]:
     from likewise.reports.group_words import group_sentences  # which needs figures and shares
 
     if findings.rows == 0:
-        return ["There were no decisions to look at."]
+        return ["There were no decisions to look at.", *_missing(findings)]
     if findings.nothing_compared:
         return [
             f"Nothing could be compared, so nothing follows: none of {_many(findings.rows)} had an"
             " earlier like case.",
+            *_missing(findings),
             *_loosened(findings),
         ]
-    sentences = list(_headline(findings))
+    sentences = [*_headline(findings), *_missing(findings)]
     identical = findings.margins.identical
     if identical:
         verb = "contradicts" if identical == 1 else "contradict"
@@ -252,6 +256,7 @@ def found_in_words(findings: Findings) -> list[str]:
             f"{_many(identical)} {verb} an earlier one that was the same in everything that counts."
         )
     sentences += _in_any_order(findings)
+    sentences += _by_model(findings)
     sentences += group_sentences(findings.groups) if findings.flagged else ()
     return sentences
 
@@ -291,6 +296,17 @@ def _headline(findings: Findings) -> Iterable[str]:
         )
 
 
+def _missing(findings: Findings) -> Iterable[str]:
+    """What was never observed."""
+    missing = findings.missing
+    if missing:
+        are = "is" if missing == 1 else "are"
+        yield (
+            f"{_many(missing)} {are} known to be missing from this history. What contradicts them,"
+            " and what they contradict, is not counted here."
+        )
+
+
 def _in_any_order(findings: Findings) -> Iterable[str]:
     """What does not depend on the order, and which order that is."""
     some = findings.in_any_pair
@@ -304,6 +320,20 @@ def _in_any_order(findings: Findings) -> Iterable[str]:
     order = findings.computed.order
     if order.lines and order.column is None:
         yield 'No time column is named, so "earlier" means "above in the file".'
+
+
+def _by_model(findings: Findings) -> Iterable[str]:
+    """How many pairs are within a model and how many across, where both are compared."""
+    models = findings.by_model
+    if findings.pairs == 0 or findings.rule.compare != "all" or len(models) < 2:
+        return
+    within = sum(one.within.pairs for one in models)
+    across = findings.pairs - within
+    pairs = f"{findings.pairs:,} contradicting pair{'s' * (findings.pairs != 1)}"
+    yield (
+        f"Of {pairs}, {within:,} {'is' if within == 1 else 'are'} within one model, {across:,}"
+        " across two."
+    )
 
 
 def _loosened(findings: Findings) -> Iterable[str]:

@@ -24,6 +24,7 @@ Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
 Output: TypeAlias = Literal["label", "number", "probabilities"]
 OutputMetric: TypeAlias = Literal["linf", "l1", "l2", "tv"]
 Extra: TypeAlias = Literal["reject", "ignore"]
+Compare: TypeAlias = Literal["all", "within", "across"]
 Storage: TypeAlias = Literal[
     "auto",
     "float64",
@@ -41,6 +42,7 @@ METRICS: tuple[str, ...] = get_args(Metric)
 OUTPUTS: tuple[str, ...] = get_args(Output)
 OUTPUT_METRICS: tuple[str, ...] = get_args(OutputMetric)
 EXTRAS: tuple[str, ...] = get_args(Extra)
+COMPARES: tuple[str, ...] = get_args(Compare)
 STORAGES: tuple[str, ...] = get_args(Storage)
 
 _EPSILON = (1e-150, 1e150)  # squares of what is near neither vanish nor overflow
@@ -81,6 +83,9 @@ class Rule:
                 mean it, floating point misses it by a hair. None: 1e-9 for float64 histories, 1e-5
                 for float32, 0 for integers.
     storage     the type in which inputs are kept and compared; auto takes it from the first input.
+    compare     which decisions are compared, where `observe` is told which model decided: "all";
+                "within": those of the same model; "across": those of different models. Decisions
+                without a model count as one more model.
     embed       what makes vectors of inputs that are texts or pictures (see Embedder).
     features    what each column of a table means (see Feature); epsilon is then 1 unless given.
     output_column         the column of the output; for probabilities, one column for each.
@@ -107,6 +112,7 @@ class Rule:
     output_metric: OutputMetric = "linf"
     slack: float | None = None
     storage: Storage = "auto"
+    compare: Compare = "all"
     embed: Embedder | None = None
     features: Mapping[str, Feature] | None = None
     output_column: str | tuple[str, ...] | None = None
@@ -128,6 +134,7 @@ class Rule:
             output_metric: OutputMetric = "linf",
             slack: float | None = None,
             storage: Storage = "auto",
+            compare: Compare = "all",
             embed: Embedder | str | Mapping[str, Any] | Callable[..., Any] | None = None,
             features: Mapping[str, Feature | Mapping[str, Any]] | None = None,
             output_column: str | Sequence[str] | None = None,
@@ -163,6 +170,7 @@ class Rule:
         _one_of("output_metric", self.output_metric, OUTPUT_METRICS)
         _one_of("storage", self.storage, STORAGES)
         _one_of("extra", self.extra, EXTRAS)
+        _one_of("compare", self.compare, COMPARES)
         if isinstance(self.epsilon, float) and math.isnan(self.epsilon):
             raise BadRule(
                 "epsilon is missing or NaN; expected how near is near, such as epsilon=0.1"
@@ -262,8 +270,11 @@ class Rule:
         features = given.pop("features")
         if features is None:
             del given["protected_must_differ"]
-        if self.extra == "reject":  # left out, so that rules from before have the same fingerprint
+        # Defaults are left out, so that rules from before these settings have the same fingerprint.
+        if self.extra == "reject":
             del given["extra"]
+        if self.compare == "all":
+            del given["compare"]
         if self.embed is not None:
             given["embed"] = self.embed.to_plain()
         if self.output_labels is not None:

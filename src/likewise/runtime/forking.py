@@ -5,7 +5,7 @@ for ever in the copy, a queue that a thread worked on is never emptied. So whoev
 thread or a file registers here, and is told in the child before anything else runs there.
 
 Invariant: `_after_fork` of every registered object that is still alive has run when `fork` returns
-in the child.
+in the child, in the order in which they registered.
 """
 
 import contextlib
@@ -22,12 +22,13 @@ class CopiedByFork(Protocol):
         """Renew locks, drop what belongs to threads, let go of what belongs to the parent."""
 
 
-_copied: "weakref.WeakSet[CopiedByFork]" = weakref.WeakSet()
+_copied: "weakref.WeakKeyDictionary[CopiedByFork, None]" = weakref.WeakKeyDictionary()
+"""In the order in which they registered: what an object is made of is told before it."""
 
 
 def copied_by_fork(one: CopiedByFork) -> None:
     """Have `one` told in every process that is forked off while it is alive."""
-    _copied.add(one)
+    _copied[one] = None
 
 
 class Renewed:

@@ -3,7 +3,8 @@
 LikewiseError
 ├── BadRule       the rule itself makes no sense
 ├── BadDecision   cannot be compared with the past; nothing was stored
-│   └── RepeatedKey   another decision has its key already
+│   ├── RepeatedKey   another decision has its key already
+│   └── ErasedKey     the decision with its key was erased
 ├── BadRow        the history has no such row
 ├── BadFile       a file cannot be used, or cannot grow
 │   └── CannotLook   the system does not let us look at it; that says nothing about what is in it
@@ -41,6 +42,10 @@ class RepeatedKey(BadDecision):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class ErasedKey(BadDecision):
+    """The decision that had this key was erased. Nothing was stored."""
 
 
 class BadRow(LikewiseError, IndexError):

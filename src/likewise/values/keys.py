@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.values.errors import BadDecision, BadRow, RepeatedKey
+from likewise.values.errors import BadDecision, BadRow, ErasedKey, RepeatedKey
 from likewise.values.plain import label_of
 from likewise.values.verdicts import Rows
 
@@ -44,6 +44,8 @@ class Keys:
 
     def __init__(self, kept_as: Callable[[Any, str], Any] = label_of) -> None:
         self._kept_as = kept_as
+        self.is_erased: Callable[[Any], bool] | None = None
+        """Whether a key that is not here was erased, where that can be told."""
         self.reset()
 
     def reset(self) -> None:
@@ -78,6 +80,11 @@ class Keys:
                     f"{place}the key {key!r} was given to row {before} already. Nothing was stored:"
                     " keys are unique.",
                     before,
+                )
+            if self.is_erased is not None and self.is_erased(key):
+                raise ErasedKey(
+                    f"the decision with the key {key!r} was erased. Nothing was stored: do not send"
+                    " it again, or send it under another key."
                 )
             seen[key] = first + i
         return keys

@@ -47,6 +47,13 @@ class Span(NamedTuple):
     """Microseconds since 1970, for each row."""
 
 
+class LikeModels(NamedTuple):
+    """Whether decisions had an earlier like case of their own model, and of another one."""
+
+    within: npt.NDArray[np.bool_]
+    across: npt.NDArray[np.bool_]
+
+
 class Past(Protocol):
     """What is remembered."""
 
@@ -68,6 +75,12 @@ class Past(Protocol):
     def keys(self, rows: Any) -> list[Any]:
         """The keys of rows; None for one without, or forgotten."""
 
+    def models(self, rows: Any) -> list[str | None]:
+        """The models that decided rows; None for one without, or forgotten."""
+
+    def model_codes(self, rows: Any) -> Codes | None:
+        """The same as codes, of which one stands for None; None where no row has a model."""
+
     def row_of(self, key: Any) -> int | None:
         """The row of a key, if it is remembered."""
 
@@ -82,6 +95,12 @@ class Past(Protocol):
 
     def span(self, rows: Any) -> Span | None:
         """How far apart in time rows may be to be compared; None where that is not limited."""
+
+    def like_models(self, rows: range) -> LikeModels | None:
+        """Whether rows had an earlier like case within and across models, from all near pairs.
+
+        None where no model is known, or where too much is forgotten, or near, to say it.
+        """
 
     def explain(self, verdict: "Verdict", count: int) -> "SideBySide":
         """A decision beside its nearest witnesses."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from likewise.values.printing import text_of
+from likewise.values.printing import missing_in_words, text_of
 
 if TYPE_CHECKING:
     from likewise.values.verdicts import Verdict, Verdicts
@@ -22,6 +22,8 @@ def html_of_verdict(verdict: "Verdict") -> str:
     columns: dict[str, Sequence[Any]] = {"contradicts row": found.rows[order].tolist()}
     if keys is not None:
         columns["key"] = [keys[i] for i in order]
+    if verdict.beside.witness_models is not None:
+        columns["model"] = [verdict.witness_models[i] for i in order]
     columns["input distance"] = found.input_distances[order].tolist()
     columns["output distance"] = found.output_distances[order].tolist()
     return _table(_title(verdict), columns, len(found))
@@ -34,11 +36,14 @@ def html_of_verdicts(verdicts: "Verdicts") -> str:
     title = f"{_counted(len(verdicts), 'decision')}, {int(verdicts.violations.sum()):,} violating"
     if verdicts.neighbours is not None:
         title += f", {int(verdicts.alarms.sum()):,} raising an alarm"
+    title += missing_in_words(verdicts.missing)
     columns: dict[str, Sequence[Any]] = {"row": [verdict.row for verdict in shown]}
     if verdicts.values is not None:  # they were only checked, and have no rows
         columns = {"place": flagged[:MOST_SHOWN].tolist()}
     if verdicts.keys is not None:
         columns["key"] = [verdict.key for verdict in shown]
+    if verdicts.models is not None:
+        columns["model"] = [verdict.model for verdict in shown]
     columns["witnesses"] = [len(verdict.witnesses) for verdict in shown]
     nearest = [verdict.witnesses.nearest(1) for verdict in shown]
     columns["nearest row"] = ["".join(str(one.row) for one in some) for some in nearest]
@@ -51,12 +56,15 @@ def html_of_verdicts(verdicts: "Verdicts") -> str:
 def _title(verdict: "Verdict") -> str:
     mine = "this one" if verdict.row is None else f"row {verdict.row}"
     named = "" if verdict.key is None else f", key {text_of(verdict.key)},"
+    named += "" if verdict.model is None else f", model {text_of(verdict.model)},"
     count = len(verdict.witnesses)
     told = f"contradicts {_counted(count, 'earlier decision')}" if count else "contradicts nothing"
+    missing = missing_in_words(verdict.missing)
     if verdict.neighbours is None:
-        return f"{mine}{named} {told}"
+        return f"{mine}{named} {told}{missing}"
     alarm = " and raises an alarm" if verdict.alarm else ""
-    return f"{mine}{named} {told}, has {_counted(verdict.neighbours, 'neighbour')}{alarm}"
+    near = _counted(verdict.neighbours, "neighbour")
+    return f"{mine}{named} {told}, has {near}{alarm}{missing}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -6,6 +6,7 @@ A `Verdict` is what one decision revealed, its `Witnesses` are the past decision
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from itertools import compress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.values.errors import BadRow
+from likewise.values.model_counts import ModelCounts, counts_by_model
 from likewise.values.verdict_fields import verdict_dict
 from likewise.values.verdict_html import html_of_verdict, html_of_verdicts
 
@@ -175,6 +177,11 @@ class Beside(NamedTuple):
     values: Mapping[str, Any] | None = None
     """A row of a table as it came, if it was only checked: it cannot be looked up."""
     comparable: bool | None = None
+    model: str | None = None
+    witness_models: tuple[str | None, ...] | None = None
+    missing: int = 0
+    known: bool = False
+    omitted: int = 0
 
 
 NOTHING_BESIDE = Beside()
@@ -202,7 +209,25 @@ class Verdict:
     @property
     def violation(self) -> bool:
         """Whether a near past input got a different output."""
-        return len(self.witnesses) > 0
+        return len(self.witnesses) > 0 or self._beside.omitted > 0
+
+    @property
+    def count(self) -> int:
+        """How many witnesses there are, those that are not told included."""
+        return len(self.witnesses) + self._beside.omitted
+
+    @property
+    def known(self) -> bool:
+        """Whether the decision was sent before, under its key: this is what was answered then.
+
+        A ledger keeps the nearest witnesses only; `omitted` says how many there were beside them.
+        """
+        return self._beside.known
+
+    @property
+    def omitted(self) -> int:
+        """How many witnesses are counted but not told."""
+        return self._beside.omitted
 
     @property
     def comparable(self) -> bool | None:
@@ -211,6 +236,30 @@ class Verdict:
         None where that was not asked (`Monitor(rule, comparable=True)`).
         """
         return self._beside.comparable
+
+    @property
+    def missing(self) -> int:
+        """How many decisions were known to be missing from the history when it was judged.
+
+        What is missing cannot contradict anything, so a verdict without a witness says less.
+        """
+        return self._beside.missing
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing contradicts it, and nothing that is known stands against saying so.
+
+        No violation, no alarm, nothing missing, and not known to have had no like case: where that
+        was not asked (`comparable` is None), it is not held against it. What a window or an erasure
+        left out of the comparison was the owner's choice; `over` tells it.
+        """
+        beside = self._beside
+        return (
+            not self.violation
+            and not beside.alarm
+            and beside.missing == 0
+            and beside.comparable is not False
+        )
 
     @property
     def over(self) -> Compared | None:
@@ -239,6 +288,17 @@ class Verdict:
     def witness_keys(self) -> tuple[Any, ...]:
         """The keys of the witnesses, in their order; None for a decision without one."""
         known = self._beside.witness_keys
+        return (None,) * len(self.witnesses) if known is None else known
+
+    @property
+    def model(self) -> str | None:
+        """The model that made this decision, if that was said."""
+        return self._beside.model
+
+    @property
+    def witness_models(self) -> tuple[str | None, ...]:
+        """The models of the witnesses, in their order; None for a decision without one."""
+        known = self._beside.witness_models
         return (None,) * len(self.witnesses) if known is None else known
 
     def explain(self, count: int = 3) -> "SideBySide":
@@ -308,6 +368,12 @@ class Verdicts:
     """The key of each of `witnesses`, likewise."""
     comparable: npt.NDArray[np.bool_] | None = None
     """Whether each had a near past input at all, whatever its output, where that is asked."""
+    models: tuple[str | None, ...] | None = None
+    """The model that made each decision, where the monitor has models; None for one without."""
+    witness_models: tuple[str | None, ...] | None = None
+    """The model of each of `witnesses`, likewise."""
+    missing: int = 0
+    """How many decisions were known to be missing from the history when these were judged."""
 
     past: "Past | None" = field(default=None, repr=False)
     """Where the rows that the verdicts name can be looked up."""
@@ -348,6 +414,7 @@ class Verdicts:
         overs = [one.over for one in beside if one.over is not None]
         near = [one.neighbours for one in beside if one.neighbours is not None]
         named = [one.witness_keys for one in beside if one.witness_keys is not None]
+        decided = [one.witness_models for one in beside if one.witness_models is not None]
         alarms = [one.neighbours or 0 for one in beside if one.alarm]
         return cls.of(
             first_row,
@@ -361,6 +428,9 @@ class Verdicts:
             else None,
             keys=(None,) * len(checks) if named else None,
             witness_keys=tuple(key for keys in named for key in keys) if named else None,
+            models=tuple(one.model for one in beside) if decided else None,
+            witness_models=tuple(one for some in decided for one in some) if decided else None,
+            missing=beside[0].missing if beside else 0,
             past=beside[0].past if beside else None,
             values=[one.values for one in beside],
         )
@@ -372,6 +442,8 @@ class Verdicts:
             self,
             offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             witnesses=self.witnesses.some(chosen),
+            witness_keys=_chosen(self.witness_keys, chosen),
+            witness_models=_chosen(self.witness_models, chosen),
         )
 
     def nearest_witnesses(self, most: int) -> tuple[Rows, Rows]:
@@ -413,6 +485,14 @@ class Verdicts:
         return self.counts > 0
 
     @property
+    def clean(self) -> npt.NDArray[np.bool_]:
+        """`Verdict.clean` of each: nothing contradicts it, and nothing stands against saying so."""
+        clean: npt.NDArray[np.bool_] = ~(self.violations | self.alarms)
+        if self.comparable is not None:
+            clean &= self.comparable
+        return clean & (self.missing == 0)
+
+    @property
     def pairs(self) -> int:
         """Witnesses in all: each is one violating pair."""
         return len(self.witnesses)
@@ -449,6 +529,9 @@ class Verdicts:
             None if self.witness_keys is None else self.witness_keys[part],
             None if self.values is None else self.values[i],
             None if self.comparable is None else bool(self.comparable[i]),
+            None if self.models is None else self.models[i],
+            None if self.witness_models is None else self.witness_models[part],
+            self.missing,
         )
 
     def by_group(self, column: str) -> "Groups":
@@ -456,6 +539,16 @@ class Verdicts:
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
         return self.past.by_group(self, column)
+
+    def by_model(self) -> "tuple[ModelCounts, ...]":
+        """Decisions and contradictions of each model; none where no decision has a model.
+
+        Contradictions with earlier decisions of the same model are counted apart from those with
+        decisions of other models.
+        """
+        if self.past is None:
+            raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
+        return counts_by_model(self, self.past.rule.compare)
 
     def to_dicts(self, witnesses: int | None = None) -> list[dict[str, Any]]:
         """`Verdict.to_dict` of each, in the order of the batch."""
@@ -466,6 +559,10 @@ class Verdicts:
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))
+
+
+def _chosen(names: tuple[Any, ...] | None, chosen: npt.NDArray[np.bool_]) -> tuple[Any, ...] | None:
+    return None if names is None else tuple(compress(names, chosen.tolist()))
 
 
 def _verdicts_of(given: dict[str, Any]) -> Verdicts:

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.intake.sifting import Unfit, sifted, without_place
+from likewise.intake.copies import one_output, one_row, some_rows
+from likewise.intake.sifting import Unfit, about_the_row, sifted
 from likewise.rules.feature import plain
 from likewise.values.errors import BadDecision, RepeatedKey
 from likewise.values.frames import columns_of, values_of
+from likewise.values.given import as_given
 from likewise.values.verdicts import Verdict, Verdicts
-from likewise.watching.copies import as_given, one_output, one_row, some_rows
 from likewise.watching.records import Flagged
 
 
@@ -103,6 +104,8 @@ class Judge:
             verdict = observe(x, z) if key is None else observe(x, z, key=key)
         except RepeatedKey:
             return _REPEATED
+        if isinstance(verdict, Verdict) and verdict.known:
+            return _REPEATED
         violation = bool(verdict.violation)
         alarm = isinstance(verdict, Verdict) and verdict.alarm
         if not violation and not alarm:
@@ -139,7 +142,7 @@ class Judge:
                 elif isinstance(outcome.error, RepeatedKey):
                     judged = judged.and_then(_REPEATED)
                 else:
-                    failed = (outcome.rows[0], _about_the_row(outcome.error))
+                    failed = (outcome.rows[0], about_the_row(outcome.error))
                     judged = judged.and_then(Outcome(failed=[failed]))
         except Exception as error:
             if judged.decisions == 0:
@@ -201,14 +204,6 @@ def keys_in(table: Any, column: str, rule: Any) -> Sequence[Any]:
         return values_of(columns[column])
     except BadDecision:
         return ()
-
-
-def _about_the_row(error: Exception) -> Exception:
-    """The error without the number that its row had in the part that was judged."""
-    text = without_place(str(error))
-    if text == str(error):
-        return error
-    return BadDecision(text).with_traceback(error.__traceback__)
 
 
 def _alone(verdict: Any) -> Any:

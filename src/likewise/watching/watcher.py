@@ -18,6 +18,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
+from likewise.intake.copies import as_answered
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
@@ -28,8 +29,8 @@ from likewise.values.errors import (
     Violation,
     ViolationWarning,
 )
+from likewise.values.given import as_given
 from likewise.watching.background import Backlog
-from likewise.watching.copies import as_answered, as_given
 from likewise.watching.judging import NOTHING_FOUND, Judge, Outcome
 from likewise.watching.labels import LabelHints
 from likewise.watching.records import (
@@ -103,6 +104,7 @@ class Watcher:
         self._failures: deque[Failure] = deque(maxlen=choices.keep)
         self._calls = 0
         self._counted: tuple[int, ...] = (0,) * 6  # the fields of Counts, in their order
+        self._dropped_told = 0  # of the dropped, those that the monitor was told of
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
         self._logged: set[type[Exception]] = set()
@@ -174,6 +176,8 @@ class Watcher:
         handled: BaseException | None,
         line: Line | None,
     ) -> None:
+        if self._backlog is not None:
+            self._tell_dropped()
         x, key, missing = given
         if missing is not None:
             error, earlier = missing
@@ -206,6 +210,16 @@ class Watcher:
             self._look_at(self._labels, z, line)
         if judged is not NOTHING_FOUND:
             self._react(_Call(number, (handled,), line), judged, answer)
+
+    def _tell_dropped(self) -> None:
+        """Tell the monitor what the queue had no room for, before it judges anything further."""
+        dropped = self._counted[-1] - self._dropped_told
+        if dropped and hasattr(self.monitor, "lost"):
+            self._dropped_told += dropped
+            try:
+                self.monitor.lost(dropped, "full")
+            except Exception as error:
+                self._fail(_Call(self._next_call(), (), None), (None, error))
 
     def _read(self, answer: Any) -> Any:
         """The output, from what the model answered."""

@@ -1,9 +1,6 @@
-"""What a model was given, kept apart from the model; what it answered, as a monitor reads it.
+"""An input as it was given, kept apart from whoever goes on working with it.
 
-Some models work in place: a scaler with `copy=False`, a first layer that is an in-place ReLU. What
-is observed is the input as it was given, so it is copied before the model sees it.
-
-Invariant: nothing that is given or answered is changed, and a later change to it changes no copy.
+Invariant: nothing that is given is changed, and a later change to it changes no copy.
 Cost: one copy of each input, as much again as remembering it; an array is not copied if neither it
 nor what it is a view of may be written to.
 Not here: objects without a `copy` method of their own, which are taken as they are.
@@ -13,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from likewise.rules.feature import plain
 from likewise.values.plain import array_of, array_of_tensor, is_tensor
 
 _UNCHANGING = {bool, bytes, complex, float, int, str, type(None)}
@@ -57,44 +53,3 @@ def _copied(x: Any, columns: bool) -> Any:
         return array_of(x, "the input").copy()
     copy = getattr(x, "copy", None)
     return copy() if callable(copy) else x
-
-
-def as_answered(z: Any) -> Any:
-    """Outputs as lists, arrays or plain values."""
-    if type(z) is np.ndarray and z.ndim:
-        return z
-    if is_tensor(z):
-        z = array_of_tensor(z)
-    elif hasattr(z, "to_numpy"):  # a series or a frame, whose z[0] may be anything
-        z = z.to_numpy()
-    return plain(z)
-
-
-def some_rows(x: Any, at: list[int]) -> Any:
-    """The rows of a batch, or its outputs, at these places."""
-    if isinstance(x, list | tuple):
-        return [x[i] for i in at]
-    if hasattr(x, "iloc"):
-        return x.iloc[at]
-    if isinstance(x, np.ndarray) or not hasattr(x, "take"):
-        return x[at]
-    return x.take(at)  # an Arrow table
-
-
-def one_row(x: Any, columns: bool) -> Any:
-    """The only row of a batch of one, for `observe`; None where only `observe_many` can read it.
-
-    Judging a row as a batch takes many times as long as judging a row.
-    """
-    if type(x) is np.ndarray:
-        return x[0] if x.ndim > 1 and not columns else None
-    if type(x) is not list:
-        return None
-    return x[0] if type(x[0]) is dict or (not columns and type(x[0]) is list) else None
-
-
-def one_output(z: Any, number: bool) -> Any:
-    """The only output of a batch of one."""
-    if type(z) is np.ndarray and (z.ndim == 1 or (number and z.size == 1)):
-        return plain(z.reshape(-1)[0])
-    return plain(z[0])

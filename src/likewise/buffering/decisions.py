@@ -1,0 +1,153 @@
+"""Decisions as they wait, and as a monitor is told of them together.
+
+What is submitted is copied at once: the caller may change it afterwards. A vector becomes an array
+there, by the reading that `observe` does itself; a row of a table becomes a dictionary.
+
+Invariant: verdicts do not depend on which decisions are told together. So only vectors of one type
+and shape are put together, since an array of several types would change some of them.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from time import time_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from likewise.buffering.bounded_queue import Entry
+from likewise.ledger.times import microseconds
+from likewise.reading.protocol import FROM_ROW
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision
+from likewise.values.frames import row_of, table_columns
+from likewise.values.given import as_given
+from likewise.values.plain import numbers_of
+
+_UNCHANGING = {bool, bytes, float, int, str, type(None)}
+_new = tuple.__new__
+_OVERHEAD = 500  # bytes of an entry, its tuple, and an array without its numbers
+
+
+class Decision(NamedTuple):
+    """A decision that waits."""
+
+    x: Any
+    z: Any
+    key: Any
+    time: int | None
+    """When it was made, in microseconds since 1970, if that was told."""
+    submitted: int
+    """When it was submitted, likewise: the time of a decision whose time was not told."""
+    model: Any = None
+
+
+Waiting = Entry[Decision]
+
+
+class Copies:
+    """Copies what is submitted under a rule."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.columns = rule.features is not None
+        self.vectors = not self.columns and rule.embed is None
+
+    def of(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> tuple[Decision, int]:
+        """A decision of its own, and how many bytes it takes in memory, about."""
+        if self.vectors:
+            x = x.copy() if type(x) is ndarray else np.array(numbers_of(x, "the input"))
+            size = _OVERHEAD + x.nbytes
+        else:
+            x = _row(x) if self.columns else as_given(x)
+            size = _OVERHEAD + _size(x)
+        if type(z) not in _UNCHANGING and z is not FROM_ROW:
+            z = _own(z)
+            size += _size(z)
+        if time is not None:
+            time = microseconds(time)
+        # Half the time of calling the class.
+        return _new(Decision, (x, z, key, time, time_ns() // 1000, model)), size
+
+
+def _row(x: Any) -> dict[Any, Any]:
+    """A row of a table as a dictionary of copies."""
+    row = x if type(x) is dict else row_of(x)
+    if row is None:
+        row = _only_row(x)
+    return {
+        name: value if type(value) in _UNCHANGING else _own(value) for name, value in row.items()
+    }
+
+
+def _own(value: Any) -> Any:
+    return value if isinstance(value, np.generic) else as_given(value)
+
+
+def _only_row(x: Any) -> Mapping[str, Any]:
+    """The row of a frame of one."""
+    if not hasattr(x, "columns"):
+        raise BadDecision(
+            f"the decision is {x!r:.200}; expected a dictionary, a named tuple, a dataclass, a"
+            " pydantic model or a frame of one row, with the rule's columns. Nothing was stored:"
+            " submit one decision at a time."
+        )
+    columns = table_columns(x)
+    counts = {len(column) for column in columns.values()}
+    if counts != {1}:
+        raise BadDecision(
+            f"the frame has {max(counts, default=0)} rows; expected one. Nothing was stored: submit"
+            " one decision at a time."
+        )
+    return {name: column[0] for name, column in columns.items()}
+
+
+def _size(value: Any) -> int:
+    """Bytes in memory, about."""
+    if type(value) is np.ndarray:
+        return int(value.nbytes)
+    size = sys.getsizeof(value, 100)
+    if isinstance(value, dict):
+        return size + sum(_size(one) for one in value.values())
+    if isinstance(value, list | tuple):
+        return size + sum(_size(one) for one in value)
+    return size
+
+
+# Together
+
+
+def runs(batch: Sequence[Waiting], *, vectors: bool) -> Iterator[list[Waiting]]:
+    """A batch in parts that can be told together, in order."""
+
+    def alike(entry: Waiting) -> Any:
+        x, z = entry[2][:2]
+        return (x.dtype, x.shape, z is FROM_ROW) if vectors else z is FROM_ROW
+
+    return (list(some) for _, some in groupby(batch, alike))
+
+
+def arguments(part: Sequence[Waiting], *, vectors: bool) -> dict[str, Any]:
+    """What `observe_many` is given for a run, or a part of one."""
+    decisions = [entry[2] for entry in part]
+    x: Any = [one.x for one in decisions]
+    if vectors:
+        shape = x[0].shape
+        x = np.concatenate(x).reshape(len(x), *shape) if shape else np.array(x)
+    given: dict[str, Any] = {"x": x, "times": _times(decisions)}
+    if decisions[0].z is not FROM_ROW:
+        given["z"] = [one.z for one in decisions]
+    if any(one.key is not None for one in decisions):
+        given["keys"] = [one.key for one in decisions]
+    if any(one.model is not None for one in decisions):
+        given["models"] = [one.model for one in decisions]
+    return given
+
+
+def _times(decisions: Sequence[Decision]) -> Any:
+    """When each was made; the clock's own times never go back."""
+    times = np.maximum.accumulate(np.array([one.submitted for one in decisions], np.int64))
+    for i, one in enumerate(decisions):
+        if one.time is not None:
+            times[i] = one.time
+    return times.view("datetime64[us]")

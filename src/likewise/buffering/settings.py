@@ -1,0 +1,53 @@
+"""The settings of a buffer, checked when they are made."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from likewise.buffering.receipt import Receipt
+from likewise.values.errors import BadRule
+
+WhenFull: TypeAlias = Literal["block", "spill", "drop_newest"]
+POLICIES = ("block", "spill", "drop_newest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """As `lw.buffered` explains them."""
+
+    capacity: int
+    max_bytes: int
+    when_full: WhenFull
+    timeout: float | None
+    batch_rows: int
+    batch_seconds: float
+    spill: str | os.PathLike[str] | None
+    max_spill_bytes: int
+    fsync: bool
+    on_verdict: Callable[[Receipt], Any] | None
+
+    def __post_init__(self) -> None:
+        for name in ("capacity", "max_bytes", "batch_rows", "max_spill_bytes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise BadRule(f"{name} is {value!r}; expected a whole number from 1")
+        if not _is_seconds(self.batch_seconds):
+            raise BadRule(f"batch_seconds is {self.batch_seconds!r}; expected seconds, from 0")
+        if self.timeout is not None and not _is_seconds(self.timeout):
+            raise BadRule(f"timeout is {self.timeout!r}; expected seconds, from 0, or None")
+        if self.when_full not in POLICIES:
+            raise BadRule(f"when_full is {self.when_full!r}; expected one of {', '.join(POLICIES)}")
+        if self.timeout is not None and self.when_full != "block":
+            raise BadRule(f'timeout is for when_full="block", and that is {self.when_full!r}')
+        if (self.spill is None) == (self.when_full == "spill"):
+            raise BadRule(
+                f"when_full is {self.when_full!r} and spill is {self.spill!r}; expected a folder"
+                ' for "spill", and none otherwise'
+            )
+        if self.on_verdict is not None and not callable(self.on_verdict):
+            raise BadRule(f"on_verdict is {self.on_verdict!r}; expected a callable, or None")
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9

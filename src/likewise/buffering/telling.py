@@ -1,0 +1,230 @@
+"""Tells a monitor of decisions that waited, in their order, and of losses before them.
+
+A monitor takes a batch whole or refuses it whole. A refused batch is judged in parts
+(intake/sifting.py), so that each refused decision is told alone and its neighbours are judged.
+
+Where the monitor's disk fails, nothing was stored, as a rule, and it is tried again; but a commit
+may have come through all the same, so the monitor's rows are looked at first. Where a process is
+killed, the next one looks (position.py).
+
+Invariant: each decision is judged once, or refused, or lost and counted; losses are told before the
+decisions that are judged next.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from inspect import signature
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from likewise.buffering.accounts import Accounts
+from likewise.buffering.decisions import Waiting, arguments, runs
+from likewise.buffering.position import DECISIONS, LOSSES, Intention, Position
+from likewise.buffering.receipt import FAILED
+from likewise.intake.sifting import Judged, Unfit, about_the_row, sifted
+from likewise.runtime.log import logger
+from likewise.values.errors import BadDecision, BadFile
+from likewise.values.losses import Loss
+
+STORED = None
+"""Stands for verdicts that are not known: the decisions are stored, and then something failed."""
+TOGETHER = 1 << 15
+"""Decisions that a ledger writes as one transaction: no batch is larger, so none is half there."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds before a failed disk is tried again
+_Part = list[Waiting]
+
+
+class _Failed(BadDecision):
+    """A decision that made a monitor fail with an error of somebody else's."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Teller:
+    """The one that calls the monitor; used by one thread at a time.
+
+    vectors     whether decisions are vectors, which are put together as an array
+    position    where it is noted what is being told, if that is to survive a crash
+    given_up    whether what is in hand, and cannot be told at once, is to be lost
+    """
+
+    def __init__(
+        self,
+        monitor: Any,
+        accounts: Accounts,
+        *,
+        vectors: bool,
+        position: Position | None,
+        given_up: Callable[[], bool],
+    ) -> None:
+        parameters = signature(monitor.observe_many).parameters
+        self.takes_models = "models" in parameters
+        self._settings = {"threads": 1} if "threads" in parameters else {}
+        self._monitor = monitor
+        self._accounts = accounts
+        self._vectors = vectors
+        self._position = position
+        self._given_up = given_up
+        self._durable = is_durable(monitor)
+        self._part: _Part = []  # what the monitor was told last, and how many rows it had before
+        self._before = 0
+        self._in_doubt = False
+        self._losses: list[Loss] = []  # that are being told
+        self._missing_before: int | None = None
+        self._nudged: SimpleQueue[None] = SimpleQueue()
+        self.failing: str | None = None
+        """Why the monitor's disk takes nothing at the moment."""
+
+    def nudge(self) -> None:
+        """Have it look at once whether to give up."""
+        self._nudged.put(None)
+
+    # Decisions
+
+    def tell(self, batch: _Part) -> _Part:
+        """Have a batch judged; what is left of it if that was given up, else nothing."""
+        rest, pause = batch, _FIRST_PAUSE
+        try:
+            while rest and not self.is_over():
+                try:
+                    rest = self._tell(rest)
+                except BadFile as error:
+                    self._note_failure(error)
+                    self._sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
+        except BaseException:
+            self._accounts.lost_in_hand(rest, FAILED)
+            raise
+        return rest
+
+    def is_over(self) -> bool:
+        """Whether nothing more can be told: it was given up, or the monitor is closed."""
+        return self._given_up() or bool(getattr(self._monitor, "closed", False))
+
+    def _tell(self, rest: _Part) -> _Part:
+        """What is left of it if the monitor was in doubt; else nothing, or BadFile is raised."""
+        if self._in_doubt:
+            return self._after_doubt(rest)
+        self.tell_losses()
+        for outcome in self._judged(rest):
+            if isinstance(outcome, Unfit):
+                self._refused(outcome)
+            else:
+                self._answered(outcome)
+            del rest[: len(outcome.rows)]
+        self.failing = None
+        return rest
+
+    def _judged(self, batch: _Part) -> Iterator[Judged[_Part, Any] | Unfit[_Part]]:
+        for run in runs(list(batch), vectors=self._vectors):
+            yield from sifted(run, self._observe)
+
+    def _observe(self, part: _Part) -> Any:
+        """The verdicts of decisions that are told together; BadDecision if they are refused."""
+        given = arguments(part, vectors=self._vectors)
+        self._part, self._before = part, self._monitor.rows
+        self._intend(DECISIONS, len(part), part[-1][0] + 1, self._before)
+        try:
+            return self._monitor.observe_many(**given, **self._settings)
+        except BadDecision:
+            raise
+        except BadFile:
+            self._in_doubt = True
+            raise
+        except BaseException as error:  # of a user's index, embedder or label
+            self._in_doubt = True
+            stored = self._monitor.rows - self._before
+            self._in_doubt = False
+            if stored == len(part):
+                return STORED
+            raise _Failed(error) from error
+
+    def _answered(self, outcome: Judged[_Part, Any]) -> None:
+        part = outcome.rows
+        self._settle(len(part), part[-1][0] + 1)
+        if outcome.answer is STORED:
+            self._accounts.answered(part, first_row=self._before)
+        else:
+            self._accounts.answered(part, verdicts=outcome.answer)
+
+    def _refused(self, outcome: Unfit[_Part]) -> None:
+        (entry,) = outcome.rows
+        self._settle(1, entry[0] + 1)
+        error: Any = outcome.error.error if isinstance(outcome.error, _Failed) else outcome.error
+        if isinstance(error, BadDecision):
+            error = about_the_row(error)
+        elif not isinstance(error, Exception):  # such as SystemExit
+            error = BadDecision(f"judging it raised {type(error).__name__}. Nothing was stored.")
+        self._accounts.refused(entry, error)
+
+    def _after_doubt(self, rest: _Part) -> _Part:
+        """See whether what was told last is stored, though the disk failed."""
+        stored = min(self._monitor.rows - self._before, len(self._part))
+        self._in_doubt = False
+        if stored > 0:
+            part = rest[:stored]
+            self._settle(stored, part[-1][0] + 1)
+            self._accounts.answered(part, first_row=self._before)
+        return rest[max(0, stored) :]
+
+    # Losses
+
+    def tell_losses(self) -> None:
+        """Tell what is pending, one after the other."""
+        self._losses += self._accounts.take_pending()
+        while self._losses:
+            loss = self._losses[0]
+            missing = self._monitor.missing
+            if self._missing_before is None:
+                self._missing_before = missing
+            if missing < self._missing_before + loss.count:  # else an earlier try came through
+                self._intend(LOSSES, loss.count, 0, self._missing_before)
+                tell_loss(self._monitor, loss)
+            self._settle(loss.count)
+            self._missing_before = None
+            del self._losses[0]
+
+    def tell_losses_once(self) -> None:
+        """Tell what is pending, if that can be done now."""
+        try:
+            self.tell_losses()
+        except Exception as error:
+            lost = sum(one.count for one in self._losses)
+            logger.error("%d lost decisions could not be told: %s", lost, type(error).__name__)
+
+    # The position
+
+    def _intend(self, kind: int, count: int, stop: int, before: int) -> None:
+        if self._position is not None:
+            self._position.intend(Intention(kind, count, stop, before, self._durable))
+
+    def _settle(self, count: int, done: int | None = None) -> None:
+        if self._position is not None:
+            self._position.settle(count, done)
+
+    # Failures
+
+    def _note_failure(self, error: BadFile) -> None:
+        if self.failing is None:
+            logger.warning("a buffer cannot tell its monitor: BadFile; trying again")
+        self.failing = str(error)
+
+    def _sleep(self, seconds: float) -> None:
+        with suppress(Empty):
+            self._nudged.get(timeout=seconds)
+
+
+def is_durable(monitor: Any) -> bool:
+    """Whether a monitor's history outlives the process."""
+    return bool(getattr(monitor, "durable", False))
+
+
+def tell_loss(monitor: Any, loss: Loss) -> None:
+    """Tell a monitor of a loss."""
+    since, until = (None if one is None else one / 1e6 for one in (loss.since, loss.until))
+    monitor.lost(
+        loss.count, loss.reason, first=loss.first, last=loss.last, since=since, until=until
+    )

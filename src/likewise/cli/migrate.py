@@ -1,0 +1,94 @@
+"""`likewise migrate`: a ledger made of another one, in the newest format or under another rule."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options as o
+
+
+def migrate(
+    ledger: o.LedgerFolder,
+    new: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[NEW]",
+            help="The folder of the new ledger. Without it, only a"
+            " rule that gives the same verdicts can be changed, in the ledger itself.",
+        ),
+    ] = None,
+    rule: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The rule of the new ledger, as TOML.")
+    ] = None,
+    rename: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='TOML: by column, what values are called now: [job] then "clerk" = "office"; the'
+            " output's under its own column, or [output].",
+        ),
+    ] = None,
+    add: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN=VALUE", help="A value that all past decisions have in a new column."
+        ),
+    ] = [],  # noqa: B006 - the parser makes a new one
+    json: o.Json = False,
+) -> int:
+    """Make a ledger of another one: in the newest format, or under another rule.
+
+    Verdicts are copied where the rule gives the same ones, and made again where it does not. The
+    old ledger is verified first, and stays as it is.
+    """
+    from likewise.cli.endings import FINE
+    from likewise.cli.ledgers import look
+    from likewise.cli.screen import print_json, progress, say
+    from likewise.monitors.migrating import migrate as make
+    from likewise.rules.rule import Rule
+
+    with look(ledger) as opened:
+        outputs = opened.rule.output_column
+    wanted = None if rule is None else Rule.from_toml(rule.read_text(encoding="utf-8"))
+    with progress(f"migrating {ledger}"):
+        done = make(
+            ledger,
+            new,
+            rule=wanted,
+            rename=None if rename is None else _renamed(rename, outputs),
+            add=dict(_added(text) for text in add),
+        )
+    if json:
+        told: dict[str, Any] = {"rows": done.rows, "judged_again": done.judged_again}
+        print_json({**told, "head": done.head, "left_out": dict(done.left_out)})
+    else:
+        say(str(done))
+    return FINE
+
+
+def _renamed(path: Path, outputs: Any) -> dict[str, dict[Any, Any]]:
+    import tomllib
+
+    from likewise.cli.endings import Stop
+
+    try:
+        read = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Stop(f"--rename {path} cannot be read: {error}.") from None
+    if not all(isinstance(names, dict) for names in read.values()):
+        raise Stop(f'--rename {path}: expected a table for each column, such as [job] "a" = "b".')
+    own = {"output", outputs} if isinstance(outputs, str) else {"output"}
+    return {"" if column in own else column: names for column, names in read.items()}
+
+
+def _added(text: str) -> tuple[str, Any]:
+    from likewise.cli.endings import Stop
+
+    column, sign, value = text.partition("=")
+    if not sign or not column:
+        raise Stop(f"--add {text} says no value; expected COLUMN=VALUE.")
+    try:
+        return column, float(value)
+    except ValueError:
+        return column, value

@@ -1,0 +1,55 @@
+"""Where a walk along a chain begins: at its first event, or where the window has cut it."""
+
+import hashlib
+from typing import Any
+
+from likewise.ledger.hashes import GENESIS
+from likewise.ledger.protocol import Reading
+from likewise.ledger.stored import KEPT, Altered, ChainEnd, Event
+
+
+def digest(event: Event) -> str:
+    """Of an event that stays when the chain through it is dropped."""
+    return hashlib.sha256(f"{event.kind}\0{event.text}".encode()).hexdigest()
+
+
+def begin_walk(reader: Reading) -> ChainEnd:
+    """The row, the event and the link to begin with; raise Altered if what was kept is not so."""
+    events = reader.events()
+    dropped = [event for event in events if event.kind == "dropped"]
+    if not dropped:
+        return ChainEnd(0, 0, GENESIS)
+    said = dropped[-1].body
+    try:
+        link, number = bytes.fromhex(said["link"]), int(said["event"])
+        kept = {int(known): digested for known, digested in said["kept"].items()}
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise Altered(None, f"event {dropped[-1].number} cannot be read") from None
+    before = [event for event in events if event.number < number]
+    if {event.number: digest(event) for event in before} != kept or any(
+        event.kind not in KEPT for event in before
+    ):
+        raise Altered(None, f"events before number {number} are not those that were kept")
+    return ChainEnd(dropped[-1].whole("first"), number, link)
+
+
+def anchor_body(reader: Any, first: int) -> dict[str, Any]:
+    """What an event must say so that the chain can be walked from row `first` on."""
+    number, link = reader.format.anchor(reader, first)
+    words, words_link = reader.last_word()
+    return {
+        "first": first,
+        **reader.format.anchored(reader, first),
+        "link": link,
+        "event": number,
+        "words": words,
+        "words_link": words_link.hex(),
+        "erased_words": [
+            word for (word,) in reader.all("SELECT number FROM word WHERE value IS NULL")
+        ],
+        "kept": {
+            str(event.number): digest(event)
+            for event in reader.events()
+            if event.number < number and event.kind in KEPT
+        },
+    }

@@ -1,0 +1,117 @@
+"""The whole history of a ledger, copied into a new one: decisions, verdicts, words, what was said.
+
+Row numbers stay, so what has left the window is left out by an event `dropped` at the beginning,
+and what was erased is written as zeros and erased again.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.ledger.anchors import digest
+from likewise.ledger.entries import Entries, Word
+from likewise.ledger.layout import Layout
+from likewise.ledger.ledger import Ledger
+from likewise.ledger.notes import Note
+from likewise.ledger.store import Store
+from likewise.ledger.stored import KEPT, Decisions
+from likewise.ledger.words import read
+
+_CARRIED = ("clock", "fault", "lost")
+"""Kinds of events that are told again as they are."""
+
+
+def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
+    """Copy everything; how many things of each kind were left out."""
+    reader = ledger.reader
+    if reader.layout is None:
+        return {}
+    store.set_layout(_layout(reader.layout))
+    if ledger.window != "all":
+        store.event("window", {"keep": ledger.window})
+    if ledger.first:
+        _begin_at(store, ledger.first)
+    models, fresh = reader.names("model"), _words(reader.words())
+    for some in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
+        entries = _entries(some, reader.layout, models)
+        entries.words, fresh = fresh, []
+        store.append(entries)
+    since: dict[int, int] = {}
+    for event in reader.events("erased"):
+        since |= event.erased_since()
+    erased = sorted(row for row in since if row >= ledger.first)
+    numbers = [word[0] for word in reader.words() if word[3] is None]
+    _tell_notes(ledger, store)
+    for event in ledger.events():
+        if event.kind in _CARRIED:
+            store.event(event.kind, {**event.body, "at_row": event.at_row})
+    if erased or numbers:
+        store.erase(erased, numbers, [since[row] for row in erased])
+    return {}
+
+
+def _layout(old: Layout) -> Layout:
+    """The same with files of records that suit the new format."""
+    if old.shape is not None:
+        assert old.storage is not None
+        return Layout.of_vectors(old.shape, old.storage, old.outputs)
+    return Layout.of_columns(old.columns, old.outputs)
+
+
+def _words(words: list[Any]) -> list[Word]:
+    """All words; of an erased one a stand-in, which is erased at the end."""
+    return [
+        (column, code, None if value is None else read(value))
+        for _, column, code, value, *_ in words
+    ]
+
+
+def _begin_at(store: Store, first: int) -> None:
+    """Rows before `first` never were in this ledger."""
+    end = store.end
+    kept = {
+        str(event.number): digest(event) for event in store.reader.events() if event.kind in KEPT
+    }
+    body = {
+        "first": first,
+        "link": end.link.hex(),
+        "event": end.events,
+        "words": store.words,
+        "words_link": store.words_link.hex(),
+        "erased_words": [],
+        "latest": 0,
+        "kept": kept,
+    }
+    store.begin_at(first, body)
+
+
+def _entries(some: Decisions, layout: Layout, models: Any) -> Entries:
+    gone = np.isnan(some.outputs[:, 0])
+    outputs = np.where(gone[:, None], 0.0, some.outputs)
+    inputs = np.ascontiguousarray(some.records["input"])
+    inputs[gone] = 0
+    asked = some.comparable
+    return Entries(
+        times=some.times,
+        inputs=inputs,
+        outputs=outputs,
+        keys=None if some.keys is None else list(some.keys),
+        firsts=some.firsts,
+        counts=some.counts,
+        witnesses=some.witnesses,
+        models=models.all_of(some.models),
+        missing=some.missing,
+        comparable=None if asked is None or (asked < 0).any() else asked > 0,
+    )
+
+
+def _tell_notes(ledger: Ledger, store: Store) -> None:
+    """What people said; the words of erased rows are empty, and erased again."""
+    told = [event for event in ledger.events() if event.kind in ("review", "superseded", "truth")]
+    texts = dict(ledger.reader.all("SELECT event, text FROM note")) if told else {}
+    for event in told:
+        body = {name: value for name, value in event.body.items() if name != "note"}
+        other = body.get("by_row" if event.kind == "superseded" else "witness")
+        review = body.get("disposition") if event.kind == "review" else None
+        text = texts.get(event.number) or ""
+        store.note(Note(event.kind, body, text, event.whole("row"), other, review))

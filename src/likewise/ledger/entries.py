@@ -1,0 +1,77 @@
+"""Decisions and verdicts on their way into a ledger, all arrays of one length."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.ledger.hashes import Bytes
+from likewise.ledger.notes import Note
+from likewise.ledger.stored_witnesses import Kept
+from likewise.values.keys import Key
+from likewise.values.verdicts import Floats, Rows
+
+Word = tuple[str, int, Any]
+"""Column ("" for outputs), code, value."""
+Codes = npt.NDArray[np.int32]
+NO_CODE = -1
+"""Stands for no model, or no source."""
+
+
+@dataclass
+class Judged:
+    """Verdicts to be written, of rows from `first` on."""
+
+    first: int
+    firsts: Rows
+    """The first row that each was compared with."""
+    counts: Rows
+    """Witnesses of each, or NOT_JUDGED."""
+    witnesses: Kept
+    """The nearest."""
+    missing: Rows | None = None
+    """How many decisions were known to be missing before each."""
+    comparable: npt.NDArray[np.bool_] | None = None
+    """Whether each had a like case; None where that was not asked."""
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+@dataclass
+class Entries:
+    """Decisions to be written, with their verdicts."""
+
+    times: Rows
+    inputs: Bytes
+    outputs: Floats
+    keys: list[Key] | None
+    firsts: Rows
+    counts: Rows
+    """Witnesses of each, or NOT_JUDGED."""
+    witnesses: Kept = field(default_factory=Kept.none)
+    """The nearest."""
+    words: list[Word] = field(default_factory=list)
+    """That occur here for the first time."""
+    models: list[str | None] | None = None
+    sources: list[str | None] | None = None
+    positions: npt.NDArray[np.uint64] | None = None
+    """Two numbers for each, which only its source understands."""
+    missing: Rows | None = None
+    """How many decisions were known to be missing before each."""
+    comparable: npt.NDArray[np.bool_] | None = None
+    """Whether each had a like case; None where that was not asked."""
+    notes: list[Note] = field(default_factory=list)
+    """What is said of these decisions, or of those that they replace, in the same transaction."""
+    waiting: bool = False
+    """Whether the verdicts are still to come; firsts, counts and witnesses mean nothing then."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def judged(self, first: int) -> Judged:
+        """The verdicts, of rows from `first` on."""
+        return Judged(
+            first, self.firsts, self.counts, self.witnesses, self.missing, self.comparable
+        )

@@ -1,0 +1,54 @@
+"""Format 2: decisions are accepted first and judged second; the chain goes by runs of rows."""
+
+from likewise.ledger.format2.chain import record_type
+from likewise.ledger.format2.reading import (
+    EVENTS,
+    decisions,
+    erased_keys,
+    flagged,
+    has_keys,
+    row_of,
+    runs_since,
+    state,
+)
+from likewise.ledger.format2.walk import walk
+from likewise.ledger.format2.writing import (
+    ERASED_FIELDS,
+    KEEPS_MODELS,
+    add_event,
+    add_note,
+    anchor,
+    anchored,
+    append,
+    drop,
+    erase,
+    first_body,
+    judge,
+)
+
+VERSION = 2
+
+__all__ = [
+    "ERASED_FIELDS",
+    "EVENTS",
+    "KEEPS_MODELS",
+    "VERSION",
+    "add_event",
+    "add_note",
+    "anchor",
+    "anchored",
+    "append",
+    "decisions",
+    "drop",
+    "erase",
+    "erased_keys",
+    "first_body",
+    "flagged",
+    "has_keys",
+    "judge",
+    "record_type",
+    "row_of",
+    "runs_since",
+    "state",
+    "walk",
+]

@@ -1,0 +1,98 @@
+"""Format 2: a run of decisions is an event of the chain, and so is the run of their verdicts.
+
+A decision's values are hashed with 16 random bytes, its salt, into a commitment. The distances of a
+verdict with witnesses are hashed with a salt of their own into another. What is left of a run is
+arrays of numbers and commitments, and one hash over them is the body of an event. So values, and
+distances from which values could be computed, are destroyed together with their salts, and the
+chain still holds. docs/ledger-format.md writes down every byte of this.
+
+Invariant: a row is proved by its values, its salt and the arrays of its run, which tell nothing of
+other rows' values.
+Cost: one hash for each row, one for each verdict with witnesses, two for each run.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.ledger.hashes import DIGEST, SALT, Bytes, digest_each, key_bytes, sha256
+from likewise.values.keys import Key
+from likewise.values.verdicts import Floats, Rows
+
+DECISION = np.dtype(
+    [
+        ("commitment", "u1", DIGEST),
+        ("time", "<i8"),
+        ("position", "<u8", 2),
+        ("source", "<i4"),
+        ("model", "<i4"),
+    ]
+)
+VERDICT = np.dtype([("first", "<i8"), ("count", "<i8"), ("missing", "<i8"), ("comparable", "<i8")])
+DECISIONS, VERDICTS, JUDGED = "decisions", "verdicts", "judged"
+"""The kinds of events that stand for runs of rows: accepted, judged later, and both at once."""
+SECRET = "key_secret"
+"""In the body of the first event: what marks of erased keys are made with."""
+_RUN = struct.Struct("<QQ")
+_PAIR = np.dtype([("row", "<i8"), ("witness", "<i8")])
+_NO_KEY = bytes(DIGEST)
+
+Records = npt.NDArray[Any]
+
+
+def record_type(outputs: int, input_bytes: int) -> np.dtype[Any]:
+    """One record: a whole decision with its verdict."""
+    return np.dtype(
+        [
+            ("salt", "u1", SALT),
+            ("decision", DECISION),
+            ("verdict", VERDICT),
+            ("output", "<f8", outputs),
+            ("input", "u1", input_bytes),
+            ("padding", "u1", -input_bytes % 8),
+        ]
+    )
+
+
+def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key] | None) -> bytes:
+    """One for each row, joined: of salt, the hash of the key, output, input."""
+    count = len(salts)
+    named = np.zeros((count, DIGEST), np.uint8)
+    if keys is not None:
+        each = [_NO_KEY if key is None else sha256(key_bytes(key)).digest() for key in keys]
+        named = np.frombuffer(b"".join(each), np.uint8).reshape(count, DIGEST)
+    given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(count, -1)
+    return digest_each(np.concatenate([salts, named, given, inputs], axis=1))
+
+
+def distance_commitment(salt: bytes, distances: bytes) -> bytes:
+    return sha256(salt + distances).digest()
+
+
+def run_digest(first: int, stop: int, *content: bytes) -> bytes:
+    """Of a run of rows: its bounds, and what was written of it."""
+    return sha256(_RUN.pack(first, stop) + b"".join(content)).digest()
+
+
+def packed(records: Records, *fields: str) -> bytes:
+    """Some parts of records, row by row: of a decision, a verdict, or both."""
+    kind = np.dtype([(name, records.dtype[name]) for name in fields])
+    parts = np.empty(len(records), kind)
+    for name in fields:
+        parts[name] = records[name]
+    return parts.tobytes()
+
+
+def pair_bytes(owners: Rows, witnesses: Rows) -> bytes:
+    """The rows of each pair that is kept, by owner, nearest first."""
+    pairs = np.empty(len(owners), _PAIR)
+    pairs["row"], pairs["witness"] = owners, witnesses
+    return pairs.tobytes()
+
+
+def key_mark(secret: bytes, key: Key) -> bytes:
+    """What is left of a key that was erased: enough to know it again."""
+    return sha256(secret + key_bytes(key)).digest()[:SALT]

@@ -1,0 +1,185 @@
+"""Format 2: what every decision has stands in its record, what is looked up in the database.
+
+The database has one event for each run of rows, keys by row, and the verdicts with witnesses.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from likewise.ledger.format2.chain import SECRET, key_mark
+from likewise.ledger.protocol import Reading
+from likewise.ledger.stored import MOST, Decisions, LedgerState
+from likewise.ledger.stored_witnesses import WITNESS, Kept
+from likewise.values.errors import BadFile
+from likewise.values.keys import Key
+from likewise.values.verdicts import Floats, Rows
+
+EVENTS = "first IS NULL"
+"""What tells events from runs of rows."""
+
+_SPAN = "row >= ? AND row < ? ORDER BY row"
+_KEYS = f"SELECT row, key FROM key WHERE {_SPAN}"
+_VERDICTS = f"SELECT row, witnesses, distances FROM verdict WHERE {_SPAN}"
+
+
+def state(reader: Reading) -> LedgerState:
+    events = reader.all("SELECT number, at_row, link FROM event ORDER BY number DESC LIMIT 1")
+    if not events:
+        raise BadFile(f"the ledger {str(reader.path)!r} has no events: it was altered.")
+    number, rows, link = events[0]
+    first = reader.first_kept()
+    judged = reader.all(
+        "SELECT stop FROM event WHERE kind IN ('judged', 'verdicts') ORDER BY number DESC LIMIT 1"
+    )
+    upto = judged[0][0] if judged else first
+    times = reader.all(
+        "SELECT latest FROM event WHERE latest IS NOT NULL ORDER BY number DESC LIMIT 1"
+    )
+    latest = times[0][0] if times else 0
+    whole = {type(number), type(rows), type(upto), type(latest)} == {int}
+    if not whole or not isinstance(link, bytes) or not first <= rows < MOST or upto > rows:
+        raise BadFile(f"the last event of the ledger {str(reader.path)!r} was altered.")
+    words, words_link = reader.last_word()
+    records = reader.records
+    if rows > first:  # is the file there, and as long as that?
+        if records is None:
+            raise BadFile(f"the ledger {str(reader.path)!r} has no layout: it was altered.")
+        records.read(rows - 1, rows)
+    return LedgerState(
+        first=first,
+        rows=rows,
+        judged=max(first, upto),
+        events=number + 1,
+        words=words,
+        words_link=words_link,
+        link=link,
+        last_time=latest,
+    )
+
+
+def has_keys(reader: Reading) -> bool:
+    return bool(reader.all("SELECT EXISTS (SELECT 1 FROM key)")[0][0])
+
+
+def row_of(reader: Reading, key: Key) -> int | None:
+    """No hash covers the database's index of keys, so the table decides."""
+    for source in ("key", "key NOT INDEXED"):
+        for (row,) in reader.all(f"SELECT row FROM {source} WHERE key = ?", key):
+            if reader.all("SELECT 1 FROM key NOT INDEXED WHERE row = ? AND key = ?", row, key):
+                return int(row)
+    return None
+
+
+def erased_keys(reader: Reading) -> Callable[[Key], bool] | None:
+    """Whether a key was erased; None if none was."""
+    marks = {mark for (mark,) in reader.all("SELECT mark FROM erased_key")}
+    if not marks:
+        return None
+    secret = key_secret(reader)
+    return lambda key: key_mark(secret, key) in marks
+
+
+def key_secret(reader: Reading) -> bytes:
+    """What marks of erased keys are made with."""
+    event = reader.events("rule")[0]
+    try:
+        return bytes.fromhex(event.body[SECRET])
+    except (KeyError, TypeError, ValueError):
+        raise event.unreadable() from None
+
+
+def flagged(reader: Reading, first: int, stop: int) -> list[int]:
+    return [row for (row,) in reader.all(f"SELECT row FROM verdict WHERE {_SPAN}", first, stop)]
+
+
+def decisions(reader: Reading, first: int, stop: int, *, keys: bool, witnesses: bool) -> Decisions:
+    records = reader.records
+    assert records is not None
+    some = records.read(first, stop)
+    verdicts, decided = some["verdict"], some["decision"]
+    return Decisions(
+        first=first,
+        times=decided["time"].copy(),
+        keys=keys_of(reader, first, stop) if keys else None,
+        outputs=_outputs(reader, first, some["output"]),
+        firsts=verdicts["first"].copy(),
+        counts=verdicts["count"].copy(),
+        witnesses=_witnesses(reader, first, stop) if witnesses else Kept.none(),
+        records=some,
+        models=decided["model"].astype(np.int64),
+        missing=verdicts["missing"].copy(),
+        comparable=verdicts["comparable"].astype(np.int8),
+    )
+
+
+def keys_of(reader: Reading, first: int, stop: int) -> list[Key]:
+    """The key of each row, None where it has none."""
+    keys: list[Key] = [None] * (stop - first)
+    for row, key in reader.all(_KEYS, first, stop):
+        if type(key) not in (str, int):
+            raise ValueError("a key is neither text nor a whole number")
+        keys[row - first] = key
+    return keys
+
+
+def _outputs(reader: Reading, first: int, numbers: Floats) -> Floats:
+    outputs = numbers.reshape(len(numbers), -1).astype(np.float64)
+    gone = reader.erased() - first
+    outputs[gone[(gone >= 0) & (gone < len(outputs))]] = np.nan
+    return outputs
+
+
+def _witnesses(reader: Reading, first: int, stop: int) -> Kept:
+    """The kept witnesses of a run of rows; those whose distances were destroyed have NaN."""
+    cells = reader.all(_VERDICTS, first, stop)
+    if not cells:
+        return Kept.none()
+    rows, named, far = zip(*cells, strict=True)
+    return kept_of(np.array(rows, np.int64) - first, named, far)
+
+
+def kept_of(owners: Rows, named: Any, distances: Any) -> Kept:
+    """Witnesses by owner, from the blobs of rows and distances of each owner."""
+    sizes = np.array([len(some) // 8 for some in named], np.int64)
+    whole = [
+        np.full(len(some) // 4, np.nan).tobytes() if told is None else told
+        for some, told in zip(named, distances, strict=True)
+    ]
+    if any(len(told) != 2 * len(some) for some, told in zip(named, whole, strict=True)):
+        raise ValueError("there are not two distances for each witness")
+    owned = np.repeat(np.arange(len(owners)), sizes)
+    starts = np.cumsum(sizes) - sizes
+    place = np.arange(len(owned)) - starts[owned]
+    near = 2 * starts[owned] + place
+    numbers = np.frombuffer(b"".join(whole), "<f8")
+    found = np.zeros(len(owned), WITNESS)
+    found["row"] = np.frombuffer(b"".join(named), "<i8")
+    found["input_distance"] = numbers[near]
+    found["output_distance"] = numbers[near + sizes[owned]]
+    return Kept(owners[owned], found)
+
+
+def runs_since(reader: Reading, time: int | None) -> list[tuple[int, int]]:
+    """One run: `latest` only grows, so all from the first that reaches that time on."""
+    first, state = reader.first_kept(), reader.state()
+    if time is None or state.rows == first:
+        return [(first, state.rows)]
+    low, high = 0, state.events
+    while low < high:  # halve the events that may be the first
+        middle = (low + high) // 2
+        cells = reader.all(
+            "SELECT latest, number FROM event WHERE number >= ? AND latest IS NOT NULL"
+            " ORDER BY number LIMIT 1",
+            middle,
+        )
+        if not cells or cells[0][0] >= time:
+            high = middle
+        else:
+            low = cells[0][1] + 1
+    cells = reader.all(
+        "SELECT first FROM event WHERE number >= ? AND latest IS NOT NULL ORDER BY number LIMIT 1",
+        low,
+    )
+    return [(max(first, cells[0][0]), state.rows)] if cells else []

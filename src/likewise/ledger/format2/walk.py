@@ -1,0 +1,289 @@
+"""Format 2: walk along the events, and compare the rows of each run with its digest.
+
+Invariant: whatever was changed after it was written is found, unless every link from there to the
+head was made again; against that, keep a head elsewhere and compare.
+Cost: one hash for each row, one for each verdict with witnesses, two for each run.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from likewise.ledger.anchors import begin_walk
+from likewise.ledger.format2 import chain
+from likewise.ledger.format2.note_walk import check_notes
+from likewise.ledger.hashes import DIGEST, GENESIS, differing, event_link
+from likewise.ledger.heads import Head, check_met, written_anew
+from likewise.ledger.protocol import Reading
+from likewise.ledger.stored import MOST, Altered, ChainEnd, Decisions
+from likewise.ledger.word_walk import check_words
+
+_EVENTS = """
+SELECT number, at_row, time, kind, first, stop, latest, body, link FROM event
+WHERE number >= ? ORDER BY number LIMIT ?"""
+_VERDICTS = """
+SELECT row, time, model, count, distance, witnesses, distances, salt, commitment FROM verdict
+WHERE row >= ? AND row < ? ORDER BY row"""
+_TOGETHER = 1 << 13  # events
+_ROWS = 1 << 15
+
+Run = tuple[int, int, int | None, bytes, bool]
+"""The first row and the one after the last, the latest time, digest, whether it has verdicts."""
+
+
+def walk(reader: Reading, head: Head | None, values: bool = True) -> "Walk":
+    return Walk(reader, head, values)
+
+
+class Walk:
+    """One walk along a chain, chunk by chunk."""
+
+    def __init__(self, reader: Reading, head: Head | None, values: bool) -> None:
+        self._reader = reader
+        self._values = values
+        self._wanted = head
+        self._met = head is None
+        self.first = self.rows = self.events = self.erased = 0
+        self.end: ChainEnd | None = None
+        self._judged = 0
+        self._link = GENESIS
+        self._flagged = self._keys = 0
+        self._latest: Any = 0
+
+    def chunks(self) -> Iterator[Decisions]:
+        reader = self._reader
+        state = reader.state()
+        self.first = self.rows = self._judged = state.first
+        self._erased = reader.erased()
+        self.erased = int((self._erased >= state.first).sum())
+        start = begin_walk(reader)
+        self.events, self._link = start.events, start.link
+        for dropped in reader.events("dropped")[-1:]:
+            self._latest = dropped.body.get("latest")
+            if type(self._latest) is not int:
+                raise dropped.unreadable()
+        self._keyed = reader.has_keys()
+        check_words(reader)
+        self._meet()
+        while self.events < state.events:
+            accepted, judged = self._pass_some(state.events)
+            yield from self._check_accepted(accepted)
+            self._check_judged(judged)
+        if (self.rows, self._link) != (state.rows, state.link) or self._judged != state.judged:
+            raise Altered(None, "the end of the chain is not where it should be")
+        self._check_orphans()
+        check_met(self._wanted, self._met, self.first, self.rows)
+        self.end = ChainEnd(self.rows, self.events, self._link)
+
+    # Events
+
+    def _pass_some(self, stop: int) -> tuple[list[Run], list[Run]]:
+        """Go on along some events; the runs of decisions, and of later verdicts, among them."""
+        accepted: list[Run] = []
+        judged: list[Run] = []
+        rows = 0
+        for event in self._reader.all(_EVENTS, self.events, _TOGETHER):
+            number, at_row, time, kind, first, upto, latest, body, link = event
+            if number != self.events or number >= stop:
+                raise Altered(None, f"event {self.events} is missing")
+            try:
+                made = event_link(self._link, number, at_row, time, kind, body)
+            except Exception:  # a cell that is of another type than it was
+                made = b""
+            if made != link or not _makes_sense(kind, first, upto, latest, body):
+                raise Altered(None, f"event {number} ({kind!r}) is not as it was written")
+            self._link = made
+            self.events += 1
+            if first is not None:
+                run = (first, upto, latest, body, kind == chain.JUDGED)
+                (judged if kind == chain.VERDICTS else accepted).append(run)
+                rows += upto - first
+            if kind in (chain.DECISIONS, chain.JUDGED) and upto > self.first:
+                self.rows = at_row
+            if at_row != max(self.rows, self.first) and at_row >= self.first:
+                raise Altered(None, f"event {number} stands at the wrong row")
+            self._meet()
+            if rows >= _ROWS:
+                break
+        return accepted, judged
+
+    def _meet(self) -> None:
+        head = self._wanted
+        if head is not None and head.events == self.events:
+            if (head.rows, head.link) != (self.rows, self._link):
+                raise written_anew(head, f"event {self.events - 1:,}")
+            self._met = True
+
+    # Rows
+
+    def _check_accepted(self, runs: list[Run]) -> Iterator[Decisions]:
+        """Compare runs of decisions with their digests, and give their rows."""
+        runs = [run for run in runs if run[1] > self.first]
+        if not runs:
+            return
+        first, stop = runs[0][0], runs[-1][1]
+        for run, after in pairwise(runs):
+            if run[1] != after[0]:
+                raise Altered(run[1], f"row {run[1]:,} is missing")
+        (chunk,) = self._reader.in_runs([(first, stop)], witnesses=False)
+        if self._values:
+            self._check_commitments(chunk)
+        together = runs[0][4] and runs[-1][4] and all(run[4] for run in runs)
+        fields = ("decision", "verdict") if together else ("decision",)
+        packed = chain.packed(chunk.records, *fields)
+        size = len(packed) // max(1, stop - first)
+        verdicts = _Verdicts(self, chunk.records, first, stop) if together else None
+        for start, upto, latest, body, with_verdicts in runs:
+            content = packed[(start - first) * size : (upto - first) * size]
+            told: tuple[bytes, ...] = ()
+            if with_verdicts and verdicts is not None:
+                told = verdicts.content(start, upto)
+            elif with_verdicts:
+                part = chunk.records[start - first : upto - first]
+                content = chain.packed(part, "decision", "verdict")
+                told = _Verdicts(self, part, start, upto).content(start, upto)
+            if chain.run_digest(start, upto, content, *told) != body:
+                raise _altered(start, upto, "time, model, verdict or place")
+            self._latest = max(self._latest, int(chunk.times[start - first : upto - first].max()))
+            if latest != self._latest:
+                raise _altered(start, upto, "latest time")
+            if with_verdicts:
+                self._judge(start, upto)
+        yield chunk
+
+    def _check_judged(self, runs: list[Run]) -> None:
+        """Compare runs of verdicts that came later with their digests."""
+        for start, stop, _, body, _ in runs:
+            if stop <= self.first:
+                continue
+            (chunk,) = self._reader.in_runs([(start, stop)], witnesses=False)
+            told = _Verdicts(self, chunk.records, start, stop).content(start, stop)
+            content = chain.packed(chunk.records, "verdict")
+            if chain.run_digest(start, stop, content, *told) != body:
+                raise _altered(start, stop, "verdict")
+            self._judge(start, stop)
+
+    def _judge(self, start: int, stop: int) -> None:
+        if start != self._judged:
+            raise Altered(self._judged, f"row {self._judged:,} has no verdict, or two")
+        self._judged = stop
+
+    def _check_commitments(self, chunk: Decisions) -> None:
+        """Name the first row whose values do not match its commitment, unless it was erased."""
+        records = chunk.records
+        if chunk.keys is not None:
+            self._keys += sum(key is not None for key in chunk.keys)
+        numbers = records["output"].reshape(len(chunk), -1)
+        made = chain.commitments(records["salt"], numbers, records["input"], chunk.keys)
+        known = np.ascontiguousarray(records["decision"]["commitment"]).tobytes()
+        for i in differing(made, known):
+            if not self._is_erased(chunk, i):
+                row, what = chunk.first + i, "its input, output or key"
+                raise Altered(row, f"row {row:,}: {what} is not as it was written")
+
+    def _is_erased(self, chunk: Decisions, i: int) -> bool:
+        """Whether a row that does not match its commitment was erased, and says nothing now.
+
+        Its record is overwritten after the database says that it is erased, the salt at last.
+        """
+        if not self.is_gone(chunk.first + i):
+            return False
+        record = chunk.records[i]
+        keyless = chunk.keys is None or chunk.keys[i] is None
+        empty = not record["input"].any() and not record["output"].any()
+        return bool(keyless and (record["salt"].any() or empty))
+
+    def is_gone(self, row: int) -> bool:
+        at = self._erased.searchsorted(row)
+        return bool(at < len(self._erased) and self._erased[at] == row)
+
+    def name_gone(self, rows: Any) -> bool:
+        return bool(np.isin(rows, self._erased).any())
+
+    def count_flagged(self, many: int) -> None:
+        self._flagged += many
+
+    def _check_orphans(self) -> None:
+        """Whether the tables have rows that no row of the chain accounts for."""
+        ((keys, flagged),) = self._reader.all(
+            "SELECT (SELECT count(*) FROM key), (SELECT count(*) FROM verdict)"
+        )
+        if self._values and keys != self._keys:
+            raise Altered(None, "there are keys of decisions that are not there")
+        if flagged != self._flagged:
+            raise Altered(None, "there are verdicts of decisions that are not there")
+        check_notes(self._reader, self.first, self.is_gone)
+
+
+class _Verdicts:
+    """The verdicts with witnesses of a run of rows, each compared with its record."""
+
+    def __init__(self, walk: Walk, records: Any, first: int, stop: int) -> None:
+        verdicts, decided = records["verdict"], records["decision"]
+        places = np.flatnonzero(verdicts["count"] > 0)
+        self._rows = first + places
+        cells = walk._reader.all(_VERDICTS, first, stop)
+        there = [cell[0] for cell in cells]
+        if there != self._rows.tolist():
+            odd = sorted(set(there) ^ set(self._rows.tolist()))[0]
+            raise Altered(odd, f"row {odd:,}: its verdict is missing, or is none of its record")
+        expected = zip(
+            decided["time"][places].tolist(),
+            decided["model"][places].tolist(),
+            verdicts["count"][places].tolist(),
+            strict=True,
+        )
+        self._sizes = []
+        named, self._committed = [], []
+        for cell, same in zip(cells, expected, strict=True):
+            self._check(walk, cell, same)
+            self._sizes.append(len(cell[5]) // 8)
+            named.append(cell[5])
+            self._committed.append(cell[8])
+        self._named = np.frombuffer(b"".join(named), "<i8")
+        self._ends = np.cumsum([0, *self._sizes])
+        walk.count_flagged(len(cells))
+
+    @staticmethod
+    def _check(walk: Walk, cell: Any, same: tuple[int, int, int]) -> None:
+        row, time, model, count, nearest, named, distances, salt, commitment = cell
+        whole = isinstance(named, bytes) and len(named) % 8 == 0 and isinstance(commitment, bytes)
+        if not whole or len(commitment) != DIGEST or (time, model, count) != same:
+            raise Altered(row, f"row {row:,}: its verdict is not as it was written")
+        if len(named) // 8 > count:
+            raise Altered(row, f"row {row:,}: it has more witnesses than it counts")
+        if isinstance(distances, bytes) and isinstance(salt, bytes):
+            near = np.frombuffer(distances[: len(named)], "<f8")
+            as_told = nearest == (near[0] if len(near) else None)
+            if chain.distance_commitment(salt, distances) != commitment or not as_told:
+                raise Altered(row, f"row {row:,}: its distances are not as they were written")
+        elif (distances, salt, nearest) != (None, None, None) or not (
+            walk.is_gone(row) or walk.name_gone(np.frombuffer(named, "<i8"))
+        ):
+            raise Altered(row, f"row {row:,}: its distances are gone, and no erasure says why")
+
+    def content(self, start: int, stop: int) -> tuple[bytes, bytes]:
+        """What is hashed of the rows from `start` up to `stop` beside their records."""
+        low, high = self._rows.searchsorted([start, stop])
+        owners = np.repeat(self._rows[low:high], self._sizes[low:high])
+        named = self._named[self._ends[low] : self._ends[high]]
+        return chain.pair_bytes(owners, named), b"".join(self._committed[low:high])
+
+
+def _makes_sense(kind: Any, first: Any, stop: Any, latest: Any, body: Any) -> bool:
+    """Whether an event that is a run says which rows, and another one does not."""
+    if kind not in (chain.DECISIONS, chain.VERDICTS, chain.JUDGED):
+        return (first, stop, latest) == (None, None, None) and isinstance(body, str)
+    timed = latest is None if kind == chain.VERDICTS else type(latest) is int
+    run = type(first) is int and type(stop) is int and 0 <= first < stop < MOST
+    return run and timed and isinstance(body, bytes)
+
+
+def _altered(start: int, stop: int, what: str) -> Altered:
+    if stop - start == 1:
+        return Altered(start, f"row {start:,}: its {what} is not as it was written")
+    return Altered(
+        start, f"rows {start:,} to {stop - 1:,}: a {what} among them is not as it was written"
+    )

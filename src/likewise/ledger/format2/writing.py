@@ -1,0 +1,309 @@
+"""Format 2, written: records first, then, in one transaction, what is looked up and the events.
+
+A run never spans two files of records, so that a window can drop whole files with their runs.
+"""
+
+import json
+import os
+import sqlite3
+from typing import Any
+
+import numpy as np
+
+from likewise.ledger.entries import NO_CODE, Codes, Entries, Judged
+from likewise.ledger.format2 import chain
+from likewise.ledger.format2.reading import key_secret
+from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, word_commitment
+from likewise.ledger.notes import Note
+from likewise.ledger.protocol import Reading, Writing
+from likewise.ledger.stored import ChainEnd
+from likewise.values.verdicts import Rows
+
+ERASED_FIELDS = ["output", "input"]
+KEEPS_MODELS = True
+_NOT_ASKED = -1
+_MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"
+
+
+def first_body() -> dict[str, Any]:
+    """What the first event has to say beside the rule."""
+    return {chain.SECRET: os.urandom(SALT).hex()}
+
+
+# Events
+
+
+def add_event(
+    store: Writing, database: sqlite3.Connection, kind: str, body: dict[str, Any], end: ChainEnd
+) -> ChainEnd:
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return _add(store, database, end, kind, text, end.rows)
+
+
+def _add(
+    store: Writing,
+    database: sqlite3.Connection,
+    end: ChainEnd,
+    kind: str,
+    body: str | bytes,
+    at_row: int,
+    run: tuple[int | None, int | None, int | None] = (None, None, None),
+) -> ChainEnd:
+    """One event more.
+
+    run: of a run of rows the first, the one after the last, and the latest time of its decisions
+    """
+    now = store.now()
+    link = event_link(end.link, end.events, at_row, now, kind, body)
+    database.execute(
+        "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (end.events, at_row, now, kind, *run, body, link),
+    )
+    return ChainEnd(at_row, end.events + 1, link)
+
+
+def add_note(store: Writing, database: sqlite3.Connection, note: Note, end: ChainEnd) -> ChainEnd:
+    """An event with words beside it that can be destroyed."""
+    salt = os.urandom(SALT)
+    body = {**note.body, "note": word_commitment(salt, note.text).hex()}
+    database.execute(
+        "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?, ?)",
+        (end.events, note.row, note.other, note.text, salt),
+    )
+    if note.review is not None:
+        mark = None if note.review == "open" else note.review
+        database.execute("UPDATE verdict SET review = ? WHERE row = ?", (mark, note.row))
+    return add_event(store, database, note.kind, body, end)
+
+
+# Decisions and verdicts
+
+
+def append(
+    store: Writing, database: sqlite3.Connection, entries: Entries, end: ChainEnd
+) -> ChainEnd:
+    files, first, count = store.records, end.rows, len(entries)
+    assert files is not None
+    models, end = _codes(store, database, "model", entries.models, count, end)
+    sources, end = _codes(store, database, "source", entries.sources, count, end)
+    records = np.zeros(count, files.dtype)
+    salts = np.frombuffer(os.urandom(SALT * count), np.uint8).reshape(count, -1)
+    outputs = entries.outputs.reshape(count, -1)
+    committed = chain.commitments(salts, outputs, entries.inputs, entries.keys)
+    records["salt"] = salts
+    records["output"] = outputs.reshape(records["output"].shape)
+    records["input"] = entries.inputs
+    decided = records["decision"]
+    decided["commitment"] = digests(committed)
+    decided["time"], decided["model"], decided["source"] = entries.times, models, sources
+    if entries.positions is not None:
+        decided["position"] = entries.positions
+    if not entries.waiting:
+        _fill_verdicts(records["verdict"], entries.judged(first))
+    files.write(first, records, sync=store.sync)
+    for table in ("key", "verdict"):  # somebody may have put something there that had yet to come
+        database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
+    if entries.keys is not None:
+        named = ((first + i, key) for i, key in enumerate(entries.keys) if key is not None)
+        database.executemany("INSERT INTO key VALUES (?, ?)", named)
+    committed_distances, latest = b"", store.last_time
+    if not entries.waiting:
+        committed_distances = _add_verdicts(store, database, entries.judged(first), records)
+    for _, start, stop in files.spans(first, first + count):
+        part = records[start - first : stop - first]
+        latest = max(latest, int(part["decision"]["time"].max()))
+        if entries.waiting:
+            content: tuple[bytes, ...] = (chain.packed(part, "decision"),)
+        else:
+            verdicts = _verdict_content(entries.judged(first), start, stop, committed_distances)
+            content = (chain.packed(part, "decision", "verdict"), *verdicts)
+        kind = chain.DECISIONS if entries.waiting else chain.JUDGED
+        digest = chain.run_digest(start, stop, *content)
+        end = _add(store, database, end, kind, digest, stop, (start, stop, latest))
+    return end
+
+
+def judge(store: Writing, database: sqlite3.Connection, judged: Judged, end: ChainEnd) -> ChainEnd:
+    """Verdicts of decisions that were accepted before."""
+    files, first, stop = store.records, judged.first, judged.first + len(judged)
+    assert files is not None
+    records = files.read(first, stop)
+    _fill_verdicts(records["verdict"], judged)
+    files.write(first, records, sync=store.sync)
+    committed = _add_verdicts(store, database, judged, records)
+    for _, start, upto in files.spans(first, stop):
+        part = chain.packed(records[start - first : upto - first], "verdict")
+        content = (part, *_verdict_content(judged, start, upto, committed))
+        digest = chain.run_digest(start, upto, *content)
+        end = _add(store, database, end, chain.VERDICTS, digest, end.rows, (start, upto, None))
+    return end
+
+
+def _codes(
+    store: Writing,
+    database: sqlite3.Connection,
+    kind: str,
+    names: list[str | None] | None,
+    count: int,
+    end: ChainEnd,
+) -> tuple[Codes, ChainEnd]:
+    """The codes of models or sources; an event tells of each new one."""
+    codes = np.full(count, NO_CODE, np.int32)
+    if names is None:
+        return codes, end
+    known = store.codes(kind)
+    for name in dict.fromkeys(name for name in names if name is not None):
+        if name not in known:
+            end = add_event(store, database, kind, {"name": name}, end)
+            known[name] = len(known)
+    codes[:] = [NO_CODE if name is None else known[name] for name in names]
+    return codes, end
+
+
+def _fill_verdicts(verdicts: Any, judged: Judged) -> None:
+    verdicts["first"], verdicts["count"] = judged.firsts, judged.counts
+    if judged.missing is not None:
+        verdicts["missing"] = judged.missing
+    verdicts["comparable"] = _NOT_ASKED if judged.comparable is None else judged.comparable
+
+
+def _flagged(judged: Judged) -> tuple[Rows, Rows, Rows]:
+    """Places of verdicts with witnesses, and where the kept ones of each begin and end."""
+    places = np.flatnonzero(judged.counts > 0)
+    owners = judged.witnesses.owners
+    return places, owners.searchsorted(places), owners.searchsorted(places, side="right")
+
+
+def _add_verdicts(
+    store: Writing, database: sqlite3.Connection, judged: Judged, records: Any
+) -> bytes:
+    """Verdicts with witnesses, to be looked up; the commitments to their distances, joined."""
+    places, starts, ends = _flagged(judged)
+    if len(places) == 0:
+        return b""
+    found = judged.witnesses.found
+    rows = found["row"].astype("<i8").tobytes()
+    near = found["input_distance"].astype("<f8").tobytes()
+    far = found["output_distance"].astype("<f8").tobytes()
+    salts = os.urandom(SALT * len(places))
+    decided = records["decision"]
+    cells, committed = [], []
+    for n, (place, start, stop, time, model, count) in enumerate(
+        zip(
+            (judged.first + places).tolist(),
+            (8 * starts).tolist(),
+            (8 * ends).tolist(),
+            decided["time"][places].tolist(),
+            decided["model"][places].tolist(),
+            judged.counts[places].tolist(),
+            strict=True,
+        )
+    ):
+        salt, distances = salts[SALT * n : SALT * (n + 1)], near[start:stop] + far[start:stop]
+        hidden = chain.distance_commitment(salt, distances)
+        committed.append(hidden)
+        nearest = float(found["input_distance"][start // 8]) if stop > start else None
+        cells.append(
+            (place, time, model, count, nearest, rows[start:stop], distances, salt, hidden, None)
+        )
+    database.executemany("INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", cells)
+    _add_members(store.reader, database, judged.first, places, records["input"])
+    return b"".join(committed)
+
+
+def _add_members(
+    reader: Reading, database: sqlite3.Connection, first: int, places: Rows, inputs: Any
+) -> None:
+    """Which group each contradicting decision belongs to, for those who look by group."""
+    layout, features = reader.layout, reader.rule.features
+    if layout is None or layout.shape is not None or features is None:
+        return
+    columns = np.ascontiguousarray(inputs[places]).view(layout.dtype).reshape(-1)
+    rows = (first + places).tolist()
+    for name, feature in features.items():
+        if feature.kind == "protected":
+            cells = zip(columns[name].tolist(), rows, strict=True)
+            database.executemany(
+                "INSERT OR REPLACE INTO member VALUES (?, ?, ?)",
+                ((name, code, row) for code, row in cells),
+            )
+
+
+def _verdict_content(
+    judged: Judged, start: int, stop: int, committed: bytes
+) -> tuple[bytes, bytes]:
+    """Of the rows from `start` up to `stop`: pairs that are kept, and commitments to distances."""
+    first, owners = judged.first, judged.witnesses.owners
+    low, high = owners.searchsorted([start - first, stop - first])
+    rows = judged.witnesses.found["row"][low:high]
+    places = np.flatnonzero(judged.counts > 0)
+    begin, end = places.searchsorted([start - first, stop - first])
+    pairs = chain.pair_bytes(first + owners[low:high], rows)
+    return pairs, committed[DIGEST * begin : DIGEST * end]
+
+
+# Taking away
+
+
+def erase(database: sqlite3.Connection, reader: Reading, rows: list[int]) -> None:
+    """Keys, groups and distances; whoever is named by another's verdict has its distances too."""
+    listed = json.dumps(rows)
+    secret = key_secret(reader)
+    for row, key in reader.all(
+        "SELECT row, key FROM key WHERE row IN (SELECT value FROM json_each(?))", listed
+    ):
+        mark = chain.key_mark(secret, key)
+        database.execute("INSERT OR REPLACE INTO erased_key VALUES (?, ?)", (mark, row))
+    erased = "(SELECT value FROM json_each(?1))"
+    database.execute(
+        f"UPDATE note SET text = NULL, salt = NULL WHERE row IN {erased} OR other IN {erased}",
+        (listed,),
+    )
+    for table in ("key", "member"):
+        database.execute(
+            f"DELETE FROM {table} WHERE row IN (SELECT value FROM json_each(?))", (listed,)
+        )
+    database.executemany(_MARKED, ((row,) for row in _naming(database, np.array(rows, np.int64))))
+
+
+def _naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
+    """Verdicts of rows that are gone, and those that name one of them."""
+    found: list[int] = []
+    told = database.execute("SELECT row, witnesses FROM verdict WHERE salt IS NOT NULL")
+    while cells := told.fetchmany(1 << 15):
+        owners = np.array([row for row, _ in cells])
+        sizes = np.array([len(named) // 8 for _, named in cells])
+        named = np.frombuffer(b"".join(named for _, named in cells), "<i8")
+        touched = np.isin(owners, gone)
+        touched[np.repeat(np.arange(len(owners)), sizes)[np.isin(named, gone)]] = True
+        found += owners[touched].tolist()
+    return found
+
+
+def drop(database: sqlite3.Connection, first: int) -> None:
+    for table in ("key", "verdict", "member", "erased_key", "note"):
+        database.execute(f"DELETE FROM {table} WHERE row < ?", (first,))
+
+
+def anchor(reader: Reading, first: int) -> tuple[int, str]:
+    ((number,),) = reader.all(
+        "SELECT coalesce(min(number), (SELECT max(number) + 1 FROM event)) FROM event"
+        " WHERE kind IN ('decisions', 'judged') AND first >= ?",
+        first,
+    )
+    ((link,),) = reader.all("SELECT link FROM event WHERE number = ?", number - 1)
+    return number, link.hex()
+
+
+def anchored(reader: Reading, first: int) -> dict[str, Any]:
+    """The latest time before, and erased rows that verdicts name which stay."""
+    times = reader.all(
+        "SELECT latest FROM event WHERE latest IS NOT NULL AND stop <= ? ORDER BY number DESC"
+        " LIMIT 1",
+        first,
+    )
+    cells = reader.all("SELECT witnesses FROM verdict WHERE row >= ? AND salt IS NULL", first)
+    named = np.unique(np.frombuffer(b"".join(rows for (rows,) in cells), "<i8"))
+    erased = np.intersect1d(named[named < first], reader.erased())
+    gone = {"erased": erased.tolist()} if len(erased) else {}
+    return {"latest": times[0][0] if times else 0, **gone}

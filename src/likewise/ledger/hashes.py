@@ -1,0 +1,74 @@
+"""The hashes that all formats share: events, words, keys. All are SHA-256.
+
+Invariant: a link is a function of what the ledger says and of nothing else.
+Not here: how decisions and verdicts are hashed (format1/chain.py, format2/chain.py).
+"""
+
+import hashlib
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.values.keys import Key
+
+Bytes = npt.NDArray[np.uint8]
+
+SALT, DIGEST = 16, 32
+GENESIS = bytes(DIGEST)
+"""What comes before the first link."""
+
+sha256 = hashlib.sha256
+_ENTRY = struct.Struct("<QQq")
+_WORD = struct.Struct("<QQ")
+_INTEGER = struct.Struct("<q")
+
+
+def key_bytes(key: Key) -> bytes:
+    """Nothing for no key; else which type it has, and the key."""
+    if key is None:
+        return b""
+    return b"t" + key.encode() if isinstance(key, str) else b"i" + _INTEGER.pack(key)
+
+
+def event_link(
+    before: bytes, number: int, at_row: int, time: int, kind: str, body: str | bytes
+) -> bytes:
+    """The link after an event; the body is text, or the digest of a run of rows."""
+    content = body if isinstance(body, bytes) else body.encode()
+    head = _ENTRY.pack(number, at_row, time)
+    return sha256(before + b"E" + head + kind.encode() + b"\0" + content).digest()
+
+
+def word_commitment(salt: bytes, value: str) -> bytes:
+    return sha256(salt + value.encode()).digest()
+
+
+def word_link(before: bytes, number: int, column: str, code: int, commitment: bytes) -> bytes:
+    """Words have a chain of their own; events say how far it has come."""
+    head = b"W" + _WORD.pack(number, code)
+    return sha256(before + head + commitment + column.encode()).digest()
+
+
+def digest_each(rows: Bytes) -> bytes:
+    """The hash of each row of a matrix of bytes, joined."""
+    return b"".join([sha256(message).digest() for message in rows_as_bytes(rows)])
+
+
+def rows_as_bytes(rows: Bytes) -> list[bytes]:
+    rows = np.ascontiguousarray(rows)
+    listed: list[bytes] = rows.view(f"V{rows.shape[1]}").reshape(-1).tolist()
+    return listed
+
+
+def digests(joined: bytes) -> Bytes:
+    """Joined hashes, one in each row."""
+    return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST)
+
+
+def differing(made: bytes, known: bytes) -> list[int]:
+    """Which of two runs of joined hashes differ."""
+    if made == known:
+        return []
+    differ = (digests(made) != digests(known)).any(axis=1)
+    return [int(i) for i in np.flatnonzero(differ)]

@@ -1,0 +1,99 @@
+"""What people say of a decision afterwards: reviews, corrections, what turned out.
+
+The chain says who said it, when, of which rows, and has a salted commitment to the words; the words
+themselves stand in a table, and are destroyed when one of the rows is erased.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from likewise.values.errors import BadRule
+
+DISPOSITIONS = ("justified", "error", "unfair", "duplicate", "unclear", "open")
+"""What a review may say of a pair; "open" takes an earlier review back."""
+_MOST_TEXT = 1 << 14
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something to be chained about rows, with words that can be destroyed."""
+
+    kind: str
+    body: dict[str, Any]
+    text: str
+    row: int
+    other: int | None = None
+    review: str | None = None
+    """What the verdict of `row` is to be marked with; of reviews only."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """What somebody said of a contradiction."""
+
+    event: int
+    row: int
+    witness: int | None
+    disposition: str
+    reason: str | None
+    """None if one of the rows was erased."""
+    reviewer: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """A decision that was overruled."""
+
+    event: int
+    row: int
+    by_row: int
+    """The decision that took its place."""
+    by: str
+    why: str | None
+    """None if one of the rows was erased."""
+    time: str
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What turned out to be right."""
+
+    event: int
+    row: int
+    value: Any
+    """None if the row was erased."""
+    time: str
+
+
+def said(text: Any, what: str, *, required: bool = True) -> str:
+    """Words that somebody gives; raise BadRule if there are none, or too many."""
+    if not isinstance(text, str) or (required and not text.strip()):
+        raise BadRule(f"{what} is {text!r}; expected some words. Nothing was written.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRule(f"{what} is {text!r}, which is no text. Nothing was written.") from None
+    if len(text) > _MOST_TEXT:
+        raise BadRule(
+            f"{what} has {len(text):,} characters; expected at most {_MOST_TEXT:,}. Nothing was"
+            " written."
+        )
+    return text
+
+
+def review_note(
+    row: int, witness: int | None, disposition: Any, reason: Any, reviewer: Any
+) -> Note:
+    if disposition not in DISPOSITIONS:
+        raise BadRule(
+            f"the disposition is {disposition!r}; expected one of {', '.join(DISPOSITIONS)}."
+            " Nothing was written."
+        )
+    body = {
+        "row": row,
+        "witness": witness,
+        "disposition": disposition,
+        "reviewer": said(reviewer, "the reviewer"),
+    }
+    return Note("review", body, said(reason, "the reason"), row, witness, disposition)

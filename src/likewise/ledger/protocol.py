@@ -1,0 +1,182 @@
+"""The contract of a ledger's format: how decisions, verdicts and events are kept in its folder.
+
+A format is a module with these names; `formats.py` has them by version. A newer version of likewise
+reads, verifies and goes on with every format that there ever was; new ledgers get the newest one.
+
+Invariants:
+- What `append` and `add_event` wrote, `decisions` and the events' table give back.
+- `walk` passes exactly what they wrote, and names the first row that is not so.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from likewise.ledger.entries import Entries, Judged
+from likewise.ledger.heads import Head
+from likewise.ledger.layout import Layout
+from likewise.ledger.notes import Note
+from likewise.ledger.records import Records
+from likewise.ledger.stored import ChainEnd, Decisions, Event, LedgerState, Names
+from likewise.rules.rule import Rule
+from likewise.values.keys import Key
+from likewise.values.verdicts import Rows
+
+
+class Reading(Protocol):
+    """What a format may ask of a reader."""
+
+    path: Path
+
+    def all(self, query: str, *values: Any) -> list[Any]: ...
+
+    @property
+    def rule(self) -> Rule: ...
+
+    @property
+    def layout(self) -> Layout | None: ...
+
+    @property
+    def records(self) -> Records | None: ...
+
+    def events(self, kind: str = "") -> list[Event]: ...
+
+    def words(self) -> list[Any]: ...
+
+    def erased(self) -> Rows: ...
+
+    def first_kept(self) -> int: ...
+
+    def last_word(self) -> tuple[int, bytes]: ...
+
+    def names(self, kind: str) -> Names: ...
+
+    def state(self) -> LedgerState: ...
+
+    def has_keys(self) -> bool: ...
+
+    def flagged_where(
+        self, where: str, values: tuple[Any, ...], first: int, stop: int
+    ) -> list[int]: ...
+
+    def runs_since(self, time: int | None) -> list[tuple[int, int]]: ...
+
+    def all_decisions(
+        self, first: int, stop: int, *, witnesses: bool = False
+    ) -> Iterator[Decisions]: ...
+
+    def in_runs(self, runs: list[tuple[int, int]], witnesses: bool) -> Iterator[Decisions]: ...
+
+
+class Writing(Protocol):
+    """What a format may use of a store, inside a transaction that the store begins and ends."""
+
+    sync: bool
+    last_time: int
+    """The latest time of a decision."""
+
+    @property
+    def reader(self) -> Reading: ...
+
+    @property
+    def records(self) -> Records | None: ...
+
+    def now(self) -> int:
+        """The clock's time, never before that of a decision."""
+
+    def codes(self, kind: str) -> dict[str, int]:
+        """The codes of models, or sources; new ones are added."""
+
+
+class Walk(Protocol):
+    """One walk along a chain."""
+
+    first: int
+    rows: int
+    events: int
+    erased: int
+    end: ChainEnd | None
+    """The end of the chain, once the walk has come that far."""
+
+    def chunks(self) -> Iterator[Decisions]:
+        """The rows of the ledger, each chunk checked before it is given; raise Altered."""
+
+
+class Format(Protocol):
+    VERSION: int
+    EVENTS: str
+    """A condition: what tells events from runs of rows in the events' table."""
+    ERASED_FIELDS: list[str]
+    """The fields of a record that erasure overwrites, before the salt."""
+    KEEPS_MODELS: bool
+    """Whether models, sources, losses and comparability are kept."""
+
+    def record_type(self, outputs: int, input_bytes: int) -> np.dtype[Any]: ...
+
+    # Reading
+
+    def state(self, reader: Reading) -> LedgerState: ...
+
+    def decisions(
+        self, reader: Reading, first: int, stop: int, *, keys: bool, witnesses: bool
+    ) -> Decisions: ...
+
+    def has_keys(self, reader: Reading) -> bool: ...
+
+    def row_of(self, reader: Reading, key: Key) -> int | None: ...
+
+    def erased_keys(self, reader: Reading) -> Callable[[Key], bool] | None:
+        """Whether a key was erased; None if none was, or nothing is left of it."""
+
+    def flagged(self, reader: Reading, first: int, stop: int) -> list[int]:
+        """Rows with witnesses."""
+
+    def runs_since(self, reader: Reading, time: int | None) -> list[tuple[int, int]]:
+        """Runs of rows that have all decisions from a time on; all rows if it is None."""
+
+    def walk(self, reader: Reading, head: Head | None, values: bool = True) -> Walk:
+        """values: whether what decisions hold is compared with its commitments"""
+
+    # Writing, inside a transaction: `end` is how far the chain has come, and each says how far then
+
+    def first_body(self) -> dict[str, Any]:
+        """What the first event has to say beside the rule."""
+
+    def add_event(
+        self,
+        store: Writing,
+        database: sqlite3.Connection,
+        kind: str,
+        body: dict[str, Any],
+        end: ChainEnd,
+    ) -> ChainEnd: ...
+
+    def add_note(
+        self, store: Writing, database: sqlite3.Connection, note: Note, end: ChainEnd
+    ) -> ChainEnd:
+        """An event with words beside it that can be destroyed."""
+
+    def append(
+        self, store: Writing, database: sqlite3.Connection, entries: Entries, end: ChainEnd
+    ) -> ChainEnd:
+        """Decisions, with their verdicts unless they are still to be judged."""
+
+    def judge(
+        self, store: Writing, database: sqlite3.Connection, judged: Judged, end: ChainEnd
+    ) -> ChainEnd:
+        """Verdicts of decisions that were accepted before."""
+
+    def erase(self, database: sqlite3.Connection, reader: Reading, rows: list[int]) -> None:
+        """Take rows' keys and outputs, and what could tell them, out of the tables."""
+
+    def drop(self, database: sqlite3.Connection, first: int) -> None:
+        """Take rows before `first` out of the tables."""
+
+    def anchor(self, reader: Reading, first: int) -> tuple[int, str]:
+        """Where a walk from row `first` on begins: the number of an event, the link before it."""
+
+    def anchored(self, reader: Reading, first: int) -> dict[str, Any]:
+        """What else must be known of rows before `first` once they are dropped."""

@@ -1,0 +1,131 @@
+"""The tables of a ledger's database: a list by version of the format, and nothing beside them.
+
+Not here: what they mean (docs/ledger-format.md).
+"""
+
+import contextlib
+import sqlite3
+from functools import cache
+from pathlib import Path
+
+from likewise.values.errors import BadFile
+
+FORMAT = 2
+"""Version of the format in which new ledgers are written."""
+
+_FORMAT_1 = """
+CREATE TABLE event (
+    number INTEGER PRIMARY KEY, at_row INTEGER NOT NULL, time INTEGER NOT NULL,
+    kind TEXT NOT NULL, body TEXT NOT NULL, link BLOB NOT NULL
+);
+CREATE TABLE decision (
+    row INTEGER PRIMARY KEY, time INTEGER NOT NULL, key, output,
+    first INTEGER NOT NULL, count INTEGER
+);
+CREATE UNIQUE INDEX decision_key ON decision (key) WHERE key IS NOT NULL;
+CREATE TABLE witness (
+    row INTEGER NOT NULL, place INTEGER NOT NULL, witness INTEGER NOT NULL,
+    input_distance REAL NOT NULL, output_distance REAL NOT NULL, PRIMARY KEY (row, place)
+) WITHOUT ROWID;
+CREATE TABLE word (
+    number INTEGER PRIMARY KEY, "column" TEXT NOT NULL, code INTEGER NOT NULL, value TEXT,
+    salt BLOB, commitment BLOB NOT NULL, link BLOB NOT NULL
+);
+CREATE VIEW decisions AS
+SELECT decision.row, strftime('%Y-%m-%dT%H:%M:%fZ', decision.time / 1e6, 'unixepoch') AS time,
+    decision.key, coalesce(word.value, decision.output) AS output, decision.first,
+    decision.count, decision.output IS NULL AS erased
+FROM decision LEFT JOIN word ON word."column" = '' AND word.code = decision.output;
+CREATE INDEX word_code ON word ("column", code);
+"""
+
+_FORMAT_2 = """
+CREATE TABLE event (
+    number INTEGER PRIMARY KEY, at_row INTEGER NOT NULL, time INTEGER NOT NULL,
+    kind TEXT NOT NULL, first INTEGER, stop INTEGER, latest INTEGER, body NOT NULL,
+    link BLOB NOT NULL
+);
+CREATE INDEX event_kind ON event (kind, number) WHERE first IS NULL;
+CREATE TABLE key (row INTEGER PRIMARY KEY, key NOT NULL);
+CREATE UNIQUE INDEX key_key ON key (key);
+CREATE TABLE erased_key (mark BLOB PRIMARY KEY, row INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE verdict (
+    row INTEGER PRIMARY KEY, time INTEGER NOT NULL, model INTEGER NOT NULL,
+    count INTEGER NOT NULL, distance REAL, witnesses BLOB NOT NULL, distances BLOB, salt BLOB,
+    commitment BLOB NOT NULL, review TEXT
+);
+CREATE INDEX verdict_model ON verdict (model, time) WHERE model >= 0;
+CREATE INDEX verdict_distance ON verdict (distance);
+CREATE INDEX verdict_review ON verdict (review, row) WHERE review IS NOT NULL;
+CREATE TABLE member (
+    "column" TEXT NOT NULL, code INTEGER NOT NULL, row INTEGER NOT NULL,
+    PRIMARY KEY ("column", code, row)
+) WITHOUT ROWID;
+CREATE TABLE note (
+    event INTEGER PRIMARY KEY, row INTEGER NOT NULL, other INTEGER, text TEXT, salt BLOB
+);
+CREATE INDEX note_row ON note (row);
+CREATE INDEX note_other ON note (other) WHERE other IS NOT NULL;
+CREATE TABLE word (
+    number INTEGER PRIMARY KEY, "column" TEXT NOT NULL, code INTEGER NOT NULL, value TEXT,
+    salt BLOB, commitment BLOB NOT NULL, link BLOB NOT NULL
+);
+CREATE INDEX word_code ON word ("column", code);
+CREATE VIEW violations AS
+SELECT verdict.row, strftime('%Y-%m-%dT%H:%M:%fZ', verdict.time / 1e6, 'unixepoch') AS time,
+    key.key, verdict.count, verdict.distance, verdict.review
+FROM verdict LEFT JOIN key ON key.row = verdict.row;
+"""
+
+SCHEMAS = {1: _FORMAT_1, 2: _FORMAT_2}
+"""By version of the format; none is ever changed."""
+
+_PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_INTERNAL = {
+    "sqlite_sequence": "name,seq",
+    "sqlite_stat1": "tbl,idx,stat",
+    "sqlite_stat2": "tbl,idx,sampleno,sample",
+    "sqlite_stat3": "tbl,idx,neq,nlt,ndlt,sample",
+    "sqlite_stat4": "tbl,idx,neq,nlt,ndlt,sample",
+}
+"""Tables that SQLite makes for itself, and their columns."""
+
+
+def check_schema(folder: Path, database: sqlite3.Connection) -> None:
+    """Raise BadFile unless the database has the tables, indexes and views of its format, no others.
+
+    A trigger could keep what is erased; a view or an index could stand in for a table.
+    """
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    wanted = _parts_of_schema(version)
+    there = set(database.execute(_PARTS)) - _internal_parts()
+    if there == wanted:
+        return
+    more = [f"the {part[0]} {part[1]}" for part in there - wanted]
+    lacks = [f"no {part[0]} {part[1]} as it should be" for part in wanted - there]
+    raise BadFile(
+        f"the tables of the ledger {str(folder)!r} are not those of its format (it has"
+        f" {', '.join(sorted(more + lacks)[:3])}): they were altered. Nothing was changed: bring it"
+        " back from a copy."
+    )
+
+
+def empty_internal_tables(database: sqlite3.Connection) -> None:
+    """SQLite's statistics may hold samples of keys."""
+    for _, name, *_ in _internal_parts().intersection(database.execute(_PARTS)):
+        database.execute(f"DELETE FROM {name}")
+
+
+@cache
+def _internal_parts() -> frozenset[tuple[str, str, str, str | None]]:
+    return frozenset(
+        ("table", name, name, f"CREATE TABLE {name}({columns})")
+        for name, columns in _INTERNAL.items()
+    )
+
+
+@cache
+def _parts_of_schema(version: int) -> frozenset[tuple[str, str, str, str | None]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(SCHEMAS.get(version, ""))
+        return frozenset(database.execute(_PARTS))

@@ -1,0 +1,49 @@
+"""What people do with decisions afterwards: review a contradiction, overrule, say what turned out.
+
+Each is an event of the ledger's chain. Words that people give can be destroyed with the rows that
+they are about (ledger/notes.py).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.engine.memory import Memory
+from likewise.ledger.journal import Journal
+from likewise.ledger.notes import Note, review_note, said
+from likewise.ledger.words import written
+from likewise.reading.protocol import Batch
+from likewise.values.errors import BadRow
+
+
+def review(
+    journal: Journal, row: int, witness: int | None, disposition: Any, reason: Any, reviewer: Any
+) -> None:
+    """Chain what somebody says of a contradiction."""
+    journal.flush()
+    reader = journal.store.reader
+    if row not in reader.format.flagged(reader, row, row + 1):
+        raise BadRow(f"row {row} contradicts no earlier one, so there is nothing to review.")
+    if witness is not None and not reader.first_kept() <= witness < row:
+        raise BadRow(f"row {witness} is no earlier row than {row}. Nothing was written.")
+    journal.note(review_note(row, witness, disposition, reason, reviewer))
+
+
+def tell_truth(journal: Journal, row: int, value: Any) -> None:
+    """Chain what turned out to be right."""
+    journal.note(Note("truth", {"row": row}, written(value, "what turned out"), row))
+
+
+def read_again(journal: Journal, memory: Memory, row: int, output: Any) -> Batch:
+    """A remembered row with another output, as a decision that is to be taken."""
+    layout, history = journal.store.reader.layout, memory.engine.history
+    assert layout is not None and history is not None
+    packed = memory.reader.pack(layout.dtype, history.rows, row, row + 1).copy()  # outlives the row
+    batch = memory.reader.unpack(layout.dtype, packed, np.zeros(1, np.bool_))
+    batch.outputs = [output]
+    return batch
+
+
+def superseded_note(row: int, by_row: int, by: Any, why: Any) -> Note:
+    body = {"row": row, "by_row": by_row, "by": said(by, "who overrules")}
+    return Note("superseded", body, said(why, "the reason"), row, by_row)

@@ -1,0 +1,75 @@
+"""Names of models as callers give them: one for all decisions, or one for each.
+
+Invariant: what is not a name is refused before anything changes.
+"""
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from likewise.values.errors import BadDecision
+
+
+def model_of(given: Any, what: str = "the model") -> str | None:
+    """A model's name as it is kept, None where there is none; raise BadDecision if it is neither.
+
+    >>> model_of("credit-7")
+    'credit-7'
+    """
+    if given is None:
+        return None
+    if isinstance(given, str) and given and _is_unicode(given):
+        return str(given)
+    raise BadDecision(
+        f"{what} is {given!r} of type {type(given).__name__}; expected a name, which is text and"
+        " not empty, or None where no model is known. Nothing was stored."
+    )
+
+
+def models_of(given: Any, count: int) -> list[str | None] | None:
+    """The models of so many decisions; None if none is given.
+
+    >>> models_of("credit-7", 2)
+    ['credit-7', 'credit-7']
+    """
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return [model_of(given)] * count
+    several = _listed(given)
+    if len(several) != count:
+        raise BadDecision(
+            f"there are {count} decisions and {len(several)} models; expected one for each, or one"
+            " name for all. Nothing was stored."
+        )
+    known: set[str | None] = {None}
+    models: list[str | None] = []
+    for i, one in enumerate(several):
+        name = one
+        if name is not None and (type(name) is not str or name not in known):
+            name = model_of(one, f"the model of decision {i}")
+            known.add(name)
+        models.append(name)
+    return models
+
+
+def _listed(given: Any) -> list[Any]:
+    """A sequence, an array or a series of names, as a list."""
+    for name in ("to_list", "tolist", "to_pylist"):
+        if hasattr(given, name):
+            given = getattr(given, name)()
+            break
+    sized = hasattr(given, "__len__") and hasattr(given, "__iter__")
+    if not sized or isinstance(given, bytes | Mapping | Set):
+        raise BadDecision(
+            f"the models are {given!r}; expected one name for all decisions, or a list with a name"
+            " or None for each. Nothing was stored."
+        )
+    return list(given)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,97 @@
+"""A program that submits decisions until it is killed; `test_crashes.py` kills it.
+
+    python crashing.py FOLDER SEED
+
+Everything is imported and compiled once; then each line on standard input forks a child, which goes
+on with the ledger and the spill folder. A decision is made from its number, so that what a ledger
+holds says which numbers it has. What is given and answered is said, as a line of JSON.
+"""
+
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import likewise as lw
+
+RULE = lw.Rule("linf", 0.08)
+SCALE = 2.0**-24
+"""A number is in the input, too small to keep others apart."""
+
+
+def decision(seed, number):
+    drawn = random.Random(f"{seed} {number}")
+    x = np.array([round(drawn.random(), 3), round(drawn.random() * 0.3, 3), number * SCALE])
+    return x, drawn.choice(["yes", "no", "yes"])
+
+
+def number_of(x):
+    return round(float(x[2]) / SCALE)
+
+
+def say(*what):
+    os.write(1, (json.dumps(what) + "\n").encode())
+
+
+def open_both(folder, drawn):
+    """A ledger and a buffer that is soon full."""
+    monitor = lw.open(folder / "ledger", RULE, durability=drawn.choice(["commit", "batch", "off"]))
+    buffer = lw.buffered(
+        monitor,
+        drawn.choice([1, 5, 40]),
+        when_full="spill",
+        spill=folder / "spill",
+        batch_rows=drawn.choice([1, 7, 64]),
+        batch_seconds=drawn.choice([0.0, 0.001]),
+        max_spill_bytes=drawn.choice([4_000, 1 << 20]),
+        on_verdict=lambda one: say("done", [[one.number, one.row, len(one.verdict.witnesses)]]),
+    )
+    return monitor, buffer
+
+
+def feed(folder, seed, turn):
+    drawn = random.Random(f"{seed} {turn}")
+    say("opening")
+    monitor, buffer = open_both(folder, drawn)
+    say("opened", monitor.rows, monitor.missing)
+    while True:
+        number = buffer._queue.next_number
+        receipt = buffer.submit(*decision(seed, number))
+        assert receipt.number == number
+        say("given", number, receipt.lost)
+        choice = drawn.random()
+        if choice < 0.01:
+            say("flushing")
+            buffer.flush()
+        elif choice < 0.015:
+            say("closing")
+            buffer.close(drawn.choice([0.0, 60.0]))
+            monitor.close()
+            say("opening")
+            monitor, buffer = open_both(folder, drawn)
+            say("opened", monitor.rows, monitor.missing)
+        elif choice < 0.1:
+            time.sleep(drawn.random() * 0.01)
+
+
+def main(folder, seed):
+    folder = Path(folder)
+    warm = lw.Monitor(RULE)  # compiled here, so that children are ready at once
+    warm.observe_many([decision(seed, i)[0] for i in range(4)], ["yes", "no"] * 2)
+    warm.close()
+    say("ready")
+    for turn in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            feed(folder, seed, turn.strip())
+        say("child", child)
+        _, status = os.waitpid(child, 0)
+        say("gone", status)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,53 @@
+"""Real monitors that can be made to wait, and what tests of buffers share."""
+
+import threading
+import time
+
+import numpy as np
+
+import likewise as lw
+
+RULE = lw.Rule("linf", 0.15)
+
+
+class Gated(lw.Monitor):
+    """A monitor that judges once it is let."""
+
+    def __init__(self, rule=RULE, **settings):
+        super().__init__(rule, **settings)
+        self.gate, self.began = threading.Event(), threading.Event()
+
+    def observe_many(self, *args, **kwargs):
+        self.began.set()
+        assert self.gate.wait(60)
+        return super().observe_many(*args, **kwargs)
+
+
+class Slow(lw.Monitor):
+    """A monitor that takes its time over every batch."""
+
+    seconds = 0.002
+
+    def observe_many(self, *args, **kwargs):
+        time.sleep(self.seconds)
+        return super().observe_many(*args, **kwargs)
+
+
+def decisions(count, seed=1):
+    """Inputs around some centres, and labels."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 2, (count, 3)) + rng.normal(0, 0.06, (count, 3))
+    return x, [str(one) for one in rng.integers(0, 3, count)]
+
+
+def is_balanced(stats):
+    """Whether every decision is accounted for."""
+    return stats.submitted == (
+        stats.answered + stats.refused + stats.all_lost + stats.waiting + stats.spilled
+    )
+
+
+def inline(x, z, **settings):
+    """What a monitor says that is told one by one."""
+    monitor = lw.Monitor(RULE, **settings)
+    return [monitor.observe(*one) for one in zip(x, z, strict=True)]

@@ -1,0 +1,697 @@
+"""A buffer: decisions are judged in the order in which they were submitted, and each is accounted
+for, whatever the queue does when it is full."""
+
+import gc
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from likewise.buffering.buffered import Buffered
+from tests.buffering.slow import RULE, Gated, Slow, decisions, inline, is_balanced
+from tests.letter_embedders import letters
+
+POLICIES = ("block", "drop_newest", "spill")
+
+
+def of_policy(policy, folder, **settings):
+    return {"when_full": policy, "spill": folder / "spill" if policy == "spill" else None,
+            **settings}  # fmt: skip
+
+
+# Verdicts and receipts
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1024])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_verdicts_are_those_of_a_monitor_told_one_by_one(tmp_path, policy, rows):
+    x, z = decisions(600)
+    capacity = {"block": 16, "spill": 16, "drop_newest": 1000}[policy]
+    with lw.buffered(
+        lw.Monitor(RULE), capacity, batch_rows=rows, **of_policy(policy, tmp_path)
+    ) as buffer:
+        receipts = [buffer.submit(*one) for one in zip(x, z, strict=True)]
+        assert [one.number for one in receipts] == list(range(600))
+        assert buffer.flush(60)
+        answers = list(buffer.results())
+    expected = inline(x, z)
+    assert sum(one.violation for one in expected) > 100, "a test on nothing"
+    assert [one.number for one in answers] == [one.row for one in answers] == list(range(600))
+    assert [one.verdict for one in answers] == expected
+    assert all(one.delay >= 0 and one.refusal is None and one.lost is None for one in answers)
+    assert buffer.stats.answered == buffer.stats.submitted == 600
+
+
+def test_what_is_judged_is_what_was_submitted_though_it_changes_afterwards():
+    monitor = Gated()
+    x, z = np.array([0.5, 0.5]), ["yes"]
+    with lw.buffered(monitor) as buffer:
+        buffer.submit(x, z[0])
+        x[:] = 9.0
+        buffer.submit(x, "no")
+        x[:] = 0.5
+        monitor.gate.set()
+    assert monitor.past.inputs([0, 1]).tolist() == [[0.5, 0.5], [9.0, 9.0]]
+
+
+PEOPLE = lw.Rule(
+    features={
+        "age": lw.Feature("number", tolerance=5),
+        "job": lw.Feature("category"),
+        "sex": lw.Feature("protected"),
+        "id": lw.Feature("key"),
+    },
+    output_column="approved",
+)
+
+
+def people(count):
+    rng = np.random.default_rng(3)
+    return [
+        {
+            "age": int(rng.integers(20, 60)),
+            "job": str(rng.choice(["cook", "nurse"])),
+            "sex": str(rng.choice(["f", "m"])),
+            "id": i,
+            "approved": str(rng.choice(["yes", "no"])),
+        }
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("policy", ["block", "spill"])
+def test_rows_of_a_table_may_have_their_output_in_them_or_beside_them(tmp_path, policy):
+    rows = people(200)
+    expected = lw.Monitor(PEOPLE).observe_many(rows)
+    assert expected.violations.sum() > 50
+    with lw.buffered(lw.Monitor(PEOPLE), 8, **of_policy(policy, tmp_path)) as buffer:
+        for i, row in enumerate(rows):
+            if i % 3:
+                buffer.submit(row)
+            else:
+                rest = {name: value for name, value in row.items() if name != "approved"}
+                buffer.submit(rest, row["approved"])
+        assert buffer.flush(60)
+        found = list(buffer.results())
+    assert [one.verdict for one in found] == list(expected)
+    assert [one.verdict.key for one in found] == list(range(200))
+
+
+def test_frames_of_one_row_named_tuples_and_other_rows_are_taken():
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    rows = people(4)
+    monitor = lw.Monitor(PEOPLE)
+    with lw.buffered(monitor) as buffer:
+        buffer.submit(pandas.DataFrame(rows[:1]))
+        buffer.submit(polars.DataFrame(rows[1:2]))
+        buffer.submit(pandas.DataFrame(rows).iloc[2])
+        buffer.submit(rows[3])
+        with pytest.raises(lw.BadDecision, match="2 rows"):
+            buffer.submit(pandas.DataFrame(rows[:2]))
+        with pytest.raises(lw.BadDecision, match="expected a dictionary"):
+            buffer.submit(17)
+    assert [monitor.past.values(row) for row in range(4)] == rows
+    assert buffer.stats.submitted == 4
+
+
+def test_texts_are_embedded_by_the_monitor():
+    rule = lw.Rule("l1", 4, embed=letters)
+    with lw.buffered(lw.Monitor(rule)) as buffer:
+        for text, z in (("abc", "yes"), ("abd", "no"), ("hhhhhhh", "no")):
+            buffer.submit(text, z)
+    assert [one.verdict.violation for one in buffer.results()] == [False, True, False]
+
+
+def test_slopes_are_buffered_as_any_monitor():
+    slopes = lw.SlopeMonitor(lw.Rule("l2", 1, output="number"), level=3)
+    with lw.buffered(slopes) as buffer:
+        for x, z in (([0.0, 0.0], 0.2), ([0.3, 0.4], 0.7), ([0.3, 0.5], 0.2)):
+            buffer.submit(x, z)
+    assert [one.verdict.violation for one in buffer.results()] == [False, False, True]
+
+
+def test_keys_and_times_go_with_their_decisions(tmp_path):
+    with lw.open(tmp_path, RULE) as monitor, lw.buffered(monitor) as buffer:
+        buffer.submit([0.1], "yes", key="first", time="2024-03-01")
+        before = time.time()
+        buffer.submit([0.2], "yes")
+        after = time.time()
+        buffer.submit([0.3], "yes", key=17)
+        assert buffer.flush(60)
+        with lw.Ledger(tmp_path) as ledger:
+            entries = list(ledger.entries())
+    assert [one.key for one in entries] == ["first", None, 17]
+    assert entries[0].time.startswith("2024-03-01")
+    when = np.datetime64(entries[1].time.rstrip("Z")).astype("datetime64[us]").astype(int) / 1e6
+    assert before - 1e-3 <= when <= after + 1e-3, "a decision is made when it is submitted"
+
+
+@pytest.mark.parametrize("first", [np.uint8, np.float32, np.int64])
+def test_types_of_inputs_are_not_mixed_by_being_judged_together(first):
+    """An array of several types would change some of them, or settle another storage type."""
+    monitor = Gated(lw.Rule("linf", 1.5))
+    told = [np.array([1, 2]).astype(first), np.array([2.5, 3.5]), [1, 2], [2.0, 3.0]]
+    with lw.buffered(monitor) as buffer:
+        for x in told:
+            buffer.submit(x, "yes")
+        monitor.gate.set()
+    alone = lw.Monitor(lw.Rule("linf", 1.5))
+    for receipt, x in zip(buffer.results(), told, strict=True):
+        try:
+            assert alone.observe(x, "yes") == receipt.verdict
+        except lw.BadDecision as error:
+            assert str(receipt.refusal) == str(error)
+    assert alone.explain().storage == monitor.explain().storage
+
+
+def test_model_is_refused_where_the_monitor_does_not_keep_it():
+    with lw.buffered(lw.Monitor(RULE)) as buffer:
+        if not buffer._teller.takes_models:
+            with pytest.raises(lw.BadDecision, match="does not keep which model"):
+                buffer.submit([0.1], "yes", model="v2")
+            assert buffer.stats.submitted == 0
+
+
+def test_model_is_passed_on_where_the_monitor_keeps_it():
+    class Keeping(lw.Monitor):
+        told = ()
+
+        def observe_many(self, x, z, *, keys=None, times=None, models=None):
+            Keeping.told += (models,)
+            return super().observe_many(x, z, keys=keys, times=times)
+
+    with lw.buffered(Keeping(RULE)) as buffer:
+        buffer.submit([0.1], "yes", model="v2")
+        buffer.submit([0.2], "yes")
+    assert [one for some in Keeping.told for one in some or [None]] == ["v2", None]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_refused_decision_is_told_by_its_number_and_its_neighbours_are_judged(tmp_path, policy):
+    x, z = decisions(300)
+    bad = {0, 7, 8, 100, 299}
+    good = [i for i in range(300) if i not in bad]
+    monitor = lw.Monitor(RULE)
+    with lw.buffered(monitor, 1000, **of_policy(policy, tmp_path)) as buffer:
+        for i in range(300):
+            buffer.submit([np.nan] * 3 if i in bad else x[i], z[i])
+        assert buffer.flush(60)
+        answers = list(buffer.results())
+    assert [one.number for one in answers] == list(range(300))
+    assert {one.number for one in answers if one.refusal is not None} == bad
+    assert all("nan" in str(one.refusal) for one in answers if one.number in bad)
+    expected = inline(x[good], [z[i] for i in good])
+    assert [one.verdict for one in answers if one.refusal is None] == expected
+    assert [one.row for one in answers if one.refusal is None] == list(range(295))
+    stats = buffer.stats
+    assert (stats.answered, stats.refused, stats.all_lost, monitor.missing) == (295, 5, 0, 0)
+
+
+def test_repeated_key_is_a_refusal():
+    with lw.buffered(lw.Monitor(RULE)) as buffer:
+        for key in ("a", "b", "a", "c"):
+            buffer.submit([0.5], "yes", key=key)
+    answers = list(buffer.results())
+    assert [type(one.refusal) for one in answers] == [type(None), type(None), lw.RepeatedKey,
+                                                      type(None)]  # fmt: skip
+
+
+def test_what_cannot_be_read_is_refused_at_once_and_gets_no_number():
+    with lw.buffered(lw.Monitor(RULE)) as buffer:
+        for x in (object(), [[1], [1, 2]], np.ma.masked_array([1, 2], [0, 1])):
+            with pytest.raises(lw.BadDecision):
+                buffer.submit(x, "yes")
+        with pytest.raises(lw.BadDecision, match="time"):
+            buffer.submit([0.1], "yes", time="soon")
+        assert buffer.submit([0.1], "yes").number == 0
+
+
+def test_error_of_somebody_elses_is_told_by_its_number_and_ends_nothing():
+    def embed(texts):
+        if any(text == "bad" for text in texts):
+            raise RuntimeError("no words for it")
+        if any(text == "exit" for text in texts):
+            raise SystemExit
+        return letters(texts)
+
+    with lw.buffered(lw.Monitor(lw.Rule("l1", 4, embed=embed))) as buffer:
+        for text in ("abc", "bad", "abd", "exit", "abe"):
+            buffer.submit(text, "yes")
+        assert buffer.flush(60)
+        answers = list(buffer.results())
+    assert [one.number for one in answers if one.refusal is not None] == [1, 3]
+    assert "no words for it" in str(answers[1].refusal)
+    assert [one.row for one in answers] == [0, None, 1, None, 2]
+    assert is_balanced(buffer.stats)
+
+
+# When it is full
+
+
+def filled(buffer, monitor, x, z, count):
+    """Submit until `count` wait behind what the monitor has in hand; the next number."""
+    buffer.submit(x[0], z[0])
+    assert monitor.began.wait(60)
+    while len(buffer._queue):
+        time.sleep(0.001)
+    for i in range(1, count + 1):
+        assert buffer.submit(x[i], z[i]).lost is None
+    return count + 1
+
+
+def test_drop_newest_loses_at_once_and_tells_the_monitor_before_it_judges_on():
+    x, z = decisions(100)
+    monitor = Gated()
+    with lw.buffered(monitor, 10, when_full="drop_newest", batch_rows=1) as buffer:
+        at = filled(buffer, monitor, x, z, 10)
+        lost = [buffer.submit(x[i], z[i]) for i in range(at, at + 5)]
+        assert [(one.number, one.lost) for one in lost] == [(at + i, "full") for i in range(5)]
+        stats = buffer.stats
+        assert (stats.lost, stats.waiting) == ({"full": 5}, 11) and is_balanced(stats)
+        monitor.gate.set()
+        assert buffer.flush(60)
+        buffer.submit(x[99], z[99])
+        assert buffer.flush(60)
+        answers = list(buffer.results())
+    assert [one.number for one in answers] == [*range(11), 16]
+    assert [one.row for one in answers] == list(range(12)), "rows are dense, numbers are not"
+    missing = [one.verdict.missing for one in answers]
+    assert missing[0] == 0 and missing[1:] == [5] * 11, "the first was judged before the loss"
+    assert monitor.missing == 5
+    assert [one.verdict.witnesses.rows.tolist() for one in answers] == [
+        one.witnesses.rows.tolist() for one in inline(x[[*range(11), 99]], [*z[:11], z[99]])
+    ]
+
+
+def test_block_waits_for_room_and_loses_nothing():
+    x, z = decisions(400)
+    with lw.buffered(Slow(RULE), 8, batch_rows=4) as buffer:
+        for one in zip(x, z, strict=True):
+            buffer.submit(*one)
+            assert buffer.stats.waiting <= 8 + 4
+    assert [one.verdict for one in buffer.results()] == inline(x, z)
+
+
+def test_block_with_a_timeout_loses_when_it_is_over():
+    x, z = decisions(40)
+    monitor = Gated()
+    with lw.buffered(monitor, 3, timeout=0.05, batch_rows=1) as buffer:
+        at = filled(buffer, monitor, x, z, 3)
+        began = time.monotonic()
+        receipt = buffer.submit(x[at], z[at])
+        assert 0.04 < time.monotonic() - began < 20
+        assert receipt == (at, "timeout", None, None, None, None)
+        monitor.gate.set()
+        assert buffer.flush(60)
+        assert buffer.submit(x[9], z[9]).lost is None
+    assert buffer.stats.lost == {"timeout": 1} and monitor.missing == 1
+    assert is_balanced(buffer.stats)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_bytes_are_bounded_as_well_as_rows(tmp_path, policy):
+    monitor = Gated(lw.Rule("linf", 0.1))
+    x = np.zeros((40, 1000))
+    x += np.arange(40)[:, None]
+    settings = of_policy(policy, tmp_path, batch_rows=1)
+    if policy == "block":
+        settings["timeout"] = 0.01
+    with lw.buffered(monitor, 1000, 50_000, **settings) as buffer:
+        buffer.submit(x[0], 0)
+        assert monitor.began.wait(60)
+        for i in range(1, 20):
+            buffer.submit(x[i], 0)
+        stats = buffer.stats
+        assert 30_000 < stats.waiting_bytes <= 50_000
+        assert stats.spilled + stats.all_lost == 19 - 5 and is_balanced(stats)
+        with pytest.raises(lw.BadDecision, match="never fits"):
+            buffer.submit(np.zeros(10_000), 0)
+        monitor.gate.set()
+        assert buffer.flush(60)
+        assert is_balanced(buffer.stats)
+
+
+def test_spilled_decisions_are_judged_before_newer_ones(tmp_path):
+    x, z = decisions(500)
+    monitor = Gated()
+    with lw.buffered(monitor, 10, when_full="spill", spill=tmp_path / "s", batch_rows=7) as buffer:
+        at = filled(buffer, monitor, x, z, 10)
+        for i in range(at, 300):
+            buffer.submit(x[i], z[i])
+        assert buffer.stats.spilled == 300 - at
+        threading.Timer(0.05, monitor.gate.set).start()
+        for i in range(300, 500):
+            buffer.submit(x[i], z[i])
+            time.sleep(0.0005)
+        assert buffer.flush(60)
+        stats = buffer.stats
+        assert (stats.spilled, stats.spilled_bytes, stats.answered) == (0, 0, 500)
+        answers = list(buffer.results())
+    assert [one.number for one in answers] == list(range(500))
+    assert [one.verdict for one in answers] == inline(x, z)
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["lock", "position"]
+
+
+def test_spill_is_bounded_and_goes_on_when_there_is_room_again(tmp_path):
+    x, z = decisions(2000)
+    monitor = Gated()
+    with lw.buffered(
+        monitor, 5, when_full="spill", spill=tmp_path / "s", max_spill_bytes=10_000
+    ) as buffer:
+        filled(buffer, monitor, x, z, 5)
+        receipts = [buffer.submit(x[i], z[i]) for i in range(6, 1000)]
+        lost = [one.number for one in receipts if one.lost is not None]
+        assert {one.lost for one in receipts} == {None, "spill_full"}
+        assert lost == list(range(lost[0], 1000)) and buffer.stats.spilled_bytes <= 10_000
+        assert is_balanced(buffer.stats)
+        monitor.gate.set()
+        assert buffer.flush(60)
+        for i in range(1000, 2000):
+            assert buffer.submit(x[i], z[i]).lost in (None, "spill_full")
+        assert buffer.flush(60)
+    stats = buffer.stats
+    assert is_balanced(stats) and stats.lost["spill_full"] >= len(lost)
+    assert monitor.missing == stats.all_lost and monitor.rows == stats.answered
+
+
+def test_sustained_overload_does_not_fill_the_folder_with_what_is_judged(tmp_path):
+    """Files whose decisions are settled leave, though something always waits."""
+    x, z = decisions(6000)
+    monitor = Slow(RULE)
+    most = 2_000_000
+    with lw.buffered(
+        monitor, 5, when_full="spill", spill=tmp_path / "s", batch_rows=64, max_spill_bytes=most
+    ) as buffer:
+        buffer._spill._file_bytes = 4_000
+        largest = 0
+        for i in range(6000):
+            buffer.submit(x[i], z[i])
+            if i % 10 == 0:
+                largest = max(largest, buffer.stats.spilled_bytes)
+            while buffer.stats.spilled > 200:
+                time.sleep(0.001)
+        assert buffer.flush(60)
+    assert buffer.stats.answered == 6000
+    assert 0 < largest < 60_000, "6,000 decisions take ten times that"
+
+
+@pytest.mark.parametrize(
+    ("x", "z"),
+    [
+        ({"a": object()}, "yes"),
+        ({1: 2}, "yes"),
+        ([0.5], object()),
+        ([0.5], {"a": {2, 3}}),
+        (np.array([None, 1]), "yes"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_at_submit_with_spill(tmp_path, x, z):
+    rule = PEOPLE if isinstance(x, dict) else RULE
+    with lw.buffered(lw.Monitor(rule), when_full="spill", spill=tmp_path / "spill") as buffer:
+        with pytest.raises(lw.BadDecision, match="cannot be written to a spill folder"):
+            buffer.submit(x, z)
+        assert buffer.stats.submitted == 0
+
+
+# Many threads
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_decision_of_many_threads_is_accounted_for_and_in_order(tmp_path, policy):
+    x, z = decisions(4000)
+    monitor = Slow(RULE)
+    receipts = {}
+    with lw.buffered(
+        monitor, 50, batch_rows=40, **of_policy(policy, tmp_path, max_spill_bytes=30_000)
+    ) as buffer:
+
+        def submit(places):
+            for i in places:
+                receipts[i] = buffer.submit(x[i], z[i], key=i)
+
+        threads = [threading.Thread(target=submit, args=(range(k, 4000, 8),)) for k in range(8)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            assert is_balanced(buffer.stats)
+        for thread in threads:
+            thread.join()
+        assert buffer.flush(60)
+        answers = list(buffer.results())
+    numbers = sorted(one.number for one in receipts.values())
+    assert numbers == list(range(4000))
+    stats = buffer.stats
+    assert is_balanced(stats) and stats.submitted == 4000
+    assert stats.answered == len(answers) == monitor.rows
+    assert stats.all_lost == sum(one.lost is not None for one in receipts.values())
+    assert (stats.all_lost > 0) == (policy != "block"), "a test on nothing"
+    assert monitor.missing == stats.all_lost
+    by_number = {one.number: i for i, one in receipts.items()}
+    assert [by_number[one.number] for one in answers] == monitor.past.keys(range(monitor.rows))
+    assert [one.number for one in answers] == sorted(one.number for one in answers)
+    told = [by_number[one.number] for one in answers]
+    expected = inline(x[told], [z[i] for i in told])
+    assert [one.verdict.witnesses.rows.tolist() for one in answers] == [
+        one.witnesses.rows.tolist() for one in expected
+    ]
+
+
+# Answers
+
+
+def test_on_verdict_is_told_of_every_answer_in_order_and_may_fail():
+    x, z = decisions(50)
+    told = []
+
+    def on_verdict(receipt):
+        told.append(receipt)
+        if receipt.number == 3:
+            raise ValueError("mine")
+        if receipt.number == 4:
+            raise SystemExit
+
+    with lw.buffered(lw.Monitor(RULE), on_verdict=on_verdict) as buffer:
+        for i in range(50):
+            buffer.submit([np.nan] * 3 if i == 9 else x[i], z[i])
+        assert buffer.flush(60)
+        with pytest.raises(lw.BadRule, match="on_verdict"):
+            next(buffer.results())
+    assert [one.number for one in told] == list(range(50))
+    assert told[9].refusal is not None and told[10].verdict.row == 9
+
+
+def test_on_verdict_may_use_the_buffer_and_never_waits_for_itself():
+    done = []
+
+    def on_verdict(receipt):
+        if receipt.number < 3:
+            done.append(buffer.submit([9.0], "yes").lost)
+        assert not buffer.flush(10)
+        if receipt.number == 3:
+            assert not buffer.close()
+            with pytest.raises(lw.BadFile, match="closed"):
+                buffer.submit([9.0], "yes")
+
+    buffer = lw.buffered(lw.Monitor(RULE), 2, batch_rows=1, on_verdict=on_verdict)
+    buffer.submit([1.0], "yes")
+    deadline = time.monotonic() + 60
+    while not buffer._state and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert buffer.close() and done[0] is None
+    assert is_balanced(buffer.stats)
+
+
+def test_results_can_be_waited_for_until_the_buffer_is_closed():
+    x, z = decisions(200)
+    found = []
+    buffer = lw.buffered(lw.Monitor(RULE), 10)
+    reader = threading.Thread(target=lambda: found.extend(buffer.results(wait=True)))
+    reader.start()
+    for one in zip(x, z, strict=True):
+        buffer.submit(*one)
+    assert buffer.close()
+    reader.join(60)
+    assert not reader.is_alive()
+    assert [one.verdict for one in found] == inline(x, z)
+
+
+def test_answers_that_nobody_reads_are_let_go_of_and_counted(monkeypatch):
+    monkeypatch.setattr("likewise.buffering.buffered._ANSWERS", 1)
+    x, z = decisions(500)
+    with lw.buffered(lw.Monitor(RULE), 100, batch_rows=10) as buffer:
+        for one in zip(x, z, strict=True):
+            buffer.submit(*one)
+        assert buffer.flush(60)
+        answers = list(buffer.results())
+        stats = buffer.stats
+    assert len(answers) <= 100 and stats.unread + len(answers) == 500
+    assert [one.number for one in answers] == list(range(500 - len(answers), 500))
+    assert stats.answered == 500
+
+
+# The end
+
+
+def test_close_judges_what_waits_and_then_takes_no_more():
+    x, z = decisions(100)
+    monitor = Slow(RULE)
+    buffer = lw.buffered(monitor, batch_rows=5)
+    for one in zip(x, z, strict=True):
+        buffer.submit(*one)
+    assert buffer.close() and monitor.rows == 100
+    assert buffer.close(), "once more, which is nothing"
+    with pytest.raises(lw.BadFile, match=r"closed\. Nothing was stored: make another"):
+        buffer.submit(x[0], z[0])
+    assert buffer.flush() and "closed" in repr(buffer)
+    assert monitor.observe(x[0], z[0]).row == 100, "the monitor is the caller's"
+
+
+def test_close_that_runs_out_of_time_records_the_rest_as_lost():
+    x, z = decisions(100)
+    monitor = Gated()
+    buffer = lw.buffered(monitor, batch_rows=10)
+    at = filled(buffer, monitor, x, z, 50)
+    threading.Timer(0.2, monitor.gate.set).start()
+    assert not buffer.close(timeout=0.05)
+    stats = buffer.stats
+    assert stats.answered == 1 and stats.lost == {"closed": at - 1} and is_balanced(stats)
+    assert monitor.rows == 1 and monitor.missing == at - 1
+
+
+def test_close_that_runs_out_of_time_leaves_what_is_spilled_for_the_next_buffer(tmp_path):
+    x, z = decisions(300)
+    monitor = Gated()
+    settings = {"when_full": "spill", "spill": tmp_path / "s", "batch_rows": 10}
+    buffer = lw.buffered(monitor, 20, **settings)
+    filled(buffer, monitor, x, z, 20)
+    for i in range(21, 200):
+        buffer.submit(x[i], z[i])
+    threading.Timer(0.2, monitor.gate.set).start()
+    assert not buffer.close(timeout=0.05)
+    stats = buffer.stats
+    assert stats.lost == {"closed": 20} and stats.spilled == 179 and is_balanced(stats)
+    with lw.buffered(monitor, 20, **settings) as another:
+        assert another.submit(x[200], z[200]).number == 200
+        assert another.flush(60)
+        answers = list(another.results())
+    assert [one.number for one in answers] == list(range(21, 201))
+    assert {one.verdict.missing for one in answers} == {20}
+    assert another.stats.submitted == 180 and is_balanced(another.stats)
+
+
+def test_monitor_that_is_closed_first_closes_its_buffer(tmp_path):
+    monitor = lw.open(tmp_path / "ledger", RULE)
+    buffer = lw.buffered(monitor)
+    buffer.submit([0.1], "yes")
+    assert buffer.flush(60)
+    monitor.close()
+    buffer.submit([0.2], "yes")
+    assert not buffer.close(30)
+    assert buffer.stats.lost == {"closed": 1} and is_balanced(buffer.stats)
+
+
+def test_two_buffers_may_stand_before_one_monitor():
+    x, z = decisions(400)
+    monitor = lw.Monitor(RULE)
+    with lw.buffered(monitor, 10) as one, lw.buffered(monitor, 10) as other:
+        for i in range(0, 400, 2):
+            one.submit(x[i], z[i], key=i)
+            other.submit(x[i + 1], z[i + 1], key=i + 1)
+    keys = monitor.past.keys(range(400))
+    assert [key for key in keys if key % 2 == 0] == list(range(0, 400, 2))
+    assert [key for key in keys if key % 2] == list(range(1, 400, 2))
+
+
+def test_thread_ends_with_its_buffer():
+    with lw.buffered(lw.Monitor(RULE)) as buffer:
+        buffer.submit([0.1], "yes")
+        thread = buffer._worker._thread
+        assert thread.is_alive() and thread.daemon
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+# Memory
+
+
+def test_memory_is_bounded_by_the_queue_and_not_by_what_was_submitted(monkeypatch):
+    monkeypatch.setattr("likewise.buffering.buffered._ANSWERS", 1)
+    monitor = Gated(lw.Rule("linf", 0.1))
+
+    def held(count):
+        buffer = lw.buffered(monitor, 200, when_full="drop_newest", batch_rows=1)
+        buffer.submit(np.zeros(1000), 0)
+        assert monitor.began.wait(60)
+        gc.collect()
+        tracemalloc.start()
+        for i in range(count):
+            buffer.submit(np.full(1000, float(i)), 0)
+        gc.collect()
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        stats = buffer.stats
+        assert stats.waiting_bytes <= 200 * 8600 and is_balanced(stats)
+        monitor.gate.set()
+        buffer.close()
+        monitor.gate.clear()
+        monitor.began.clear()
+        return size
+
+    few, many = held(400), held(4000)
+    assert few > 200 * 8000, "what waits is there"
+    assert many < 1.2 * few, f"{many:,} bytes after ten times as many, {few:,} before"
+
+
+def test_answers_take_bounded_memory(monkeypatch):
+    monkeypatch.setattr("likewise.buffering.buffered._ANSWERS", 1)
+
+    def held(count):
+        x, z = decisions(count)
+        monitor = lw.Monitor(lw.Rule("linf", 10.0))
+        with lw.buffered(monitor, 100, 400_000, batch_rows=20) as buffer:
+            for one in zip(x, z, strict=True):
+                buffer.submit(*one)
+            assert buffer.flush(60)
+            answers = buffer._accounts.answers
+            pairs = sum(part.verdicts.pairs for part in answers._parts)
+            return len(answers), 24 * pairs
+
+    few, many = held(500), held(1500)
+    assert few[1] > 0 and many[1] <= 500_000 and many[0] <= 100, (few, many)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"capacity": 0}, "capacity is 0"),
+        ({"max_bytes": -1}, "max_bytes is -1"),
+        ({"batch_rows": True}, "batch_rows is True"),
+        ({"max_spill_bytes": 1.5}, "max_spill_bytes is 1.5"),
+        ({"batch_seconds": -1}, "batch_seconds is -1"),
+        ({"timeout": "long"}, "timeout is 'long'"),
+        ({"timeout": 1, "when_full": "drop_newest"}, "timeout is for"),
+        ({"when_full": "drop_oldest"}, "when_full is 'drop_oldest'"),
+        ({"when_full": "spill"}, "expected a folder"),
+        ({"spill": "here"}, "expected a folder"),
+        ({"on_verdict": 3}, "on_verdict is 3"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, text):
+    with pytest.raises(lw.BadRule, match=text):
+        lw.buffered(lw.Monitor(RULE), **settings)
+
+
+def test_buffer_is_what_lw_buffered_makes():
+    with lw.buffered(lw.Monitor(RULE)) as buffer:
+        assert isinstance(buffer, lw.Buffered) and lw.Buffered is Buffered
+        assert isinstance(buffer.submit([0.1], 0), lw.Receipt)

@@ -1,0 +1,140 @@
+"""`submit` may be interrupted at any bytecode: the buffer has the decision, or has it not."""
+
+import threading
+import time
+
+import pytest
+
+import likewise as lw
+from tests.buffering.slow import RULE, Gated, decisions, inline, is_balanced
+from tests.interruptions import Interruptions, at_step
+
+X, Z = decisions(4000)
+
+
+def settings(kind, folder):
+    return {
+        "room": {"capacity": 10_000},
+        "blocked": {"capacity": 2},
+        "dropping": {"capacity": 2, "when_full": "drop_newest"},
+        "timed out": {"capacity": 2, "timeout": 0.001},
+        "spilling": {"capacity": 2, "when_full": "spill", "spill": folder / "s"},
+        "spill full": {"capacity": 2, "when_full": "spill", "spill": folder / "s",
+                       "max_spill_bytes": 800},
+    }[kind]  # fmt: skip
+
+
+KINDS = ("room", "blocked", "dropping", "timed out", "spilling", "spill full")
+
+
+def check(buffer, monitor, answered):
+    """Numbers are dense, rows are in their order, and everything is accounted for."""
+    stats = buffer.stats
+    assert is_balanced(stats)
+    assert stats.answered == monitor.rows == len(answered)
+    assert [one.number for one in answered] == sorted({one.number for one in answered})
+    assert monitor.missing == stats.all_lost
+    return stats
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_submit_may_be_interrupted_at_any_bytecode(kind, tmp_path):
+    monitor = Gated()
+    buffer = lw.buffered(monitor, batch_rows=3, **settings(kind, tmp_path))
+    held = kind in ("dropping", "timed out", "spilling", "spill full")
+    if held:  # else the thread that judges makes room meanwhile
+        buffer.submit(X[0], Z[0], key=0)
+        assert monitor.began.wait(60)
+        while len(buffer._queue):
+            time.sleep(0.001)
+    else:
+        monitor.gate.set()
+    given, at, step, where = {}, 1, 0, "begin"
+    while where:
+        before = buffer.stats.submitted
+        where = at_step(step, lambda at=at: buffer.submit(X[at], Z[at], key=at), signals=True)
+        stats = buffer.stats
+        assert stats.submitted in (before, before + 1), where
+        assert is_balanced(stats), where
+        receipt = buffer.submit(X[at + 1], Z[at + 1], key=at + 1)
+        assert receipt.number == stats.submitted, where
+        given[at + 1] = receipt
+        at, step = at + 2, step + 1
+        another = threading.Thread(target=lambda: buffer.stats, daemon=True)
+        another.start()
+        another.join(30)
+        assert not another.is_alive(), f"locked for ever by a signal in {where}"
+    assert step > 8
+    monitor.gate.set()
+    assert buffer.close()
+    answered = list(buffer.results())
+    check(buffer, monitor, answered)
+    rows = {one.number: one.row for one in answered}
+    for key, receipt in given.items():
+        assert (receipt.number in rows) == (receipt.lost is None)
+        if receipt.lost is None:
+            assert monitor.past.row_of(key) == rows[receipt.number]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_life_of_interrupted_calls_loses_no_account(kind, tmp_path):
+    monitor = lw.Monitor(RULE)
+    buffer = lw.buffered(monitor, batch_rows=5, **settings(kind, tmp_path))
+    answered, at = [], 0
+    with Interruptions(len(kind)) as interruptions:
+        while interruptions.inside < 60 and at < 3900:
+
+            def submit():
+                nonlocal at
+                for _ in range(20):
+                    at += 1
+                    buffer.submit(X[at], Z[at])
+
+            interruptions.call("submit", submit)
+            if at % 7 == 0:
+                interruptions.call("flush", lambda: buffer.flush(60))
+            if at % 5 == 0:
+                interruptions.call("stats", lambda: buffer.stats)
+            assert is_balanced(buffer.stats)
+            answered += buffer.results()
+    assert buffer.close()
+    answered += buffer.results()
+    check(buffer, monitor, answered)
+    assert interruptions.inside > 20
+
+
+def test_close_may_be_interrupted_and_called_again(tmp_path):
+    step, where = 0, "begin"
+    while where:
+        monitor = lw.Monitor(RULE)
+        buffer = lw.buffered(monitor, 3, when_full="spill", spill=tmp_path / f"{step}")
+        for i in range(30):
+            buffer.submit(X[i], Z[i])
+        where = at_step(step, buffer.close, signals=True)
+        assert buffer.close() and buffer.stats.answered == 30, where
+        assert [one.verdict for one in buffer.results()] == inline(X[:30], Z[:30])
+        step += 3
+    assert step > 30
+
+
+def test_a_call_out_of_a_call_is_refused_and_changes_nothing():
+    """A handler, or a finalizer, that submits in the very middle of a submit."""
+    buffer = lw.buffered(lw.Monitor(RULE))
+    queue = buffer._queue
+
+    class Meddling(list):
+        """Entries that call the buffer when one is appended, as a signal handler might."""
+
+        def append(self, entry):
+            with pytest.raises(lw.BadDecision, match="middle of another call"):
+                buffer.submit([0.2], "inner")
+            super().append(entry)
+
+    before = queue._entries
+    with queue.lock:
+        queue._entries = Meddling()
+        assert buffer.submit([0.1], "outer").number == 0
+        before.extend(queue._entries)
+        queue._entries = before
+    assert buffer.close() and buffer.stats.submitted == 1

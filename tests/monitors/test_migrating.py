@@ -1,0 +1,168 @@
+"""A ledger made of another one under another rule: judged again, or copied as it is."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import likewise as lw
+
+PEOPLE = lw.Rule(
+    features={
+        "age": lw.Feature("number", tolerance=5),
+        "job": lw.Feature("category"),
+        "sex": lw.Feature("protected"),
+    },
+    output_column="ok",
+    favourable="yes",
+)
+
+
+def people(count, seed=4):
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "age": float(rng.integers(20, 60)),
+            "job": str(rng.choice(["nurse", "cook"])),
+            "sex": str(rng.choice(["f", "m"])),
+            "ok": str(rng.choice(["yes", "no"])),
+        }
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture
+def old(tmp_path):
+    with lw.open(tmp_path / "old", PEOPLE, comparable=True) as monitor:
+        monitor.observe_many(people(300), keys=[f"p{i}" for i in range(300)])
+        monitor.review(299, None, "error", reason="a typo", reviewer="eve")
+    return tmp_path / "old"
+
+
+def counts(path):
+    with lw.Ledger(path) as ledger:
+        assert ledger.verify().ok
+        return [entry.count for entry in ledger.entries()]
+
+
+def test_another_rule_judges_the_history_again_as_a_monitor_would(old, tmp_path):
+    wider = lw.Rule(
+        features={"age": lw.Feature("number", tolerance=9), "job": lw.Feature("category")},
+        output_column="ok",
+    )
+    done = lw.migrate(old, tmp_path / "new", rule=wider)
+    assert (done.rows, done.judged_again, dict(done.left_out)) == (300, True, {"reviews": 1})
+    table = [{name: row[name] for name in ("age", "job", "ok")} for row in people(300)]
+    expected = lw.Monitor(wider).observe_many(table).counts.tolist()
+    assert counts(tmp_path / "new") == expected and sum(expected) > 1000
+    assert counts(old) != expected
+    with lw.Ledger(tmp_path / "new") as new, lw.Ledger(old) as before:
+        assert new.events()[0].body["origin"]["head"] == str(before.head)
+        assert new.entry(7).key == "p7" and new.entry(7).time == before.entry(7).time
+        assert new.stats().comparable > 0
+    assert lw.replay(tmp_path / "new").ok
+
+
+def test_a_rule_that_changes_no_verdict_is_an_event(old):
+    before = counts(old)
+    named = lw.Rule(
+        features={
+            **PEOPLE.features,
+            "sex": lw.Feature("protected", labels={"f": "women", "m": "men"}),
+            "notes": lw.Feature("ignore"),
+        },
+        output_column="ok",
+        favourable="no",
+    )
+    done = lw.migrate(old, rule=named)
+    assert not done.judged_again and counts(old) == before
+    with lw.open(old, named) as monitor:
+        assert monitor.rule.favourable == "no"
+        assert monitor.observe({**people(1)[0], "notes": 3}, key="new").row == 300
+    with lw.Ledger(old) as ledger:
+        assert [event.kind for event in ledger.events()].count("rule") == 2
+        assert ledger.rule.favourable == "no" and ledger.verify().ok
+    with pytest.raises(lw.BadRule, match="was begun under another rule"):
+        lw.open(old, PEOPLE)
+
+
+def test_a_rule_that_changes_verdicts_needs_a_new_folder(old):
+    with pytest.raises(lw.BadRule, match="the history has to be judged again: name a new folder"):
+        lw.migrate(old, rule=lw.Rule(features=dict(PEOPLE.features), epsilon=2, output_column="ok"))
+    with pytest.raises(lw.BadRule, match="say where the new ledger goes"):
+        lw.migrate(old)
+
+
+def test_categories_are_renamed_and_columns_added(old, tmp_path):
+    rule = lw.Rule(
+        features={**PEOPLE.features, "branch": lw.Feature("category")},
+        output_column="ok",
+        favourable="granted",
+    )
+    with pytest.raises(lw.BadRule, match="column 'branch' is new, and nothing says which value"):
+        lw.migrate(old, tmp_path / "new", rule=rule)
+    assert not (tmp_path / "new").exists() and not (tmp_path / "new.partial").exists()
+    done = lw.migrate(
+        old,
+        tmp_path / "new",
+        rule=rule,
+        rename={"job": {"cook": "chef"}, "": {"yes": "granted", "no": "refused"}},
+        add={"branch": "Graz"},
+    )
+    assert done.judged_again
+    with lw.Ledger(tmp_path / "new") as ledger:
+        rows = people(300)
+        for i in (0, 17, 299):
+            job = {"cook": "chef"}.get(rows[i]["job"], rows[i]["job"])
+            age, sex = rows[i]["age"], rows[i]["sex"]
+            assert ledger.values(i) == {"age": age, "job": job, "sex": sex, "branch": "Graz"}
+            assert ledger.entry(i).output == {"yes": "granted", "no": "refused"}[rows[i]["ok"]]
+    assert counts(tmp_path / "new") == counts(old)
+
+
+def test_nothing_is_made_of_an_altered_ledger_or_over_something_else(old, tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").touch()
+    with pytest.raises(lw.BadFile, match="is there already"):
+        lw.migrate(old, tmp_path / "there")
+    name = next(old.glob("*.rows"))
+    content = bytearray(name.read_bytes())
+    content[3] ^= 1
+    name.write_bytes(content)
+    with pytest.raises(lw.BadFile, match=r"row 0: .* Nothing was written"):
+        lw.migrate(old, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+SCRIPT = """
+import sys, likewise as lw
+print("begin", flush=True)
+while True:
+    lw.migrate(sys.argv[1], sys.argv[2], rule=lw.Rule("linf", 0.3))
+    import shutil; shutil.rmtree(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("delay", [0.01, 0.05, 0.1, 0.2])
+def test_a_migration_that_was_killed_is_made_again(tmp_path, delay):
+    rng = np.random.default_rng(0)
+    x, z = rng.random((20_000, 3)), rng.choice(["a", "b"], 20_000).tolist()
+    with lw.open(tmp_path / "old", lw.Rule("linf", 0.01), durability="off") as monitor:
+        monitor.observe_many(x, z)
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, tmp_path / "old", tmp_path / "new"],
+        stdout=subprocess.PIPE,
+    ) as program:
+        assert program.stdout.readline() == b"begin\n"
+        time.sleep(delay)
+        os.kill(program.pid, signal.SIGKILL)
+    if (tmp_path / "new").exists():
+        assert lw.replay(tmp_path / "new").ok  # whole
+        return
+    assert lw.migrate(tmp_path / "old", tmp_path / "new", rule=lw.Rule("linf", 0.3)).rows == 20_000
+    expected = lw.Monitor(lw.Rule("linf", 0.3)).observe_many(x, z).counts.tolist()
+    assert counts(tmp_path / "new") == expected
