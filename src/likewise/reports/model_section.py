@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from likewise.reports.document import folded, section
 from likewise.reports.safe import safe
 from likewise.reports.words import percent
-from likewise.values.model_counts import ModelCounts, ModelSide
+from likewise.values.model_counts import ModelCounts
 
 _TABLE = 20  # models in the table before the rest is folded away
 _LEAD = (
     "Which model decided is known. A decision may contradict an earlier one of the same model, or"
     " one of another model: the first says that a model is not consistent with itself, the second"
-    " that two models do not agree. Shares are of the decisions that had such an earlier like case."
+    " that two models do not agree. Each count is of the decisions that had such an earlier like"
+    " case."
 )
 _NOT_LOOKED_AT = (
     "How many had a like case within and across models was not looked at: there are too many like"
@@ -47,10 +48,9 @@ def _only(compare: str) -> str:
 
 
 def _table(models: Sequence[ModelCounts]) -> str:
-    heads = ["decisions", "comparable", "contradict an earlier one"]
+    heads = ["decisions", "contradict an earlier one"]
     for side, whose in ((models[0].within, "its own"), (models[0].across, "another model’s")):
-        if side.compared:
-            heads += [f"had a like case of {whose}", f"contradict {whose}", f"pairs with {whose}"]
+        heads += [f"contradict {whose}"] * side.compared
     top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
     rows = "".join(_row(one, heads) for one in models)
     return (
@@ -61,10 +61,9 @@ def _table(models: Sequence[ModelCounts]) -> str:
 
 
 def _row(one: ModelCounts, heads: Sequence[str]) -> str:
-    cells = [f"{one.decisions:,}", _count(one.comparable), _flagged(one.flagged, one.comparable)]
+    cells = [f"{one.decisions:,}", _flagged(one.flagged, one.comparable)]
     for side in (one.within, one.across):
-        if side.compared:
-            cells += _side(side)
+        cells += [_flagged(side.flagged, side.comparable)] * side.compared
     numbers = "".join(
         f'<td class="number" data-label="{head}">{cell}</td>'
         for head, cell in zip(heads, cells, strict=True)
@@ -72,16 +71,12 @@ def _row(one: ModelCounts, heads: Sequence[str]) -> str:
     return f'<tr><th scope="row"><bdi>{safe(name_of(one.model), 60)}</bdi></th>{numbers}</tr>'
 
 
-def _side(side: ModelSide) -> list[str]:
-    return [_count(side.comparable), _flagged(side.flagged, side.comparable), f"{side.pairs:,}"]
-
-
-def _count(number: int | None) -> str:
-    return "–" if number is None else f"{number:,}"
-
-
 def _flagged(flagged: int, comparable: int | None) -> str:
-    return f"{flagged:,} ({percent(flagged / comparable)})" if comparable else f"{flagged:,}"
+    """How many contradict, of those that could; how many could is not always known."""
+    if comparable is None:
+        return f"{flagged:,}"
+    share = f" ({percent(flagged / comparable)})" if comparable else ""
+    return f"{flagged:,} of {comparable:,}{share}"
 
 
 def name_of(model: str | None) -> str:
