@@ -223,6 +223,14 @@ def test_repeated_key_is_a_refusal():
                                                       type(None)]  # fmt: skip
 
 
+def test_key_that_is_none_is_a_refusal_and_its_neighbours_are_judged():
+    with lw.buffered(lw.Monitor(RULE)) as buffer:
+        for key in ("a", np.array([1, 2]), object(), "b"):
+            buffer.submit([0.5], "yes", key=key)
+    answers = list(buffer.results())
+    assert [one.refusal is None for one in answers] == [True, False, False, True]
+
+
 def test_what_cannot_be_read_is_refused_at_once_and_gets_no_number():
     with lw.buffered(lw.Monitor(RULE)) as buffer:
         for x in (object(), [[1], [1, 2]], np.ma.masked_array([1, 2], [0, 1])):

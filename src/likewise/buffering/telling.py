@@ -124,10 +124,10 @@ class Teller:
 
     def _observe(self, part: _Part) -> Any:
         """The verdicts of decisions that are told together; BadDecision if they are refused."""
-        given = arguments(part, vectors=self._vectors)
         self._part, self._before = part, self._monitor.rows
         self._intend(DECISIONS, len(part), part[-1][0] + 1, self._before)
         try:
+            given = arguments(part, vectors=self._vectors)
             return self._monitor.observe_many(**given, **self._settings)
         except BadDecision:
             raise

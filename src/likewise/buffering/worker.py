@@ -23,7 +23,7 @@ from likewise.runtime.log import logger
 
 T = TypeVar("T")
 
-_LOOKS = 10  # after a batch, before the thread sleeps until it is woken
+_LOOKS, _LOOKING = 100, 0.5  # times, and seconds, that the thread looks after a batch, at most
 _LOOK_AGAIN = 1.0  # seconds after which whoever waits looks again, told or not
 
 
@@ -176,7 +176,7 @@ class Worker(Generic[T]):
         costs whoever puts the next entry more than putting it.
         """
         queue, waited, gathered = self.queue, 0.0, False
-        looks = _LOOKS if self._gather > 0 else 0
+        looks = int(min(_LOOKS, _LOOKING / self._gather)) if self._gather > 0 else 0
         while True:
             with queue.lock:
                 if not self.is_mine:
