@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 
 import likewise as lw
-from tests.buffering.slow import RULE, Gated, decisions, is_balanced
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
+from tests.buffering.slow import RULE, Gated, decisions, is_balanced  # noqa: E402
 
 X, Z = decisions(40_000)
 

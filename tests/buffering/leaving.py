@@ -11,7 +11,9 @@ import warnings
 from pathlib import Path
 
 import likewise as lw
-from tests.buffering.slow import RULE, Gated, decisions, is_balanced
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
+from tests.buffering.slow import RULE, Gated, decisions, is_balanced  # noqa: E402
 
 X, Z = decisions(400)
 warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks with threads

@@ -141,6 +141,11 @@ class Memory:
         self._note_cleared()
         return gone
 
+    def release(self, row: int) -> None:
+        """Rows before that one are forgotten: give their memory back."""
+        self.reader.release(row)
+        self.models.release(row)
+
     def _note_cleared(self) -> None:
         """All that is forgotten has left the reader and the models."""
         history = self.engine.history

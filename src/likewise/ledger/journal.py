@@ -400,7 +400,7 @@ class Journal:
             return
         gone = np.flatnonzero(history.alive()[history.first : first]) + history.first
         self._memory.forget(gone)
-        self._memory.reader.release(first)
+        self._memory.release(first)
         self._keys.leave(gone, self.store.first)
         self.retention.forget_before(first, self.store.first)
         if self.store.first > before:
