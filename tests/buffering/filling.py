@@ -13,7 +13,7 @@ from pathlib import Path
 import likewise as lw
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
-from tests.buffering.slow import RULE, Gated, decisions, is_balanced  # noqa: E402
+from tests.buffering.slow import RULE, Gated, decisions, is_balanced
 
 X, Z = decisions(40_000)
 
