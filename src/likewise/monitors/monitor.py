@@ -328,7 +328,7 @@ class Monitor:
             return self._observe(x, z, key, time, model)
 
     @contextmanager
-    def committing_together(self) -> Iterator[None]:
+    def _committing_together(self) -> Iterator[None]:
         """Within it calls are made and nothing is written; at its end all of it is, or BadFile."""
         with self._lock:
             self._ready(note=True)

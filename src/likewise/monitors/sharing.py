@@ -37,7 +37,7 @@ class Answer(Future[_T]):
 class Shares(Protocol):
     """Whose calls share transactions."""
 
-    def committing_together(self) -> AbstractContextManager[None]:
+    def _committing_together(self) -> AbstractContextManager[None]:
         """Within it nothing is written; at its end, everything is, or BadFile is raised."""
 
 
@@ -136,7 +136,7 @@ def _make(monitor: Shares, first: Request, turns: _Turns) -> bool:
     requests, more = [first], True
     made: list[tuple[Answer[Any], Any]] = []
     try:
-        with monitor.committing_together():
+        with monitor._committing_together():
             more = _take_more(requests, turns.waiting)
             for answer, call in requests:
                 if answer.set_running_or_notify_cancel():
