@@ -175,14 +175,17 @@ def test_a_column_that_is_not_there_is_named(folder, capsys):
     assert "'version'" in run(capsys, "audit", "decisions.csv", *asked, code=3).err
 
 
-def test_models_are_not_taken_into_a_ledger_yet(folder, capsys):
-    asked = ["--rule", "all.toml", "--model-column", "model", "--ledger", "kept"]
-    said = run(capsys, "audit", "decisions.csv", *asked, code=2).err
-    assert "a ledger does not keep yet which model decided" in said
-    asked = ["--rule", "all.toml", "--model-column", "model", "--ledger", "kept"]
-    said = likewise("watch", *asked, given="", code=2).stderr
-    assert "a ledger does not keep yet which model decided" in said
-    assert not (folder / "kept").exists()
+def test_models_are_taken_into_a_ledger(folder, capsys):
+    asked = ["decisions.csv", "--model-column", "model", "--on-bad-row", "skip", "--json"]
+    for compare in ("all", "within"):
+        alone = json.loads(run(capsys, "audit", *asked, "--rule", f"{compare}.toml").out)
+        given = ["--rule", f"{compare}.toml", "--ledger", compare]
+        kept = json.loads(run(capsys, "audit", *asked, *given).out)
+        assert kept["flagged"] == alone["flagged"] > 0
+        with lw.Ledger(folder / compare) as ledger:
+            models = {entry.model for entry in ledger.entries()}
+            assert len(models - {None}) > 1 and ledger.verify().ok
+        assert json.loads(run(capsys, "replay", compare, "--json").out)["ok"]
 
 
 def test_compare_refuses_a_rule_across_models(folder, capsys):

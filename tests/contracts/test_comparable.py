@@ -57,7 +57,7 @@ def a_pair(rule: lw.Rule, **settings) -> tuple[lw.Monitor, Oracle]:
 def test_a_verdict_says_whether_anything_was_near(metric, output, family):
     told = Told()
 
-    @prove(8, stream=streams(metric, output, family), steps=STEPS)
+    @prove(12, stream=streams(metric, output, family), steps=STEPS)
     def holds(stream, steps):
         expected = play(
             *a_pair(stream.rule), stream.X, stream.Z, [("observe_many", 120, 0), *steps]

@@ -94,7 +94,7 @@ def test_witnesses_and_comparables_are_those_of_models_that_are_compared(metric,
 def test_models_are_compared_alike_in_every_index(metric, compare):
     told = Told()
 
-    @prove(6, stream=streams(metric, most=130, widths=(2, 3, 5, 8)), steps=STEPS, seed=SEEDS)
+    @prove(12, stream=streams(metric, most=130, widths=(2, 3, 5, 8)), steps=STEPS, seed=SEEDS)
     def holds(stream, steps, seed):
         whole = [step for step in steps if step[0] != "forget"]  # an object cannot forget
         steps = [("observe_many", 60, 0), ("observe", 20, 0), *whole]

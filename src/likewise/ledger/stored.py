@@ -16,7 +16,7 @@ MOST = 1 << 62
 """No row, number or time of a ledger is that large."""
 NOT_JUDGED = -1
 """Stands for the number of witnesses of a decision that was remembered without being judged."""
-KEPT = ("rule", "layout", "window", "model", "source", "lost", "migrated")
+KEPT = ("rule", "layout", "window", "model", "source")
 """Kinds of events that stay when the rows before them are dropped."""
 TAKING = ("erased", "dropped")
 """Kinds of events after which rows are not there any more."""

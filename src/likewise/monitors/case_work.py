@@ -17,9 +17,16 @@ from likewise.values.errors import BadRow
 
 
 def review(
-    journal: Journal, row: int, witness: int | None, disposition: Any, reason: Any, reviewer: Any
+    journal: Journal,
+    row: int | None,
+    witness: int | None,
+    disposition: Any,
+    reason: Any,
+    reviewer: Any,
 ) -> None:
     """Chain what somebody says of a contradiction."""
+    if row is None:
+        raise BadRow("a decision that was only checked is not remembered, and cannot be reviewed.")
     journal.flush()
     reader = journal.store.reader
     if row not in reader.format.flagged(reader, row, row + 1):

@@ -782,7 +782,7 @@ class Monitor:
     # What people say afterwards, with a ledger
 
     def review(
-        self, row: int, witness: int | None, disposition: str, *, reason: str, reviewer: str
+        self, row: int | None, witness: int | None, disposition: str, *, reason: str, reviewer: str
     ) -> None:
         """Write down what somebody makes of a contradiction; the chain has it from then on.
 
