@@ -187,5 +187,5 @@ class LedgerLife(RuleBasedStateMachine):
 
 
 def test_ledger_equals_the_oracle_through_any_life():
-    budget = settings(max_examples=examples(30), stateful_step_count=20, deadline=None)
+    budget = settings(max_examples=examples(10), stateful_step_count=15, deadline=None)
     run_state_machine_as_test(LedgerLife, settings=budget)

@@ -147,7 +147,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("delay", [0.01, 0.05, 0.1, 0.2])
+@pytest.mark.parametrize("delay", [0.02, 0.15])
 def test_a_migration_that_was_killed_is_made_again(tmp_path, delay):
     rng = np.random.default_rng(0)
     x, z = rng.random((20_000, 3)), rng.choice(["a", "b"], 20_000).tolist()
