@@ -11,6 +11,7 @@ Invariant: columns come out in the order asked for, all of the same length, miss
 """
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from importlib.util import find_spec
@@ -168,7 +169,10 @@ def _of_rows(
 
 
 def _frame(given: Any) -> Any:
-    """A table as narwhals sees it."""
+    """A table as narwhals sees it; one of Polars as it is, which has the same names."""
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(given, polars.DataFrame):
+        return given
     if find_spec("narwhals") is None:
         raise BadDecision(
             f"the table is of type {type(given).__name__}, which needs the package narwhals."
