@@ -211,7 +211,9 @@ def play_together(
             assert all(monitor.load(xs, zs, **told) == loaded for monitor in monitors)
         elif verb == "observe_many":
             threads = THREADS[seed % len(THREADS)]
-            verdicts = [monitor.observe_many(xs, zs, threads=threads, **told) for monitor in monitors]
+            verdicts = [
+                monitor.observe_many(xs, zs, threads=threads, **told) for monitor in monitors
+            ]
             said.append((verdicts, oracle.observe_many(xs, zs, **told)))
         else:
             for i, (x, z) in enumerate(zip(xs, zs, strict=True)):

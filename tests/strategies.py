@@ -57,7 +57,7 @@ every_kind = pytest.mark.parametrize(
         for k, output in enumerate(OUTPUTS)
     ],
 )
-"""Every two of metric, output and storage meet in the quick tests, and all three in the slow ones."""
+"""Any two of metric, output and storage meet in the quick tests, all three in the slow ones."""
 
 
 def examples(budget: int) -> int:
