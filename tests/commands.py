@@ -1,17 +1,46 @@
-"""Running the command as a user does, and in this process where a message is all that matters."""
+"""Running the command as a user does, and in this process where what it says is all that matters.
 
+A process of its own takes half a second to import everything. So `likewise` is for most tests, and
+`installed` for those about pipes, exit codes, other processes, and for each command once.
+"""
+
+import contextlib
+import io
 import os
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from unittest import mock
+
+from likewise.cli import main
 
 INSTALLED = Path(sys.executable).with_name("likewise")
 COMMAND = [str(INSTALLED)] if INSTALLED.is_file() else [sys.executable, "-m", "likewise"]
 
 
-def likewise(*arguments, given=None, code=0, **settings):
+def likewise(*arguments, given=None, code=0):
+    """The command in this process, with files for its three streams; what `installed` answers."""
+    binary = isinstance(given, bytes)
+    with contextlib.ExitStack() as streams:
+        files = [streams.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(given if binary else (given or "").encode())
+        files[0].seek(0)
+        stdin, stdout, stderr = (io.TextIOWrapper(one, encoding="utf-8") for one in files)
+        with mock.patch.multiple(sys, stdin=stdin, stdout=stdout, stderr=stderr):
+            ended = main([*map(str, arguments)])
+        said = []
+        for stream in (stdout, stderr):
+            stream.flush()
+            stream.seek(0)
+            said.append(stream.buffer.read() if binary else stream.read())
+    assert ended == code, (ended, *said)
+    return subprocess.CompletedProcess(["likewise", *arguments], ended, *said)
+
+
+def installed(*arguments, given=None, code=0, **settings):
     """The installed command, run to its end."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],

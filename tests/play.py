@@ -183,7 +183,19 @@ def play(
 
     models: of each decision, if they are to be told
     """
-    said: list[tuple[Any, Any]] = []
+    return play_together([monitor], oracle, X, Z, steps, models)
+
+
+def play_together(
+    monitors: Sequence[lw.Monitor],
+    oracle: Oracle,
+    X: np.ndarray,
+    Z: Any,
+    steps: Sequence[Step],
+    models: Sequence[Any] | None = None,
+) -> list[Expected]:
+    """Do the steps to all of them and, once, to the oracle."""
+    said: list[tuple[list[Any], Any]] = []  # by the monitors, and by the oracle
     position = 0
     for verb, size, seed in steps:
         xs, zs = X[position : position + size], Z[position : position + size]
@@ -192,27 +204,35 @@ def play(
             rng = np.random.default_rng(seed)
             rows = rng.integers(0, position, size if position else 0)
             rows = rows[rows % KEPT > 0] if verb == "thin" else rows
-            assert monitor.forget(rows) == oracle.forget(rows)
+            gone = oracle.forget(rows)
+            assert all(monitor.forget(rows) == gone for monitor in monitors)
         elif verb == "load":
-            assert monitor.load(xs, zs, **told) == oracle.load(xs, zs, **told)
+            loaded = oracle.load(xs, zs, **told)
+            assert all(monitor.load(xs, zs, **told) == loaded for monitor in monitors)
         elif verb == "observe_many":
             threads = THREADS[seed % len(THREADS)]
-            verdicts = monitor.observe_many(xs, zs, threads=threads, **told)
+            verdicts = [
+                monitor.observe_many(xs, zs, threads=threads, **told) for monitor in monitors
+            ]
             said.append((verdicts, oracle.observe_many(xs, zs, **told)))
         else:
             for i, (x, z) in enumerate(zip(xs, zs, strict=True)):
                 mine = {} if models is None else {"model": models[position + i]}
                 if verb == "check":
-                    said.append((monitor.check(x, z, **mine), oracle.check(x, z, **mine)))
-                said.append((monitor.observe(x, z, **mine), oracle.observe(x, z, **mine)))
+                    verdicts = [monitor.check(x, z, **mine) for monitor in monitors]
+                    said.append((verdicts, oracle.check(x, z, **mine)))
+                verdicts = [monitor.observe(x, z, **mine) for monitor in monitors]
+                said.append((verdicts, oracle.observe(x, z, **mine)))
         position += 0 if verb in ("forget", "thin") else len(xs)
-        assert len(monitor) == len(oracle)
+        assert all(len(monitor) == len(oracle) for monitor in monitors)
     expected: list[Expected] = []
-    for verdict, one in said:
-        if isinstance(one, list):
-            assert_same_verdicts(verdict, one)
-            expected += one
-        else:
-            assert_same_verdict(verdict, one)
-            expected.append(one)
+    for verdicts, one in said:
+        several = isinstance(one, list)
+        for verdict, monitor in zip(verdicts, monitors, strict=True):
+            try:
+                (assert_same_verdicts if several else assert_same_verdict)(verdict, one)
+            except AssertionError as error:
+                error.add_note(f"said by {monitor!r}")
+                raise
+        expected += one if several else [one]
     return expected

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,19 @@ CLOUDS = ("grid", "clusters", "uniform", "sparse", "line", "offset", "tiny", "sp
 ORDERS = ("as drawn", "sorted", "reversed", "by cluster", "drifting")
 LABELS = (0, "a", None, (1, "x"), 2.5, "b", 1, False, ("y",), -1, -2, b"a", frozenset({3}), "")
 LARGEST_INTEGER = 2**53
+
+every_kind = pytest.mark.parametrize(
+    ("metric", "output", "family"),
+    [
+        pytest.param(
+            metric, output, family, marks=() if k == (i + j) % len(OUTPUTS) else pytest.mark.slow
+        )
+        for i, metric in enumerate(METRICS)
+        for j, family in enumerate(FAMILIES)
+        for k, output in enumerate(OUTPUTS)
+    ],
+)
+"""Any two of metric, output and storage meet in the quick tests, all three in the slow ones."""
 
 
 def examples(budget: int) -> int:

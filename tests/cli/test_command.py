@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import likewise as lw
-from tests.commands import COMMAND, likewise
+from tests.commands import COMMAND, installed, likewise
 
 HEAVY = {"numpy", "numba", "llvmlite", "polars", "pyarrow", "sklearn"}
 COMMANDS = (
@@ -36,11 +36,11 @@ def test_asking_loads_nothing_heavy(arguments):
 
 
 def test_version_is_told():
-    assert likewise("--version").stdout == f"likewise {lw.__version__}\n"
+    assert installed("--version").stdout == f"likewise {lw.__version__}\n"
 
 
 def test_help_names_every_command():
-    shown = likewise("--help").stdout
+    shown = installed("--help").stdout
     assert all(f" {name} " in shown for name in COMMANDS)
 
 
@@ -53,13 +53,14 @@ def test_help_of_a_command_fits_a_terminal_and_is_plain_in_a_pipe(name):
 
 
 def test_no_command_is_bad_usage_and_shows_help_once():
-    done = likewise(code=2)
+    done = installed(code=2)
     assert done.stdout.count("Usage: likewise") == 1 and done.stderr == ""
 
 
 @pytest.mark.parametrize("name", [None, *COMMANDS, "warm"])
 def test_wrong_option_is_one_line_on_standard_error(name):
-    done = likewise(*filter(None, [name]), "--nonsense", code=2)
+    run = installed if name is None else likewise
+    done = run(*filter(None, [name]), "--nonsense", code=2)
     see = " ".join(filter(None, ["likewise", name]))
     assert done.stdout == ""
     assert done.stderr == f"likewise: No such option: --nonsense. See: {see} --help\n"

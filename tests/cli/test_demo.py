@@ -101,12 +101,14 @@ def test_decisions_are_the_models_own(decisions):
 
 @pytest.fixture(scope="module")
 def comparable(decisions):
-    """The decisions with an earlier like case of any answer."""
-    return {
-        i
-        for i, one in enumerate(decisions)
-        if any(near(one, decisions[j]) for j in range(i - 1, -1, -1))
-    }
+    """The decisions with an earlier like case of any answer; like cases have one purpose."""
+    by_purpose, found = {}, set()
+    for i, one in enumerate(decisions):
+        past = by_purpose.setdefault(one["purpose"], [])
+        if any(near(one, other) for other in past):
+            found.add(i)
+        past.append(one)
+    return found
 
 
 def test_demo_counts_every_violation_among_the_comparable(said, truth, comparable):

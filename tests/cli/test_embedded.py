@@ -9,7 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import likewise
+from tests.commands import installed, likewise
 from tests.onnx_models import picture_model
 
 RULE = """
@@ -178,5 +178,5 @@ def test_the_installed_command_erases_without_the_model(here):
         here / "led", lw.Rule("l2", features=features, output_column="verdict")
     ) as monitor:
         monitor.observe({"id": "m0", "message": MESSAGES[0][0], "length": 3, "verdict": "ham"})
-    likewise("erase", "led", "--key", "m0", "--yes")
+    installed("erase", "led", "--key", "m0", "--yes")
     assert not any(b"parcel" in one.read_bytes() for one in (here / "led").iterdir())

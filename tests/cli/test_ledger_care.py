@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 import likewise as lw
-from tests.commands import COMMAND, likewise
+from tests.commands import COMMAND, installed, likewise
 
 RULE = lw.Rule(
     features={"age": lw.Feature("number", tolerance=5), "job": lw.Feature("category")},
@@ -74,7 +74,7 @@ def test_a_ledger_is_migrated_to_another_rule(ledger, tmp_path):
         assert [entry.count for entry in made.entries()] == [0, 1]
         assert [entry.count for entry in before.entries()] == [0, 0]
         assert done["head"] == str(before.head)
-    copied = likewise("migrate", ledger, tmp_path / "same").stdout
+    copied = installed("migrate", ledger, tmp_path / "same").stdout
     assert copied.startswith("2 decisions copied as they are; made of likewise-head 2 2 ")
 
 
@@ -111,7 +111,7 @@ def test_a_head_is_signed_and_the_signature_checked(ledger, tmp_path):
     assert "ssh-keygen says" in refused
     file.write_text(file.read_text().replace("2 2", "2 1"))
     assert "ssh-keygen says" in likewise(*given, tmp_path / "mine.signers", code=3).stderr
-    needs_file = likewise("head", ledger, "--sign", tmp_path / "mine", code=2).stderr
+    needs_file = installed("head", ledger, "--sign", tmp_path / "mine", code=2).stderr
     assert "say which, with --out" in needs_file
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import COMMAND, likewise
+from tests.commands import COMMAND, installed, likewise
 
 RULE = """
 [output]
@@ -163,7 +163,7 @@ def test_erased_is_gone_and_the_rest_still_holds(ledger, capsys):
 @pytest.mark.parametrize("more", [(), ("--json",)], ids=["words", "JSON"])
 def test_erasing_without_yes_and_without_a_terminal_is_refused(more, ledger, capsys):
     before = {path.name: path.read_bytes() for path in ledger.iterdir()}
-    done = likewise("erase", "led", "--key", "p7", "--row", "9", *more, given="y\n", code=2)
+    done = installed("erase", "led", "--key", "p7", "--row", "9", *more, given="y\n", code=2)
     assert done.stdout == ""
     assert "erasing 2 decisions from led cannot be undone, and there is no terminal" in done.stderr
     assert "Nothing was erased" in done.stderr and "say --yes" in done.stderr

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.commands import likewise
+from tests.commands import installed
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("LIKEWISE_DATA") or ROOT.parent / "shared" / "data")
@@ -33,7 +33,7 @@ pytestmark = [
 def test_papers_adult_file_gives_the_papers_count(tmp_path):
     with zipfile.ZipFile(PAPER) as archive:
         (tmp_path / "adult.csv").write_bytes(archive.read("adult-base-P2-combined.csv"))
-    done = likewise(
+    done = installed(
         "audit", tmp_path / "adult.csv", "--metric", "linf", "--epsilon", "0.16",
         "--output-column", "prediction", "--report", tmp_path / "page.html",
         "--out", tmp_path / "pairs.parquet", "--json",
@@ -57,7 +57,7 @@ def test_compas_has_the_shares_of_all_pairs_and_its_reverse_the_same_free_of_ord
     earlier = np.tri(len(x), k=-1, dtype=bool)
     for name, rows, before in (("down", frame, earlier), ("up", frame.reverse(), earlier.T)):
         rows.write_csv(tmp_path / f"{name}.csv")
-        done = likewise(
+        done = installed(
             "audit", tmp_path / f"{name}.csv", "--epsilon", "0.16",
             "--output-column", "prediction", "--json",
         )  # fmt: skip
@@ -91,7 +91,7 @@ def census():
 def test_census_is_audited_by_its_rule(table, rule, rows, flagged, end, tmp_path):
     path = tmp_path / f"data.{end}"
     table().write_csv(path) if end == "csv" else table().write_parquet(path)
-    done = likewise(
+    done = installed(
         "audit", path, "--rule", ROOT / "examples" / "rules" / f"{rule}.toml", "--json",
         "--report", tmp_path / "page.html",
     )  # fmt: skip
@@ -113,7 +113,7 @@ def test_compas_within_ninety_days_has_the_counts_of_all_pairs(tmp_path):
         '[features.priors_count]\nkind = "number"\ntolerance = 1\n'
         '[features.c_charge_degree]\nkind = "category"\n'
     )
-    done = likewise(
+    done = installed(
         "audit", tmp_path / "compas.csv", "--rule", tmp_path / "rule.toml",
         "--time-column", "compas_screening_date", "--within", "90 days", "--json",
     )  # fmt: skip

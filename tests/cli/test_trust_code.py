@@ -10,7 +10,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from tests.commands import likewise
+from tests.commands import installed
 from tests.onnx_models import picture_model
 
 RULE = """
@@ -120,10 +120,10 @@ def test_with_trust_code_it_runs(which, capsys, send):
 
 
 def test_the_installed_command_asks_and_obeys():
-    refused = likewise("audit", "data.csv", "--rule", written(), code=2)
+    refused = installed("audit", "data.csv", "--rule", written(), code=2)
     assert "--trust-code" in refused.stderr and "Traceback" not in refused.stderr
     assert not ran()
-    likewise("audit", "data.csv", "--rule", written(), "--trust-code")
+    installed("audit", "data.csv", "--rule", written(), "--trust-code")
     assert ran()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.commands import COMMAND, likewise
+from tests.commands import COMMAND, installed, likewise
 
 QUICK = ("--epsilon", "0.1", "--output-column", "z")
 
@@ -54,7 +54,7 @@ def running():
 
 def test_verdicts_are_those_of_observe():
     rows = decisions()
-    done = likewise("watch", *QUICK, "--witnesses", "3", given=lines_of(rows))
+    done = installed("watch", *QUICK, "--witnesses", "3", given=lines_of(rows))
     monitor = lw.Monitor(lw.Rule("linf", 0.1))
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == len(rows)

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 import likewise as lw
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 from tests.play import VERBS, play
-from tests.strategies import FAMILIES, METRICS, OUTPUTS, Stream, Tally, prove, streams
+from tests.strategies import (
+    FAMILIES,
+    METRICS,
+    OUTPUTS,
+    Stream,
+    Tally,
+    every_kind,
+    prove,
+    streams,
+)
 
 SEEDS = st.integers(0, 2**32 - 1)
 CHUNKS = st.lists(st.integers(0, 3) | st.integers(0, 300), min_size=1, max_size=8)
@@ -48,9 +57,7 @@ def test_streams_have_something_to_find():
     assert boundary * 5 >= tally.examples, f"only {boundary} examples lie on the boundary"
 
 
-@every_family
-@every_output
-@every_metric
+@every_kind
 def test_observe_names_exactly_the_witnesses(metric, output, family):
     tally = Tally()
 
@@ -67,9 +74,7 @@ def test_observe_names_exactly_the_witnesses(metric, output, family):
     tally.assert_enough()
 
 
-@every_family
-@every_output
-@every_metric
+@every_kind
 def test_observe_many_equals_observing_one_by_one(metric, output, family):
     tally = Tally()
 

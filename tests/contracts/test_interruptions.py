@@ -352,8 +352,10 @@ class Life:
 
 
 def compile_all(life: Life) -> None:
-    """Have the kernels ready: what interrupts a compiler says nothing about a monitor."""
-    with lw.Monitor(life.subject.rule) as monitor:
+    """Have kernels and modules ready: what interrupts a compiler, or an import inside which Python
+    makes another error of it, says nothing about a monitor."""
+    index = life.subject.settings.get("index", "auto")
+    with lw.Monitor(life.subject.rule, index=index) as monitor:
         life.make(700).to(monitor.load)
         monitor.forget([1, 2])
         life.make(40).to(monitor.observe_many)

@@ -21,7 +21,7 @@ from likewise.values.model_counts import ModelSide
 from tests.index_cases import few
 from tests.letter_embedders import letters, some_texts
 from tests.oracle import Oracle, as_stored, input_distances, same_or_not
-from tests.play import VERBS, play
+from tests.play import VERBS, play, play_together
 from tests.strategies import METRICS, OUTPUTS, prove, streams
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-1" / "vectors"
@@ -64,21 +64,27 @@ class Told:
         assert self.alone > 0, "every decision had a like case"
 
 
-def played(stream, compare: str, steps, seed: int, told: Told, **settings) -> None:
+def played(stream, compare: str, steps, seed: int, told: Told, indexes=("auto",)) -> None:
     rule = replace(stream.rule, compare=compare)
     models = models_for(seed, len(stream))
-    monitor, oracle = lw.Monitor(rule, comparable=True, **settings), Oracle(rule, comparable=True)
-    told.note(oracle, play(monitor, oracle, stream.X, stream.Z, steps, models))
+    monitors = [lw.Monitor(rule, comparable=True, index=index) for index in indexes]
+    oracle = Oracle(rule, comparable=True)
+    told.note(oracle, play_together(monitors, oracle, stream.X, stream.Z, steps, models))
     rows = list(range(len(oracle.models)))
     gone = ~oracle.alive[: len(rows)]
-    assert monitor.past.models(rows) == [
-        None if one else model for one, model in zip(gone, oracle.models, strict=True)
-    ]
+    left = [None if one else model for one, model in zip(gone, oracle.models, strict=True)]
+    assert all(monitor.past.models(rows) == left for monitor in monitors)
 
 
-@apart
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(
+    ("metric", "output", "compare"),
+    [  # every two of them meet in the quick tests, and all three in the slow ones
+        pytest.param(metric, output, compare, marks=() if (i + j + k) % 2 else pytest.mark.slow)
+        for i, metric in enumerate(METRICS)
+        for j, output in enumerate(OUTPUTS)
+        for k, compare in enumerate(("within", "across"))
+    ],
+)
 def test_witnesses_and_comparables_are_those_of_models_that_are_compared(metric, output, compare):
     told = Told()
 
@@ -101,8 +107,8 @@ def test_models_are_compared_alike_in_every_index(metric, compare):
         names = {"auto": lambda width: "auto", **few(metric)}
         if metric in ("l2", "cosine"):
             names["flat"] = lambda width: "flat"
-        for make in names.values():
-            played(stream, compare, steps, seed, told, index=make(stream.X.shape[1]))
+        indexes = [make(stream.X.shape[1]) for make in names.values()]
+        played(stream, compare, steps, seed, told, indexes)
 
     told.assert_enough()
 

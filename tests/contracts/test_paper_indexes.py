@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import likewise as lw
 from tests.index_cases import few, groups
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
-from tests.play import VERBS, play, radius_on_an_edge, steps_through
+from tests.play import VERBS, play, play_together, radius_on_an_edge, steps_through
 from tests.strategies import (
     CLOUDS,
     FAMILIES,
@@ -60,11 +60,11 @@ def test_any_interleaving_of_calls_equals_the_oracle(metric, group):
     @prove(8, stream=streams(metric, most=ROWS, widths=WIDTHS), steps=STEPS)
     def holds(stream, steps):
         whole = [("observe", 15, 0), *steps, ("observe_many", 10, 1), ("observe", 15, 1)]
-        expected = []
-        for make in groups(metric)[group].values():
-            monitor = lw.Monitor(stream.rule, index=make(stream.X.shape[1]))
-            expected = play(monitor, Oracle(stream.rule), stream.X, stream.Z, whole)
-        tally.note(expected)
+        width = stream.X.shape[1]
+        monitors = [
+            lw.Monitor(stream.rule, index=make(width)) for make in groups(metric)[group].values()
+        ]
+        tally.note(play_together(monitors, Oracle(stream.rule), stream.X, stream.Z, whole))
 
     tally.assert_enough()
 
@@ -144,6 +144,6 @@ def test_a_large_load_is_indexed_like_a_stream(metric, group):
     rule = lw.Rule(metric, 1.0, slack=0)
     rule = replace(rule, epsilon=radius_on_an_edge(rule, X, Z, 3))
     steps = [("load", 520, 0), ("forget", 60, 1), ("observe", 20, 2), ("observe_many", 40, 3)]
-    for make in groups(metric)[group].values():
-        expected = play(lw.Monitor(rule, index=make(4)), Oracle(rule), X, Z, steps)
-        assert sum(len(one.rows) for one in expected) > 50
+    monitors = [lw.Monitor(rule, index=make(4)) for make in groups(metric)[group].values()]
+    expected = play_together(monitors, Oracle(rule), X, Z, steps)
+    assert sum(len(one.rows) for one in expected) > 50

@@ -150,11 +150,16 @@ def tracing(tmp_path_factory):
 def test_system_that_fails_is_no_alteration(folder, tracing, name, error):
     call = "openat" if error in ("EACCES", "ENFILE") else "read,pread64"
     injected = ["-P", str(folder / name), "-e", f"inject={call}:error={error}"]
-    program = [sys.executable, "-c", PROGRAM, str(folder)]
-    done = under_strace(tracing, injected, *program)
+    done = under_strace(tracing, injected, sys.executable, "-c", PROGRAM, str(folder))
     assert re.search(r"\(INJECTED\)", tracing.read_text()), done.stderr
     assert done.stdout == "raised\n", (done.stdout, done.stderr)
-    assert under_strace(tracing, [], *program).stdout == "answered True\n"
+    with lw.Ledger(folder) as ledger:
+        assert ledger.verify().ok
+
+
+def test_system_that_is_only_watched_gives_an_answer(folder, tracing):
+    done = under_strace(tracing, [], sys.executable, "-c", PROGRAM, str(folder))
+    assert done.stdout == "answered True\n", done.stderr
 
 
 def test_command_tells_a_failure_from_an_alteration(folder, tracing):

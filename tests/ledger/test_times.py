@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.commands import likewise
+from tests.commands import installed, likewise
 
 RULE = lw.Rule("linf", 0.1)
 FAR = 1_700_000_000_000  # seconds, meant as milliseconds
@@ -133,7 +133,7 @@ def test_ledger_that_has_such_a_time_opens_and_is_shown(folder, window, when):
         assert told["time"] == shown[row]
         assert shown[row] in likewise("show", folder, row).stdout
     page = folder.with_name("page.html")
-    likewise("report", folder, "--out", page)
+    installed("report", folder, "--out", page)
     assert page.exists()
 
 
