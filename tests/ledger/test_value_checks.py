@@ -135,3 +135,19 @@ def test_a_process_that_checks_loads_little_and_ends_with_its_input(ledger):
     assert told.split() == ["99", "299"], "keys of rows that were not erased"
     for heavy in ("numba", "likewise.engine", "likewise.monitors", "likewise.kernels", "typer"):
         assert f"'{heavy}" not in heard
+
+
+@pytest.mark.parametrize("row", [None, 20, 390])
+def test_opening_shares_out_the_values_and_names_the_altered_row(ledger, monkeypatch, row):
+    if row is not None:
+        alter_record(ledger, row, "input")
+        alter_record(ledger, 395, "input")
+    asked = []
+    monkeypatch.setattr(value_checks, "processes_for", lambda *_: asked.append(1) or 2)
+    if row is None:
+        with lw.open(ledger) as monitor:
+            assert monitor.rows == 400 and len(monitor) == 398
+    else:
+        with pytest.raises(lw.BadFile, match=f"row {row}: its input"):
+            lw.open(ledger)
+    assert asked

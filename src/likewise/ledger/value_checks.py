@@ -26,7 +26,8 @@ from threading import Thread
 
 from likewise.ledger import folder
 from likewise.ledger.reader import CHUNK, LedgerReader
-from likewise.values.errors import BadRule, LikewiseError
+from likewise.ledger.stored import Decisions
+from likewise.values.errors import BadFile, BadRule, LikewiseError
 
 WORTH_BYTES = 100_000_000
 _MOST = 8  # processes, unless told otherwise: then the walk along the chain takes longest
@@ -102,13 +103,14 @@ class ValueChecks:
         for thread in self._threads:
             thread.join()
 
-    def keys(self) -> int | None:
-        """Compare what is left, and wait for the others: how many keys; None if in doubt."""
+    def hold(self) -> bool:
+        """Compare what is left, and wait for the others: is all as it was written?"""
         for start, stop in self._ranges():
             self._keys.append(_keys_of(self._reader, start, stop))
         for thread in self._threads:
             thread.join()
-        return None if _IN_DOUBT in self._keys else sum(self._keys)
+        ((keys,),) = self._reader.all("SELECT count(*) FROM key")
+        return _IN_DOUBT not in self._keys and sum(self._keys) == keys
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
         """One after the other, each for one thread only; none after a range in doubt."""
@@ -132,6 +134,31 @@ class ValueChecks:
         for pipe in (told, heard):
             with contextlib.suppress(OSError):
                 pipe.close()
+
+
+def checked_chunks(reader: LedgerReader) -> Iterator[Decisions]:
+    """All rows of a ledger; Altered if something is not as it was written.
+
+    Of a large ledger the values of a chunk may be compared after it was given, but before the end.
+    """
+    others, walk = processes_for(reader, None) - 1, reader.format.walk
+    if others < 1:
+        yield from walk(reader, None).chunks()
+        return
+    try:
+        with ValueChecks(reader, others) as checks:
+            yield from walk(reader, None, values=False).chunks()
+            hold = checks.hold()
+    except BadFile:
+        _name_first_altered(reader)
+        raise
+    if not hold:
+        _name_first_altered(reader)
+
+
+def _name_first_altered(reader: LedgerReader) -> None:
+    """Verify in one process, which raises Altered where that finds something."""
+    deque(reader.format.walk(reader, None).chunks(), maxlen=0)
 
 
 def _keys_of(reader: LedgerReader, start: int, stop: int) -> int:
