@@ -26,8 +26,14 @@ def rows_of(reader: LedgerReader, stop: int) -> tuple[list[Any], list[Any]]:
     for start in range(0, stop, 1 << 15):
         kept = records.read(start, min(start + (1 << 15), stop))
         blobs = kept.view(f"V{kept.dtype.itemsize}").tolist()
-        decisions += list(zip(range(start, start + len(kept)), map(bytes, blobs), strict=True))
-    return decisions, reader.all("SELECT * FROM verdict ORDER BY row")
+        decisions += list(zip(range(start, start + len(kept)), map(bytearray, blobs), strict=True))
+    verdicts = reader.all("SELECT * FROM verdict ORDER BY row")
+    return decisions, [tuple(map(_as_inserted, cells)) for cells in verdicts]
+
+
+def _as_inserted(cell: Any) -> Any:
+    """Python's sqlite3 takes byte arrays as they are; for `bytes` it looks for an adapter first."""
+    return bytearray(cell) if isinstance(cell, bytes) else cell
 
 
 def insert(path: Path, decisions: list[Any], verdicts: list[Any], chunk: int, level: str) -> float:

@@ -18,15 +18,18 @@ BARS = [
         )
         for radius in ("few", "many")
     ),
-    Bar(
-        "ledger, `commit` through `observe_many`, few witnesses",
-        "ledger",
-        150_000,
-        True,
-        "decisions/s",
-        value_of(
-            "ledger", "writing", "rate", durability="commit", how="observe_many", radius="few"
-        ),
+    *(
+        Bar(
+            f"ledger, `commit` through `observe_many`, {radius} witnesses",
+            "ledger",
+            150_000,
+            True,
+            "decisions/s",
+            value_of(
+                "ledger", "writing", "rate", durability="commit", how="observe_many", radius=radius
+            ),
+        )
+        for radius in ("few", "many")
     ),
     Bar(
         "ledger, `commit`, 16 threads ÷ one",
@@ -53,12 +56,12 @@ BARS = [
         value_of("ledger", "opening", "seconds", rows=1_000_000, check=True),
     ),
     Bar(
-        "ledger, verifying with every commitment, one process",
+        "ledger, verifying with every commitment, a process for each core (two here)",
         "ledger",
         1_000_000,
         True,
         "rows/s",
-        value_of("ledger", "opening", "verify_rate", rows=1_000_000, check=True),
+        value_of("ledger", "opening", "shared_rate", rows=1_000_000, check=True),
     ),
     Bar(
         "ledger, verifying the chain alone",
@@ -67,5 +70,16 @@ BARS = [
         True,
         "rows/s",
         value_of("ledger", "opening", "chain_rate", rows=1_000_000, check=True),
+    ),
+    *(
+        Bar(
+            f"ledger, `lw.migrate` from {what}",
+            "ledger",
+            100_000,
+            True,
+            "rows/s",
+            value_of("ledger", "migrating", "rate", what=what),
+        )
+        for what in ("format 1", "another rule")
     ),
 ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ import likewise as lw
 from benchmarks import bare, oracle
 from benchmarks.answer import Answer, Setting, Table
 from benchmarks.child import ROOT
+from likewise.ledger import folder as ledger_folder
+from likewise.ledger import store as ledger_store
+from likewise.ledger.schema import FORMAT
 from likewise.monitors.opening import DURABILITIES
 
 Array = NDArray[Any]
@@ -44,6 +49,8 @@ OPENING = {
     "seconds": "`lw.open`, s",
     "import_seconds": "import before it, s",
     "verify_rate": "verified rows a second",
+    "processes": "processes",
+    "shared_rate": "verified by them",
     "chain_rate": "the chain alone",
 }
 THREADS = {
@@ -52,7 +59,15 @@ THREADS = {
     "ratio": "÷ one thread",
     "events": "transactions",
 }
+MIGRATING = {
+    "what": "made of",
+    "rows": "rows",
+    "flagged": "flagged",
+    "seconds": "`lw.migrate`, s",
+    "rate": "rows a second",
+}
 COUNTS = (1, 4, 16)
+MIGRATED = 500_000
 
 
 def ask(setting: Setting) -> Answer:
@@ -70,6 +85,7 @@ def ask(setting: Setting) -> Answer:
         ]
         threads = _threads(setting, Path(folder), points, outputs)
         opening = _opening(setting, Path(folder))
+        migrating = _migrating(setting, Path(folder))
     return Answer(
         "The ledger",
         {
@@ -82,7 +98,15 @@ def ask(setting: Setting) -> Answer:
             "threads": Table(
                 THREADS, threads, "One `observe` after another in each thread, `commit`; medians."
             ),
-            "opening": Table(OPENING, opening, "Each in a fresh process, kernels compiled before."),
+            "opening": Table(
+                OPENING,
+                opening,
+                "Each in a fresh process, kernels compiled before. Every commitment is verified by"
+                " one process, and by as many as there are cores.",
+            ),
+            "migrating": Table(
+                MIGRATING, migrating, "Verified first, and on disk in the end; medians."
+            ),
         },
         [
             "flagged decisions are those of a monitor in memory",
@@ -213,19 +237,71 @@ def open_one(given: Mapping[str, Any]) -> dict[str, Any]:
     with opener(given["path"], check=given["check"]) as monitor:
         opened = time.perf_counter()
         rows = len(monitor)
-    rate = chain = None
+    rates: dict[str, Any] = dict.fromkeys(("verify_rate", "shared_rate", "chain_rate"))
+    cores = len(os.sched_getaffinity(0))
+    ways: dict[str, dict[str, Any]] = {
+        "verify_rate": {"processes": 1},
+        "shared_rate": {"processes": cores},
+        "chain_rate": {"values": False},
+    }
     if given["check"]:
         with lw.Ledger(given["path"]) as ledger:
-            begun = time.perf_counter()
-            oracle.require(ledger.verify().ok, "the ledger does not verify")
-            rate = rows / (time.perf_counter() - begun)
-            begun = time.perf_counter()
-            oracle.require(ledger.verify(values=False).ok, "the chain does not verify")
-            chain = rows / (time.perf_counter() - begun)
+            for name, how in ways.items():
+                begun = time.perf_counter()
+                oracle.require(ledger.verify(**how).ok, "the ledger does not verify")
+                rates[name] = rows / (time.perf_counter() - begun)
     return {
         "rows": rows,
         "seconds": opened - imported,
         "import_seconds": imported - begin,
-        "verify_rate": rate,
-        "chain_rate": chain,
+        "processes": cores if given["check"] else None,
+        **rates,
     }
+
+
+def _migrating(setting: Setting, folder: Path) -> list[dict[str, Any]]:
+    """A ledger of format 1, and one under another rule, made into new ones."""
+    points, outputs = setting.rows_source().rows(setting.rows(MIGRATED), COLUMNS_WIDE)
+    old, other = lw.Rule("linf", 0.05), lw.Rule("linf", 0.06)
+    found = []
+    for what, rule in (("format 1", old), ("another rule", other)):
+        path = folder / f"migrated-{rule.epsilon}"
+        with _of_format(1 if rule is old else FORMAT), lw.open(path, old) as monitor:
+            monitor.observe_many(points.astype("float64"), outputs)
+        times = []
+        for i in range(setting.rounds):
+            new = folder / f"{path.name}-{i}"
+            begin = time.perf_counter()
+            done = lw.migrate(path, new, rule=rule)
+            times.append(time.perf_counter() - begin)
+            oracle.require(done.rows == len(points), "rows are missing")
+            oracle.require(done.judged_again == (rule is other), "judged by mistake, or not")
+            expected = lw.Monitor(rule).observe_many(points.astype("float64"), outputs)
+            with lw.Ledger(new) as ledger:
+                oracle.require(ledger.verify().ok, "a migrated ledger does not verify")
+                flagged = ledger.stats().violations
+            oracle.require(flagged == int(expected.violations.sum()), "other decisions are flagged")
+        seconds = statistics.median(times)
+        found.append(
+            {
+                "what": what,
+                "rows": len(points),
+                "flagged": flagged,
+                "seconds": seconds,
+                "rate": len(points) / seconds,
+            }
+        )
+    return found
+
+
+@contextlib.contextmanager
+def _of_format(version: int) -> Iterator[None]:
+    """New ledgers are of an older format meanwhile."""
+    modules: tuple[Any, ...] = (ledger_folder, ledger_store)
+    for module in modules:
+        module.FORMAT = version
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.FORMAT = FORMAT

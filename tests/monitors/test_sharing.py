@@ -126,5 +126,40 @@ def test_submitting_works_in_memory_and_after_a_fork(tmp_path):
     monitor.close()
 
 
-def test_calls_that_wait_are_bounded():
-    assert sharing._Turns(lw.Monitor(RULE)).waiting.maxsize == sharing.MOST
+def test_calls_that_wait_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(sharing, "MOST", 3)
+    with lw.open(tmp_path, RULE) as monitor:
+        answers = []
+
+        def submit_all():
+            for i in range(8):
+                answers.append(monitor.submit([0.1 * i, 0.1], "yes"))
+
+        with monitor._lock:  # so that none of them is made yet
+            submitter = threading.Thread(target=submit_all)
+            submitter.start()
+            submitter.join(0.5)
+            assert submitter.is_alive(), "more calls wait than may"
+            assert monitor._shared._turns.waiting.qsize() == 3
+        submitter.join(30)
+        assert [answer.result(30).row for answer in answers] == list(range(8))
+
+
+def test_a_transaction_waits_for_as_many_callers_as_the_last_one_had(tmp_path):
+    x, z = decisions(640)
+    with lw.open(tmp_path, RULE) as monitor:
+        from_threads(monitor, x, z, 16)
+    with lw.Ledger(tmp_path) as ledger:
+        ((runs,),) = ledger.reader.all("SELECT count(*) FROM event WHERE kind = 'judged'")
+    assert runs <= 640 / 10, "transactions have less than ten of sixteen callers"
+
+
+def test_a_lone_caller_is_not_kept_waiting_by_the_many_before(tmp_path):
+    x, z = decisions(200)
+    with lw.open(tmp_path, RULE) as monitor:
+        from_threads(monitor, x[:160], z[:160], 16)
+        turns = monitor._shared._turns
+        for i in range(160, 200):
+            monitor.observe(x[i], z[i])
+        assert turns.last == 1, "a lone caller is still taken for one of several"
+        assert monitor._shared._turns.free == [True]

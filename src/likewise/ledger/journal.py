@@ -34,6 +34,7 @@ from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
 from likewise.ledger.stored import Decisions
 from likewise.ledger.times import Ahead
+from likewise.ledger.value_checks import checked_chunks
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
 from likewise.reading.encoding import ERASED
@@ -116,7 +117,7 @@ class Journal:
         self._words_read = store.connections
         self._log_holds_copies = False  # of rows that have left the window and the disk
         with reader.structure_checked() if check else contextlib.nullcontext():
-            walked = reader.format.walk(reader, None).chunks()
+            walked = checked_chunks(reader)
             if store.rows > store.first:
                 self._load(walked if check else reader.all_decisions(store.first, store.rows))
             elif check:

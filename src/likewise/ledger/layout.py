@@ -13,6 +13,7 @@ from likewise.rules.rule import STORAGES, Rule
 from likewise.values.errors import BadFile
 
 _BESIDE_INPUT = 160
+_MOST_BYTES = (1 << 31) - 1  # of a record: NumPy knows no larger type
 """Bytes of a record beside its input, about: it decides how many rows a file has."""
 
 
@@ -83,8 +84,9 @@ class Layout:
     @property
     def _is_small(self) -> bool:
         return (
-            0 < self.dtype.itemsize <= 1 << 40
-            and 0 < self.outputs <= 1 << 32
+            self.dtype.itemsize > 0
+            and self.outputs > 0
+            and _BESIDE_INPUT + self.dtype.itemsize + 8 * self.outputs < _MOST_BYTES
             and 0 < self.segment_rows <= SEGMENT_BYTES
         )
 

@@ -117,14 +117,22 @@ class Ledger:
     def __len__(self) -> int:
         return self.rows - self.first - int((self._erased >= self.first).sum())
 
-    def verify(self, head: Head | str | None = None, *, values: bool = True) -> Verification:
+    def verify(
+        self,
+        head: Head | str | None = None,
+        *,
+        values: bool = True,
+        processes: int | None = None,
+    ) -> Verification:
         """Walk the chain; name the first row that is not as it was written.
 
-        values: whether inputs, outputs and keys are compared with their commitments, too. Without
-        that, order, times, verdicts and the commitments themselves are what was written.
+        values      whether inputs, outputs and keys are compared with their commitments, too.
+                    Without that, order, times, verdicts and the commitments themselves are what was
+                    written.
+        processes   how many share that; without it one, and of a large ledger one for each core
         """
         wanted = Head.of(head) if isinstance(head, str) else head
-        return verify(self.reader, wanted, values=values)
+        return verify(self.reader, wanted, values=values, processes=processes)
 
     def events(self) -> list[Event]:
         return self.reader.events()

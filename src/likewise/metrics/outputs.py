@@ -122,6 +122,8 @@ class Labels:
         for i, label in enumerate(labels):
             try:
                 code = known.get(label)
+                if code is None:
+                    code = fresh.get(label)
             except TypeError:  # it cannot be hashed, but may stand for what can
                 code = None
             if code is None:

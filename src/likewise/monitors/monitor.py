@@ -903,16 +903,21 @@ class Monitor:
             if self._journal is not None:
                 self._journal.flush()
 
-    def verify(self, head: Head | str | None = None) -> Verification:
+    def verify(
+        self, head: Head | str | None = None, *, processes: int | None = None
+    ) -> Verification:
         """Walk the ledger's chain; name the first row that is not as it was written.
 
         Decisions are taken meanwhile: the walk is over what was on disk when it began.
+
+        processes   how many share it; without it one, and of a large ledger one for each core
         """
         self._ledger()
         self.flush()
         database = folder.connect(self._path, write=False, schema=False)  # which `verify` checks
         with closing(LedgerReader(self._path, database)) as reader:
-            return verify(reader, Head.of(head) if isinstance(head, str) else head)
+            wanted = Head.of(head) if isinstance(head, str) else head
+            return verify(reader, wanted, processes=processes)
 
     def head(self) -> Head:
         """The end of the ledger's chain, to be kept elsewhere."""

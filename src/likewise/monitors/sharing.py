@@ -5,25 +5,34 @@ others wait: a thread of its own takes all that have come in the meantime, makes
 other, has what they wrote on disk together, and only then answers. Signal handlers raise in the
 main thread only, so no call is cut off by somebody else's interruption.
 
+Whoever was answered mostly calls again at once. Without waiting for them, half of the callers would
+find the others' transaction begun, and each transaction would have half of them. So a transaction
+waits a moment for as many calls as the last one had.
+
 Invariant: calls are made in the order in which they came; a call is answered when all that it wrote
 is on disk, or refused, and then it has left no trace.
-Bound: `MOST` calls wait; whoever comes after them waits until there is room.
+Bound: `MOST` calls wait, and one for each thread that found room at the same moment; whoever comes
+after them waits until there is room. A transaction waits for others at most half as long as the
+last one took; one that follows a single call waits for nobody.
 """
 
 import asyncio
+import time as clock
 import weakref
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from queue import Empty, Queue
+from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from likewise.runtime.reentry import called_within
 from likewise.values.errors import BadFile
 
 MOST = 1 << 16
 _TOGETHER = 1024  # calls that share a transaction at most
+_PATIENCE = 0.5  # of the time that the last transaction took
+_PAUSE = 5e-5  # seconds in which callers get the interpreter
 _T = TypeVar("_T")
 
 
@@ -34,6 +43,40 @@ class Answer(Future[_T]):
         return asyncio.wrap_future(self).__await__()
 
 
+class Caller(Generic[_T]):
+    """The same for a thread that waits at once: the few things of a Future that are needed then.
+
+    A lock of its own is let go of when there is an answer, which wakes that thread and no other.
+    """
+
+    __slots__ = ("_error", "_unanswered", "_value")
+
+    def __init__(self) -> None:
+        self._unanswered = Lock()
+        self._unanswered.acquire()
+        self._error: BaseException | None = None
+
+    def result(self) -> _T:
+        self._unanswered.acquire()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def done(self) -> bool:
+        return not self._unanswered.locked()
+
+    def set_running_or_notify_cancel(self) -> bool:
+        return True
+
+    def set_result(self, value: _T) -> None:
+        self._value = value
+        self._unanswered.release()
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+        self._unanswered.release()
+
+
 class Shares(Protocol):
     """Whose calls share transactions."""
 
@@ -41,7 +84,7 @@ class Shares(Protocol):
         """Within it nothing is written; at its end, everything is, or BadFile is raised."""
 
 
-Request = tuple["Answer[Any]", Callable[[], Any]]
+Request = tuple[Answer[Any] | Caller[Any], Callable[[], Any]]
 
 
 class _Turns:
@@ -49,9 +92,12 @@ class _Turns:
 
     def __init__(self, owner: Shares) -> None:
         self.owner = weakref.ref(owner)
-        self.waiting: Queue[Request | None] = Queue(MOST)
-        self.crowded = False
-        """Whether several calls came at once the last time: then all of them wait."""
+        self.waiting: SimpleQueue[Request | None] = SimpleQueue()
+        """Putting and taking are one step each, whatever interrupts a caller."""
+        self.last = 1
+        """Calls in the last transaction that the thread made: if several, all of them wait."""
+        self.seconds = 0.0
+        """How long that took, from the first call to the disk."""
         self.free = [True]
         """One entry while no call is being made. Taking it is one step; if an interruption loses it
         right then, calls wait for the thread until that puts it back."""
@@ -71,10 +117,12 @@ class SharedCommits:
     def make(self, call: Callable[[], _T]) -> _T:
         """Make a call now, or have it made together with others; what it answers."""
         turns = self._turns
-        if turns.crowded or not _taken(turns.free):
+        if turns.last > 1 or not _taken(turns.free):
             if called_within(turns.owner()):
                 return call()  # out of another call, so it will be refused
-            return self.submit(call).result()
+            caller: Caller[_T] = Caller()
+            self._add((caller, call))
+            return caller.result()
         try:
             return call()
         finally:
@@ -83,10 +131,16 @@ class SharedCommits:
     def submit(self, call: Callable[[], _T]) -> "Answer[_T]":
         """Have a call made soon, in its turn."""
         answer: Answer[_T] = Answer()
+        self._add((answer, call))
+        return answer
+
+    def _add(self, request: Request) -> None:
         if self._thread is None:
             self._start()
-        self._turns.waiting.put((answer, call))
-        return answer
+        waiting = self._turns.waiting
+        while waiting.qsize() >= MOST:
+            clock.sleep(_PAUSE)
+        waiting.put(request)
 
     def _start(self) -> None:
         with self._starting:
@@ -133,8 +187,10 @@ def _make(monitor: Shares, first: Request, turns: _Turns) -> bool:
 
     Whether more may come.
     """
+    _gather(turns)
+    begun = clock.perf_counter()
     requests, more = [first], True
-    made: list[tuple[Answer[Any], Any]] = []
+    made: list[tuple[Answer[Any] | Caller[Any], Any]] = []
     try:
         with monitor._committing_together():
             more = _take_more(requests, turns.waiting)
@@ -149,14 +205,21 @@ def _make(monitor: Shares, first: Request, turns: _Turns) -> bool:
             if not answer.done():
                 answer.set_exception(error)
         return more
-    turns.crowded = len(requests) > 1
+    turns.last, turns.seconds = len(requests), clock.perf_counter() - begun
     turns.free[:] = [True]
     for answer, value in made:
         answer.set_result(value)
     return more
 
 
-def _take_more(requests: list[Request], waiting: "Queue[Request | None]") -> bool:
+def _gather(turns: _Turns) -> None:
+    """Wait a moment for as many calls as the last transaction had; the first of them is here."""
+    until = clock.perf_counter() + _PATIENCE * turns.seconds
+    while turns.waiting.qsize() + 1 < turns.last and clock.perf_counter() < until:
+        clock.sleep(_PAUSE)
+
+
+def _take_more(requests: list[Request], waiting: "SimpleQueue[Request | None]") -> bool:
     """Add the calls that wait; whether more may come."""
     while len(requests) < _TOGETHER:
         try:

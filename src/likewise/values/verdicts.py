@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.int64]
+_SORTED_TOGETHER = 1 << 17  # distances, so that what is beside them fits into a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,11 +452,10 @@ class Verdicts:
 
         By decision, nearest first; the earlier row first where equally near.
         """
-        owners = self.owners
-        order = np.lexsort((self.witnesses.input_distances, owners))  # stable: rows are in order
-        place = np.arange(len(owners)) - self.offsets[owners]
-        order = order[place < most]
-        return owners[order], order
+        owners, near = self.owners, self.witnesses.input_distances
+        order = _nearest_first(near, self.offsets[:-1], self.counts)
+        kept = np.arange(len(near)) - self.offsets[owners] < most
+        return owners[kept], order[kept]
 
     @property
     def owners(self) -> Rows:
@@ -567,3 +567,23 @@ def _chosen(names: tuple[Any, ...] | None, chosen: npt.NDArray[np.bool_]) -> tup
 
 def _verdicts_of(given: dict[str, Any]) -> Verdicts:
     return Verdicts(**given)
+
+
+def _nearest_first(distances: Floats, starts: Rows, counts: Rows) -> Rows:
+    """An order of runs of distances, each sorted for itself; the earlier one first where equal.
+
+    Runs of about the same length are rows of one matrix, filled up to its width: sorting those
+    takes a fraction of the time of sorting all distances at once.
+    """
+    order: Rows = np.arange(len(distances))
+    for bits in range(1, int(counts.max(initial=0)).bit_length() + 1):
+        width = 1 << bits
+        runs = np.flatnonzero((counts > width // 2) & (counts <= width))
+        together = max(1, _SORTED_TOGETHER // width)
+        for first in range(0, len(runs), together):
+            some = runs[first : first + together]
+            there = np.arange(width) < counts[some, None]
+            places = np.where(there, starts[some, None] + np.arange(width), 0)
+            ranks = np.where(there, distances[places], np.inf).argsort(axis=1, kind="stable")
+            order[places[there]] = np.take_along_axis(places, ranks, axis=1)[there]
+    return order

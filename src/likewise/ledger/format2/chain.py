@@ -38,6 +38,7 @@ SECRET = "key_secret"
 """In the body of the first event: what marks of erased keys are made with."""
 _RUN = struct.Struct("<QQ")
 _PAIR = np.dtype([("row", "<i8"), ("witness", "<i8")])
+PAIR_BYTES = _PAIR.itemsize
 _NO_KEY = bytes(DIGEST)
 
 Records = npt.NDArray[Any]

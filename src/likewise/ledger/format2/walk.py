@@ -5,8 +5,9 @@ head was made again; against that, keep a head elsewhere and compare.
 Cost: one hash for each row, one for each verdict with witnesses, two for each run.
 """
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from itertools import pairwise, repeat
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from likewise.ledger.heads import Head, check_met, written_anew
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import MOST, Altered, ChainEnd, Decisions
 from likewise.ledger.word_walk import check_words
+from likewise.values.verdicts import Rows
 
 _EVENTS = """
 SELECT number, at_row, time, kind, first, stop, latest, body, link FROM event
@@ -28,6 +30,7 @@ SELECT row, time, model, count, distance, witnesses, distances, salt, commitment
 WHERE row >= ? AND row < ? ORDER BY row"""
 _TOGETHER = 1 << 13  # events
 _ROWS = 1 << 15
+_NUMBER = Struct("<d")
 
 Run = tuple[int, int, int | None, bytes, bool]
 """The first row and the one after the last, the latest time, digest, whether it has verdicts."""
@@ -35,6 +38,17 @@ Run = tuple[int, int, int | None, bytes, bool]
 
 def walk(reader: Reading, head: Head | None, values: bool = True) -> "Walk":
     return Walk(reader, head, values)
+
+
+def values_hold(reader: Reading, first: int, stop: int) -> int | None:
+    """How many keys these rows have, if all values match their commitments or were erased.
+
+    None if some do not.
+    """
+    (chunk,) = reader.in_runs([(first, stop)], witnesses=False)
+    erased = reader.erased()
+    holds = all(_is_erased(chunk, i, erased) for i in differing(*_commitments(chunk)))
+    return _keys_in(chunk) if holds else None
 
 
 class Walk:
@@ -134,19 +148,23 @@ class Walk:
         fields = ("decision", "verdict") if together else ("decision",)
         packed = chain.packed(chunk.records, *fields)
         size = len(packed) // max(1, stop - first)
-        verdicts = _Verdicts(self, chunk.records, first, stop) if together else None
-        for start, upto, latest, body, with_verdicts in runs:
+        stops = [run[1] for run in runs]
+        times = np.maximum.accumulate(chunk.times)[np.array(stops) - first - 1].tolist()
+        told: Iterable[tuple[bytes, ...]] = repeat(())
+        if together:
+            told = _Verdicts(self, chunk.records, first, stop).contents(first, stops)
+        for (start, upto, latest, body, with_verdicts), verdicts, time in zip(
+            runs, told, times, strict=False
+        ):
+            beside = verdicts
             content = packed[(start - first) * size : (upto - first) * size]
-            told: tuple[bytes, ...] = ()
-            if with_verdicts and verdicts is not None:
-                told = verdicts.content(start, upto)
-            elif with_verdicts:
+            if with_verdicts and not together:
                 part = chunk.records[start - first : upto - first]
                 content = chain.packed(part, "decision", "verdict")
-                told = _Verdicts(self, part, start, upto).content(start, upto)
-            if chain.run_digest(start, upto, content, *told) != body:
+                (beside,) = _Verdicts(self, part, start, upto).contents(start, [upto])
+            if chain.run_digest(start, upto, content, *beside) != body:
                 raise _altered(start, upto, "time, model, verdict or place")
-            self._latest = max(self._latest, int(chunk.times[start - first : upto - first].max()))
+            self._latest = max(self._latest, time)
             if latest != self._latest:
                 raise _altered(start, upto, "latest time")
             if with_verdicts:
@@ -159,7 +177,7 @@ class Walk:
             if stop <= self.first:
                 continue
             (chunk,) = self._reader.in_runs([(start, stop)], witnesses=False)
-            told = _Verdicts(self, chunk.records, start, stop).content(start, stop)
+            (told,) = _Verdicts(self, chunk.records, start, stop).contents(start, [stop])
             content = chain.packed(chunk.records, "verdict")
             if chain.run_digest(start, stop, content, *told) != body:
                 raise _altered(start, stop, "verdict")
@@ -172,32 +190,14 @@ class Walk:
 
     def _check_commitments(self, chunk: Decisions) -> None:
         """Name the first row whose values do not match its commitment, unless it was erased."""
-        records = chunk.records
-        if chunk.keys is not None:
-            self._keys += sum(key is not None for key in chunk.keys)
-        numbers = records["output"].reshape(len(chunk), -1)
-        made = chain.commitments(records["salt"], numbers, records["input"], chunk.keys)
-        known = np.ascontiguousarray(records["decision"]["commitment"]).tobytes()
-        for i in differing(made, known):
-            if not self._is_erased(chunk, i):
+        self._keys += _keys_in(chunk)
+        for i in differing(*_commitments(chunk)):
+            if not _is_erased(chunk, i, self._erased):
                 row, what = chunk.first + i, "its input, output or key"
                 raise Altered(row, f"row {row:,}: {what} is not as it was written")
 
-    def _is_erased(self, chunk: Decisions, i: int) -> bool:
-        """Whether a row that does not match its commitment was erased, and says nothing now.
-
-        Its record is overwritten after the database says that it is erased, the salt at last.
-        """
-        if not self.is_gone(chunk.first + i):
-            return False
-        record = chunk.records[i]
-        keyless = chunk.keys is None or chunk.keys[i] is None
-        empty = not record["input"].any() and not record["output"].any()
-        return bool(keyless and (record["salt"].any() or empty))
-
     def is_gone(self, row: int) -> bool:
-        at = self._erased.searchsorted(row)
-        return bool(at < len(self._erased) and self._erased[at] == row)
+        return _is_among(self._erased, row)
 
     def name_gone(self, rows: Any) -> bool:
         return bool(np.isin(rows, self._erased).any())
@@ -215,6 +215,36 @@ class Walk:
         if flagged != self._flagged:
             raise Altered(None, "there are verdicts of decisions that are not there")
         check_notes(self._reader, self.first, self.is_gone)
+
+
+def _commitments(chunk: Decisions) -> tuple[bytes, bytes]:
+    """Those that the values of rows make, and those that are kept."""
+    records = chunk.records
+    numbers = records["output"].reshape(len(chunk), -1)
+    made = chain.commitments(records["salt"], numbers, records["input"], chunk.keys)
+    return made, np.ascontiguousarray(records["decision"]["commitment"]).tobytes()
+
+
+def _is_erased(chunk: Decisions, i: int, erased: Rows) -> bool:
+    """Whether a row that does not match its commitment was erased, and says nothing now.
+
+    Its record is overwritten after the database says that it is erased, the salt at last.
+    """
+    if not _is_among(erased, chunk.first + i):
+        return False
+    record = chunk.records[i]
+    keyless = chunk.keys is None or chunk.keys[i] is None
+    empty = not record["input"].any() and not record["output"].any()
+    return bool(keyless and (record["salt"].any() or empty))
+
+
+def _is_among(rows: Rows, row: int) -> bool:
+    at = rows.searchsorted(row)
+    return bool(at < len(rows) and rows[at] == row)
+
+
+def _keys_in(chunk: Decisions) -> int:
+    return 0 if chunk.keys is None else sum(key is not None for key in chunk.keys)
 
 
 class _Verdicts:
@@ -235,15 +265,16 @@ class _Verdicts:
             verdicts["count"][places].tolist(),
             strict=True,
         )
-        self._sizes = []
-        named, self._committed = [], []
+        sizes, named, committed = [], [], []
         for cell, same in zip(cells, expected, strict=True):
             self._check(walk, cell, same)
-            self._sizes.append(len(cell[5]) // 8)
+            sizes.append(len(cell[5]) // 8)
             named.append(cell[5])
-            self._committed.append(cell[8])
-        self._named = np.frombuffer(b"".join(named), "<i8")
-        self._ends = np.cumsum([0, *self._sizes])
+            committed.append(cell[8])
+        witnesses = np.frombuffer(b"".join(named), "<i8")
+        self._pairs = chain.pair_bytes(np.repeat(self._rows, sizes), witnesses)
+        self._ends = np.cumsum([0, *sizes])
+        self._committed = b"".join(committed)
         walk.count_flagged(len(cells))
 
     @staticmethod
@@ -255,21 +286,25 @@ class _Verdicts:
         if len(named) // 8 > count:
             raise Altered(row, f"row {row:,}: it has more witnesses than it counts")
         if isinstance(distances, bytes) and isinstance(salt, bytes):
-            near = np.frombuffer(distances[: len(named)], "<f8")
-            as_told = nearest == (near[0] if len(near) else None)
-            if chain.distance_commitment(salt, distances) != commitment or not as_told:
+            held = chain.distance_commitment(salt, distances) == commitment
+            if not held or nearest != (_first_number(distances) if named else None):
                 raise Altered(row, f"row {row:,}: its distances are not as they were written")
         elif (distances, salt, nearest) != (None, None, None) or not (
             walk.is_gone(row) or walk.name_gone(np.frombuffer(named, "<i8"))
         ):
             raise Altered(row, f"row {row:,}: its distances are gone, and no erasure says why")
 
-    def content(self, start: int, stop: int) -> tuple[bytes, bytes]:
-        """What is hashed of the rows from `start` up to `stop` beside their records."""
-        low, high = self._rows.searchsorted([start, stop])
-        owners = np.repeat(self._rows[low:high], self._sizes[low:high])
-        named = self._named[self._ends[low] : self._ends[high]]
-        return chain.pair_bytes(owners, named), b"".join(self._committed[low:high])
+    def contents(self, first: int, stops: list[int]) -> Iterator[tuple[bytes, bytes]]:
+        """What is hashed beside the records of runs, one behind the other, which end there."""
+        places = self._rows.searchsorted([first, *stops])
+        pairs = pairwise((chain.PAIR_BYTES * self._ends[places]).tolist())
+        committed = pairwise((DIGEST * places).tolist())
+        for (start, stop), (begin, end) in zip(pairs, committed, strict=True):
+            yield self._pairs[start:stop], self._committed[begin:end]
+
+
+def _first_number(distances: bytes) -> float | None:
+    return _NUMBER.unpack_from(distances)[0] if len(distances) >= _NUMBER.size else None
 
 
 def _makes_sense(kind: Any, first: Any, stop: Any, latest: Any, body: Any) -> bool:

@@ -6,6 +6,7 @@ A run never spans two files of records, so that a window can drop whole files wi
 import json
 import os
 import sqlite3
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from likewise.ledger.entries import NO_CODE, Codes, Entries, Judged
 from likewise.ledger.format2 import chain
 from likewise.ledger.format2.reading import key_secret
-from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, word_commitment
+from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, sha256, word_commitment
 from likewise.ledger.notes import Note
 from likewise.ledger.protocol import Reading, Writing
 from likewise.ledger.stored import ChainEnd
@@ -181,34 +182,57 @@ def _add_verdicts(
     places, starts, ends = _flagged(judged)
     if len(places) == 0:
         return b""
-    found = judged.witnesses.found
-    rows = found["row"].astype("<i8").tobytes()
-    near = found["input_distance"].astype("<f8").tobytes()
-    far = found["output_distance"].astype("<f8").tobytes()
-    salts = os.urandom(SALT * len(places))
-    decided = records["decision"]
-    cells, committed = [], []
-    for n, (place, start, stop, time, model, count) in enumerate(
+    found, decided = judged.witnesses.found, records["decision"]
+    messages = _salted_distances(found, starts, ends)
+    committed = b"".join([sha256(message).digest() for message in messages])
+    near = [None] * len(places)
+    if len(found):
+        first = found["input_distance"][np.minimum(starts, len(found) - 1)].tolist()
+        kept = (ends > starts).tolist()
+        near = [one if some else None for one, some in zip(first, kept, strict=True)]
+    rows = bytearray(found["row"].astype("<i8").tobytes())
+    bounds = zip((8 * starts).tolist(), (8 * ends).tolist(), strict=True)
+    hidden = bytearray(committed)
+    database.executemany(
+        "INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
         zip(
             (judged.first + places).tolist(),
-            (8 * starts).tolist(),
-            (8 * ends).tolist(),
             decided["time"][places].tolist(),
             decided["model"][places].tolist(),
             judged.counts[places].tolist(),
+            near,
+            [rows[start:stop] for start, stop in bounds],
+            [message[SALT:] for message in messages],
+            [message[:SALT] for message in messages],
+            [hidden[at : at + DIGEST] for at in range(0, len(hidden), DIGEST)],
             strict=True,
-        )
-    ):
-        salt, distances = salts[SALT * n : SALT * (n + 1)], near[start:stop] + far[start:stop]
-        hidden = chain.distance_commitment(salt, distances)
-        committed.append(hidden)
-        nearest = float(found["input_distance"][start // 8]) if stop > start else None
-        cells.append(
-            (place, time, model, count, nearest, rows[start:stop], distances, salt, hidden, None)
-        )
-    database.executemany("INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", cells)
+        ),
+    )
     _add_members(store.reader, database, judged.first, places, records["input"])
-    return b"".join(committed)
+    return committed
+
+
+def _salted_distances(found: Any, starts: Rows, ends: Rows) -> list[bytearray]:
+    """What is hashed of each verdict with witnesses: a new salt, distances of inputs, of outputs.
+
+    All are laid out as words of 8 bytes in one array, so that NumPy copies the distances. They are
+    byte arrays because Python's sqlite3 takes those as they are; for each `bytes` it first looks
+    for an adapter, which takes as long as the rest of the insertion.
+    """
+    sizes = ends - starts
+    before = np.cumsum(sizes) - sizes
+    begin = 2 * (np.arange(len(sizes)) + before)
+    words = np.empty(2 * (len(sizes) + int(sizes.sum())), "<u8")
+    salts = np.frombuffer(os.urandom(SALT * len(sizes)), "<u8").reshape(-1, 2)
+    words[begin], words[begin + 1] = salts.T
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(owner)) - before[owner]
+    source, into = starts[owner] + place, begin[owner] + 2 + place
+    words[into] = found["input_distance"][source].astype("<f8").view("<u8")
+    words[into + sizes[owner]] = found["output_distance"][source].astype("<f8").view("<u8")
+    data = bytearray(words.tobytes())
+    bounds = pairwise([*(8 * begin).tolist(), len(data)])
+    return [data[start:stop] for start, stop in bounds]
 
 
 def _add_members(
