@@ -1,9 +1,9 @@
 """Processes that are killed at random instants: what the killed and the killer have in common.
 
-The program that is killed calls `serve`: everything is imported and compiled once, then each line on
-standard input forks a child, which lives one life. Whatever it does, it says: a line of JSON before,
-and another when it was answered. In the test, `program` runs it, and `Life` is one child, from the
-line that begins it until it is gone.
+The program that is killed calls `serve`: everything is imported and compiled once, then each line
+on standard input forks a child, which lives one life. Whatever it does, it says: a line of JSON
+before, and another when it was answered. In the test, `program` runs it, and `Life` is one child,
+from the line that begins it until it is gone.
 """
 
 import json
