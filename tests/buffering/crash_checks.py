@@ -1,8 +1,8 @@
 """What must be there after `crashing.py` was killed: every number answered once, lost, or waiting.
 
 After every kill: what was answered is in the ledger once, in the row that was said, in the order of
-numbers, with the verdict of a run that nobody interrupts. At the end: every number that was given is
-in the ledger, or known to be missing.
+numbers, with the verdict of a run that nobody interrupts. At the end: every number that was given
+is in the ledger, or known to be missing.
 """
 
 import random

@@ -1,8 +1,8 @@
 """A process that works on a ledger is killed at random instants; nothing acknowledged is lost.
 
-After every kill the ledger is compared with what was acknowledged and with a run in plain NumPy that
-nobody interrupts (`crash_checks.py`). The next process goes on from there. KILLS says how often in
-the slow tier, FEW in `make test`.
+After every kill the ledger is compared with what was acknowledged and with a run in plain NumPy
+that nobody interrupts (`crash_checks.py`). The next process goes on from there. KILLS says how
+often in the slow tier, FEW in `make test`.
 """
 
 import random
@@ -44,8 +44,8 @@ OUTSIDE = 8
 WORDS = {
     "commit": ("opening", "trying", "opened", "erasing"),
     "batch": ("opening", "trying", "opened", "erasing"),
-    "group": ("opening", "opened", "trying"),
-    "submit": ("opening", "opened", "trying"),
+    "group": ("opening", "done", "trying", "opened"),
+    "submit": ("opening", "done", "trying", "opened"),
     "erase": ("opening", "erasing", "opened", "erased"),
     "window": ("opening", "opened", "trying", "closing"),
     "migrate": ("migrating", "migrating", "migrating", "migrated"),
@@ -56,6 +56,7 @@ SPANS = {
     "opening": (1, 0.03),
     "opened": (1, 0.25),
     "trying": (60, 0.004),
+    "done": (40, 0.004),
     "erasing": (4, 0.02),
     "erased": (4, 0.002),
     "closing": (2, 0.02),
@@ -80,7 +81,7 @@ def crash(folder, seed, kind, kills, **which):
     with program(crashing.__file__, where, seed, kind) as process:
         for turn in range(kills):
             after = WORDS[kind][turn % len(WORDS[kind])]
-            most, seconds = SPANS[after]
+            most, seconds = checks.spans.get(after, SPANS[after])
             life = Life(
                 process,
                 checks.order(turn),
@@ -102,7 +103,7 @@ def check_variety(kind, rows, met, last):
     when it begins something. The last word itself is not asked to be one of three. On a busy
     machine a child has said more before its killer has its turn, and what takes longest is met.
     """
-    assert rows[-1] > 0 and len(set(rows)) > len(rows) // 3, rows
+    assert rows[-1] > 0 and len(set(rows)) > len(rows) // 5, rows
     assert met == set(WORDS[kind]), last
     assert len(met) >= 3 or kind == "migrate"
 
