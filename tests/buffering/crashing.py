@@ -2,13 +2,10 @@
 
     python crashing.py FOLDER SEED
 
-Everything is imported and compiled once; then each line on standard input forks a child, which goes
-on with the ledger and the spill folder. A decision is made from its number, so that what a ledger
-holds says which numbers it has. What is given and answered is said, as a line of JSON.
+Each child goes on with the ledger and the spill folder. A decision is made from its number, so that
+what a ledger holds says which numbers it has.
 """
 
-import json
-import os
 import random
 import sys
 import time
@@ -17,6 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import likewise as lw
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
+from tests.killing import say, serve
 
 RULE = lw.Rule("linf", 0.08)
 SCALE = 2.0**-24
@@ -31,10 +31,6 @@ def decision(seed, number):
 
 def number_of(x):
     return round(float(x[2]) / SCALE)
-
-
-def say(*what):
-    os.write(1, (json.dumps(what) + "\n").encode())
 
 
 def open_both(folder, drawn):
@@ -83,14 +79,7 @@ def main(folder, seed):
     warm = lw.Monitor(RULE)  # compiled here, so that children are ready at once
     warm.observe_many([decision(seed, i)[0] for i in range(4)], ["yes", "no"] * 2)
     warm.close()
-    say("ready")
-    for turn in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            feed(folder, seed, turn.strip())
-        say("child", child)
-        _, status = os.waitpid(child, 0)
-        say("gone", status)
+    serve(lambda order: feed(folder, seed, order["turn"]))
 
 
 if __name__ == "__main__":

@@ -1,36 +1,66 @@
-"""A program that feeds a ledger until it is killed; `test_crashes.py` kills it.
+"""A program that works on a ledger until it is killed; `test_crashes.py` kills it.
 
-    python crashing.py FOLDER SEED DURABILITY WINDOW
+    python crashing.py FOLDER SEED KIND
 
-Everything is imported and compiled once; then each line on standard input forks a child, which
-opens the ledger and goes on with it. What the child does follows from the seed and the row, and
-each thing is announced before and acknowledged after, as a line of JSON.
+What a child does follows from the seed and its turn; what a decision is, from its row or its name.
+
+    commit, batch, erase, window    decisions one by one and in batches, erasures, opening again
+    group                           eight threads, each with its next decision once it was answered
+    submit                          many decisions are handed in before the first is answered
+    backup                          a thread copies the ledger over and over while another writes
+    migrate                         ledgers of both formats become new ones, over and over
 """
 
-import json
-import os
 import random
 import sys
 import zlib
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from threading import Thread
 
 import likewise as lw
 from likewise.ledger import records
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
+from tests.killing import say, serve
+
 RULE = lw.Rule("linf", 0.08)
+OTHER_RULE = lw.Rule("linf", 0.12)
+"""Under which a migration judges again."""
+THREADS = 8
 SMALL_FILES = 1 << 13
 """Bytes of a file of records, so that windows have some to drop."""
 
 
-def decision(seed, row):
-    """Input, output and key of a row."""
-    drawn = random.Random(f"{seed} {row}")
+@dataclass(frozen=True)
+class Mix:
+    """How a ledger is opened, and how often something else than a single decision is done."""
+
+    durability: tuple[str, ...] = ("commit",)
+    """One of them in each life."""
+    window: str = "all"
+    many: float = 0.1
+    erase: float = 0.04
+    close: float = 0.04
+
+
+MIXES = {
+    "commit": Mix(),
+    "batch": Mix(("batch",)),
+    "erase": Mix(("commit", "batch"), erase=0.4),
+    "window": Mix(("commit", "batch"), "200 rows", many=0.3),
+    "backup": Mix(erase=0.01, close=0.0),
+}
+
+
+def decision(seed, name):
+    """Input, output and key of a row, or of whatever is named so."""
+    drawn = random.Random(f"{seed} {name}")
     vector = [round(drawn.random(), 3), round(drawn.random() * 0.3, 3)]
-    output = drawn.choice(["yes", "no", "yes", f"case {row // 50}"])
-    return vector, output, f"person {row}" if drawn.random() < 0.7 else None
-
-
-def say(*what):
-    os.write(1, (json.dumps(what) + "\n").encode())
+    label = f"case {name // 50}" if isinstance(name, int) else "case"
+    output = drawn.choice(["yes", "no", "yes", label])
+    return vector, output, f"person {name}" if drawn.random() < 0.7 else None
 
 
 def told(row, verdict):
@@ -39,7 +69,6 @@ def told(row, verdict):
 
 
 def summary(row, witnesses, first, absent):
-    """Short, so that a line is written to a pipe whole or not at all, whoever is killed."""
     return [row, len(witnesses), zlib.crc32(witnesses.tobytes()), [first, absent]]
 
 
@@ -48,11 +77,14 @@ def acknowledge(verdicts):
         say("done", verdicts[at : at + 40])
 
 
-def observe_some(monitor, seed, count):
+# Decisions by row
+
+
+def observe_some(monitor, seed, how_many):
     first = monitor.rows
-    some = [decision(seed, row) for row in range(first, first + count)]
+    some = [decision(seed, row) for row in range(first, first + how_many)]
     x, z, keys = map(list, zip(*some, strict=True))
-    say("trying", first + count)
+    say("trying", first + how_many)
     verdicts = monitor.observe_many(x, z, keys=keys)
     acknowledge([told(first + i, verdict) for i, verdict in enumerate(verdicts)])
 
@@ -72,24 +104,32 @@ def erase_one(monitor, drawn):
         say("erased", row, monitor.rows)
 
 
-def feed(folder, seed, durability, window, turn):
+def feed(folder, seed, mix, turn, beside=None):
+    """beside: what a thread does meanwhile, given the folder"""
     drawn = random.Random(f"{seed} {turn}")
-    say("opening")
-    monitor = lw.open(folder, RULE, durability=durability, window=window)
-    say("opened", monitor.rows)
-    waiting = []
+    durability = drawn.choice(mix.durability)
+
+    def opened():
+        say("opening")
+        monitor = lw.open(folder, RULE, durability=durability, window=mix.window)
+        say("opened", monitor.rows)
+        return monitor
+
+    monitor, waiting = opened(), []
+    if beside is not None:
+        Thread(target=beside, args=(folder,)).start()
     while True:
         choice = drawn.random()
-        if choice < 0.1:
+        if choice < mix.many:
             observe_some(monitor, seed, drawn.randrange(1, 90))
-        elif choice < 0.16 and monitor.rows:
+        elif choice < mix.many + mix.erase and monitor.rows:
             erase_one(monitor, drawn)
-        elif choice < 0.2:
+        elif choice < mix.many + mix.erase + mix.close:
+            say("closing")
             monitor.close()
             waiting = []
             say("closed")
-            monitor = lw.open(folder, RULE, durability=durability, window=window)
-            say("opened", monitor.rows)
+            monitor = opened()
         else:
             waiting.append(observe_one(monitor, seed))
         if durability == "commit" or drawn.random() < 0.1:
@@ -98,21 +138,112 @@ def feed(folder, seed, durability, window, turn):
             waiting = []
 
 
-def main(folder, seed, durability, window):
+def copy_over_and_over(folder):
+    while True:
+        say("copying")
+        try:
+            made = lw.back_up(folder, folder.with_name("copy"))
+        except lw.BadFile as error:  # erasures came between all of its attempts
+            assert "Try again" in str(error), error
+        else:
+            say("copied", made.rows, made.head)
+
+
+# Decisions by name
+
+
+def answered(name, verdict):
+    if verdict.known:  # sent again, and its first answer never arrived
+        say("known", name, verdict.row, verdict.count)
+    else:
+        say("done", [[name, *told(verdict.row, verdict)]])
+
+
+def feed_from_threads(folder, seed, turn, unanswered):
+    """unanswered: names that were sent in lives before, to be sent again first"""
+    monitor = open_ledger(folder)
+
+    def observe(thread):
+        for name in chain(unanswered[thread::THREADS], names(turn, thread)):
+            x, z, _ = decision(seed, name)
+            say("trying", name)
+            answered(name, monitor.observe(x, z, key=name))
+
+    threads = [Thread(target=observe, args=(thread,)) for thread in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def submit_many(folder, seed, turn, unanswered):
+    monitor, drawn = open_ledger(folder), random.Random(f"{seed} {turn}")
+    following = chain(unanswered, names(turn, 0))
+    while True:
+        some = [next(following) for _ in range(drawn.randrange(1, 60))]
+        answers = []
+        for name in some:
+            x, z, _ = decision(seed, name)
+            say("trying", name)
+            answers.append(monitor.submit(x, z, key=name))
+        for name, answer in zip(some, answers, strict=True):
+            answered(name, answer.result())
+
+
+def open_ledger(folder):
+    say("opening")
+    monitor = lw.open(folder, RULE)
+    say("opened", monitor.rows)
+    return monitor
+
+
+def names(turn, thread):
+    return (f"{turn} {thread} {i}" for i in count())
+
+
+# Migrations
+
+
+def migrate_over_and_over(folder, seed, turn):
+    drawn = random.Random(f"{seed} {turn}")
+    for i in count():
+        old = drawn.choice(["format-1", "format-2", "judged-again"])
+        new = f"{turn}-{i}-of-{old}"
+        say("migrating", new)
+        migrate(folder, new)
+        say("migrated", new)
+
+
+def migrate(folder, new):
+    """Make the ledger of that name, from the one that it says."""
+    old = new.partition("-of-")[2]
+    if old == "judged-again":
+        return lw.migrate(folder / "format-2", folder / new, rule=OTHER_RULE)
+    return lw.migrate(folder / old, folder / new)
+
+
+def main(folder, seed, kind):
     records.SEGMENT_BYTES = SMALL_FILES
+    folder = Path(folder)
     warm = lw.Monitor(RULE)  # compiled here, so that children are ready at once
     warm.observe([0.5, 0.5], "yes")
     warm.observe_many([[0.5, 0.5]], ["no"])
     warm.forget([0])
     warm.close()
-    say("ready")
-    for turn in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            feed(folder, seed, durability, window, turn.strip())
-        say("child", child)
-        _, status = os.waitpid(child, 0)
-        say("gone", status)
+
+    def life(order):
+        turn, unanswered = order["turn"], order.get("unanswered", [])
+        if kind == "group":
+            feed_from_threads(folder, seed, turn, unanswered)
+        elif kind == "submit":
+            submit_many(folder, seed, turn, unanswered)
+        elif kind == "migrate":
+            migrate_over_and_over(folder, seed, turn)
+        else:
+            beside = copy_over_and_over if kind == "backup" else None
+            feed(folder, seed, MIXES[kind], turn, beside)
+
+    serve(life)
 
 
 if __name__ == "__main__":

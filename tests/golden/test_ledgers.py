@@ -92,7 +92,7 @@ def test_ledger_of_any_version_is_migrated_with_everything_in_it(golden, tmp_pat
         assert len(list(new.violations())) > 0
     assert lw.replay(tmp_path / "new").ok
     with lw.open(tmp_path / "new") as monitor:
-        assert monitor.rows == done.rows + len(gone) + new.first
+        assert monitor.rows == done.rows + sum(row >= new.first for row in gone) + new.first
 
 
 def test_newer_version_is_refused_politely(tmp_path):

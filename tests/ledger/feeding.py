@@ -1,11 +1,12 @@
 """A program that writes a small ledger without a monitor, for faults to be put in its way.
 
-    python feeding.py FOLDER WORD
+    python feeding.py FOLDER VERSION
 
+VERSION is that of the ledger's format.
 Without a monitor there is no compiler, so it starts at once. Decisions follow from their rows, so
 whoever reads the ledger knows what must be in it. Each thing that is done is announced before and
 acknowledged after, on standard output; a refusal is told, and everything is tried once more, as the
-message asks. WORD "persist" stops at the first refusal that the second attempt does not mend.
+message asks.
 
 Steps: make the ledger, two transactions (rows fill one file of records and begin the next), an
 erasure, a transaction, close, open, a window's end, a transaction, close.
@@ -22,6 +23,9 @@ from likewise.ledger.store import Entries, Store
 from likewise.ledger.stored_witnesses import WITNESS, Kept
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
+from tests.formats import new_ledgers_in
 
 RULE = Rule("linf", 0.1, output="number")
 SEGMENT = 64
@@ -100,9 +104,10 @@ def erase(store):
     assert store.finish_erasures()
 
 
-def main(folder):
+def main(folder, version):
     def open_store():
-        return Store(Path(folder), RULE, sync=True)
+        with new_ledgers_in(int(version)):
+            return Store(Path(folder), RULE, sync=True)
 
     ends = np.cumsum(PARTS).tolist()
     store = attempt("open", open_store)
@@ -119,4 +124,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -124,6 +124,15 @@ def test_a_copy_that_was_cut_off_between_its_last_steps_is_there(tmp_path):
     assert not (tmp_path / "copy.before").exists()
 
 
+def test_a_copy_that_was_cut_off_after_its_last_step_is_made_again_at_once(tmp_path):
+    with lw.open(tmp_path / "ledger", RULE) as monitor:
+        some(monitor, 50, np.random.default_rng(4))
+    lw.back_up(tmp_path / "ledger", tmp_path / "copy")
+    shutil.copytree(tmp_path / "copy", tmp_path / "copy.before")  # as if killed right then
+    assert lw.back_up(tmp_path / "ledger", tmp_path / "copy").rows == 50
+    assert not (tmp_path / "copy.before").exists()
+
+
 def test_opening_waits_for_another_process_to_let_go(tmp_path):
     first = lw.open(tmp_path, RULE)
     first.observe([0.1, 0.1], "a")

@@ -92,3 +92,21 @@ def test_verdicts_of_the_erased_lose_their_distances_too(folder):
         assert database.execute("SELECT count(*) FROM member WHERE row = 4").fetchone() == (0,)
         assert database.execute("SELECT count(*) FROM member").fetchone() == (3,)
     database.close()
+
+
+def test_what_was_said_of_all_that_a_decision_contradicts_goes_with_each_of_them(folder):
+    with lw.open(folder) as monitor:
+        monitor.review(1, None, "error", reason="the first one earned 52,345", reviewer="desk")
+        monitor.review(2, 0, "error", reason="she earned 52,345", reviewer="desk")
+        monitor.truth("other 0", "of the later one")
+        monitor.erase(key="the person")
+        assert monitor.verify().ok
+    files = b"".join(path.read_bytes() for path in folder.iterdir())
+    assert b"earned 52,345" not in files
+    with lw.Ledger(folder) as ledger:
+        assert [one.reason for one in ledger.reviews()] == [None, None]
+        assert [one.value for one in ledger.truths()] == ["of the later one"]
+    lw.migrate(folder, folder.with_name("new"))
+    with lw.Ledger(folder.with_name("new")) as ledger:
+        assert ledger.verify().ok
+        assert [one.reason for one in ledger.reviews()] == [None, None]

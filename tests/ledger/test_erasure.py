@@ -2,6 +2,8 @@
 
 import random
 import struct
+import subprocess
+import sys
 from string import ascii_letters
 
 import numpy as np
@@ -190,3 +192,31 @@ def test_an_erasure_that_waited_is_finished_when_the_ledger_is_opened(tmp_path):
         monitor.close()
     lw.open(folder).close()
     assert left(folder, needles) == []
+
+
+STOPPED = """
+import os, sys
+import likewise as lw
+
+monitor = lw.open(sys.argv[1], lw.Rule("linf", 0.05, output="number", delta=0.2))
+monitor.observe([0.1, 0.1], 0.5, key="somebody else")
+database = monitor._journal.store.database
+database.set_trace_callback(lambda said: said == "COMMIT" and os._exit(9))
+x = [[0.7, 0.7], [float(sys.argv[2]), 0.2]]
+monitor.observe_many(x, [0.5, 0.5], keys=["another", "the person"])
+"""
+
+
+def test_what_a_killed_process_left_behind_the_last_record_is_erased_too(tmp_path):
+    """It is killed right before its batch is committed; the person's decision is sent again."""
+    folder, secret = tmp_path / "ledger", 0.123456789
+    done = subprocess.run([sys.executable, "-c", STOPPED, folder, repr(secret)], check=False)
+    assert done.returncode == 9
+    assert len(left(folder, [struct.pack("<d", secret)])) == 1
+    with lw.open(folder) as monitor:
+        assert monitor.observe([secret, 0.2], 0.5, key="the person").row == 1
+        assert monitor.erase(key="the person").complete
+        assert left(folder, as_bytes(secret)) == []
+        assert monitor.observe([0.3, 0.3], 0.5, key="the next").row == 2
+        assert monitor.verify().ok
+    assert lw.replay(folder).ok

@@ -9,6 +9,15 @@ import pytest
 from tests.small_disk import on_small_disk, skip_without
 
 PROGRAM = Path(__file__).with_name("filling.py")
+FIT = {"commit": 45, "batch": 400}
+"""More decisions than that find room on the small disk, beside the ballast: 51 and 464 do.
+
+With "commit" each decision is a transaction of its own, and SQLite writes every page that it
+touches to its log whole: a record of 136 bytes takes some 15 kB. In format 1 more than 100 found
+room. Format 2 keeps what is looked up in more tables and indexes, so that a contradiction touches
+more pages. The log is written back into the database when it has 16 MB, or when the disk has
+refused something, and neither happens before this disk is full for the first time.
+"""
 
 
 @pytest.fixture
@@ -24,5 +33,5 @@ def test_a_full_disk_loses_nothing(disk, durability):
     found = json.loads(done.stdout)
     assert found["refused"] > 5
     assert durability == "batch" or found["faults"] >= 1  # a batch waits until it can be written
-    assert found["full"] > 40 and found["taken"] >= found["full"] + 40
+    assert found["full"] > FIT[durability] and found["taken"] >= found["full"] + 40
     assert list(disk.iterdir()) == []  # it was another file system

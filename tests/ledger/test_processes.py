@@ -16,6 +16,7 @@ import pytest
 
 import likewise as lw
 from tests.contracts import crashing
+from tests.killing import program
 from tests.segments import small_segments
 
 RULE = lw.Rule("linf", 0.1)
@@ -55,28 +56,21 @@ def test_a_second_writer_is_refused_and_told_who_writes(folder):
 @pytest.fixture
 def feeder(folder):
     """Another process that writes, erases and drops, until it is killed."""
-    with subprocess.Popen(
-        [sys.executable, crashing.__file__, str(folder), "7", "commit", "200 rows"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as program:
-        assert json.loads(program.stdout.readline()) == ["ready"]
-        program.stdin.write("1\n")
-        program.stdin.flush()
-        said = [json.loads(program.stdout.readline())]
+    with program(crashing.__file__, folder, "7", "window") as process:
+        process.stdin.write('{"turn": 1}\n')
+        process.stdin.flush()
+        said = [json.loads(process.stdout.readline())]
         while said[-1][0] != "done":
-            said.append(json.loads(program.stdout.readline()))
-        program.pid = next(about[0] for what, *about in said if what == "child")
-        yield program
-        program.stdin.close()
-        program.stdout.close()
+            said.append(json.loads(process.stdout.readline()))
+        process.child = next(about[0] for what, *about in said if what == "child")
+        yield process
+        process.stdout.close()
 
 
 def test_a_writer_that_was_killed_leaves_no_lock(folder, feeder):
-    with pytest.raises(lw.BadFile, match=f"written by process {feeder.pid};"):
+    with pytest.raises(lw.BadFile, match=f"written by process {feeder.child};"):
         lw.open(folder)
-    os.kill(feeder.pid, signal.SIGKILL)
+    os.kill(feeder.child, signal.SIGKILL)
     assert any(json.loads(line) == ["gone", signal.SIGKILL] for line in feeder.stdout)
     with lw.open(folder) as monitor:
         assert monitor.rows > 0 and monitor.verify().ok
@@ -102,7 +96,7 @@ def test_readers_see_a_whole_ledger_while_it_is_written(folder, feeder):
                 _, z, key = crashing.decision("7", last.row)
                 assert last.erased or (last.output, last.key) == (z, key)
         looks += 1
-    os.kill(feeder.pid, signal.SIGKILL)
+    os.kill(feeder.child, signal.SIGKILL)
     assert looks > 5 and len(rows) >= 5
 
 

@@ -192,3 +192,21 @@ def test_memory_does_not_grow_with_words_that_have_left(tmp_path):
             tracemalloc.stop()
     grown = (after - before) / (3 * LAG)
     assert grown < 100, f"{grown:.0f} bytes for each decision that has left"
+
+
+def test_a_file_that_an_interrupted_window_left_goes_when_the_ledger_is_opened(tmp_path):
+    """As if killed after the database was told, before the file was deleted."""
+    folder = tmp_path / "ledger"
+    with small_segments(), lw.open(folder, TABLE, window="50 rows", durability="off") as monitor:
+        for i in range(ROWS):
+            observe(monitor, TABLE, i)
+    with lw.Ledger(folder) as ledger:
+        first = ledger.first
+    assert first >= 128
+    old = folder / f"{first - 64:012}.rows"
+    old.write_bytes(b"".join(needles(TABLE, first - 3)))
+    assert rows_found(folder, TABLE, [first - 3]) == [first - 3]
+    with lw.open(folder, TABLE) as monitor:
+        assert not old.exists()
+        assert rows_found(folder, TABLE, range(first)) == []
+        assert monitor.verify().ok

@@ -107,16 +107,20 @@ def test_a_table_is_overruled_with_its_words(tmp_path):
 def test_what_people_said_goes_with_the_person(folder):
     with lw.open(folder) as monitor:
         monitor.review(1, 0, "error", reason="ann moved to Graz", reviewer="eve")
-        monitor.review(3, None, "error", reason="has nothing to do with her", reviewer="eve")
+        monitor.review(3, None, "error", reason="of ann, and of all others", reviewer="eve")
+        assert monitor.observe([0.9, 0.9], "yes", key="eli").witnesses.rows.tolist() == [2]
+        monitor.review(4, None, "error", reason="has nothing to do with her", reviewer="eve")
         monitor.truth("ann", "repaid early")
         monitor.supersede("ann", "no", by="eve", why="ann lied about Graz")
         monitor.erase(key="ann")
         assert monitor.verify().ok
     content = b"".join(path.read_bytes() for path in folder.iterdir())
-    assert b"Graz" not in content and b"repaid" not in content and b"nothing to do" in content
+    assert b"Graz" not in content and b"repaid" not in content and b"of ann" not in content
+    assert b"nothing to do" in content
     with lw.Ledger(folder) as ledger:
-        assert ledger.erased().tolist() == [0, 4]  # and the decision that took its place
-        assert [one.reason for one in ledger.reviews()] == [None, "has nothing to do with her"]
+        assert ledger.erased().tolist() == [0, 5]  # and the decision that took its place
+        reasons = [one.reason for one in ledger.reviews()]
+        assert reasons == [None, None, "has nothing to do with her"]
         assert ledger.truths()[0].value is None and ledger.superseded()[0].why is None
         assert math.isnan(ledger.entry(1).nearest[0].input_distance)
 

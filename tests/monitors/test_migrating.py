@@ -1,7 +1,9 @@
 """A ledger made of another one under another rule: judged again, or copied as it is."""
 
+import math
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from tests.formats import VERSIONS, new_ledgers_in
+from tests.segments import small_segments
 
 PEOPLE = lw.Rule(
     features={
@@ -165,3 +169,51 @@ def test_a_migration_that_was_killed_is_made_again(tmp_path, delay):
     assert lw.migrate(tmp_path / "old", tmp_path / "new", rule=lw.Rule("linf", 0.05)).rows == 20_000
     expected = lw.Monitor(lw.Rule("linf", 0.05)).observe_many(x, z).counts.tolist()
     assert counts(tmp_path / "new") == expected and sum(expected) > 50_000
+
+
+def test_what_a_killed_migration_left_is_not_in_the_way(tmp_path):
+    with lw.open(tmp_path / "old", lw.Rule("linf", 0.1)) as monitor:
+        monitor.observe([0.5], "yes")
+    partial = tmp_path / "new.partial"
+    partial.mkdir()
+    for name in ("lock", "ledger.sqlite", "ledger.sqlite-journal", "000000000000.rows"):
+        (partial / name).touch()  # killed while it was begun, or while it was taken away
+    assert lw.migrate(tmp_path / "old", tmp_path / "new").rows == 1
+    assert not partial.exists()
+    other = tmp_path / "newer.partial"
+    other.mkdir()
+    (other / "letter.txt").touch()
+    with pytest.raises(lw.BadFile, match="is in the way, and is no ledger"):
+        lw.migrate(tmp_path / "old", tmp_path / "newer")
+    assert (other / "letter.txt").exists()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_distances_to_whoever_was_erased_and_has_left_the_window_are_not_migrated(
+    tmp_path, version
+):
+    """A verdict that stays names a row that was erased, and then left."""
+    old, rule = tmp_path / "old", lw.Rule("linf", 0.5)
+    with small_segments(), new_ledgers_in(version), lw.open(old, rule) as monitor:
+        for i in range(63):
+            monitor.observe([10.0 + i], "yes")
+        monitor.observe([0.123], "yes", key="the person")
+        assert monitor.observe([0.25], "no").witnesses.rows.tolist() == [63]
+        monitor.erase(key="the person")
+    with lw.open(old, window="5 rows") as monitor:
+        monitor.observe_many([[100.0 + i] for i in range(10)], ["yes"] * 10)
+    with lw.open(old) as monitor:  # which drops the file with the person's row
+        assert monitor.verify().ok
+    with lw.Ledger(old) as ledger:
+        assert ledger.first == 64
+    lw.migrate(old, tmp_path / "new")
+    with lw.Ledger(tmp_path / "new") as ledger:
+        verified = ledger.verify()
+        assert verified.ok, verified
+        assert [one.row for one in ledger.entry(64).nearest] == [63]
+        assert math.isnan(ledger.entry(64).nearest[0].input_distance)
+    distance = struct.pack("<d", abs(0.123 - 0.25))
+    files = b"".join(path.read_bytes() for path in (tmp_path / "new").iterdir())
+    assert distance not in files and distance[::-1] not in files
+    with lw.open(tmp_path / "new") as monitor:
+        assert monitor.observe([200.0], "no").row == 75

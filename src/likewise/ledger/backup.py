@@ -53,6 +53,7 @@ def back_up(ledger: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backu
     try:
         if before.exists() and not target.exists():  # cut off between the last two steps
             before.rename(target)
+        shutil.rmtree(before, ignore_errors=True)  # cut off after them
         _check_target(source, target)
         private.make_folder(target.parent)
         for _ in range(_TRIES):

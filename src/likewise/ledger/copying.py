@@ -32,14 +32,16 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
     if ledger.first:
         _begin_at(store, ledger.first)
     models, fresh = reader.names("model"), _words(reader.words())
+    named: set[int] = set()
     for some in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
+        named.update(some.witnesses.found["row"].tolist())
         entries = _entries(some, reader.layout, models)
         entries.words, fresh = fresh, []
         store.append(entries)
-    since: dict[int, int] = {}
+    since = dict.fromkeys(reader.erased().tolist(), ledger.first)
     for event in reader.events("erased"):
         since |= event.erased_since()
-    erased = sorted(row for row in since if row >= ledger.first)
+    erased = sorted(row for row in since if row >= ledger.first or row in named)
     numbers = [word[0] for word in reader.words() if word[3] is None]
     _tell_notes(ledger, store)
     for event in ledger.events():
@@ -47,6 +49,7 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
             store.event(event.kind, {**event.body, "at_row": event.at_row})
     if erased or numbers:
         store.erase(erased, numbers, [since[row] for row in erased])
+        store.rewrite()
     return {}
 
 

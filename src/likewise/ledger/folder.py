@@ -67,6 +67,12 @@ def exists(folder: Path) -> bool:
     return bool(version or tables)
 
 
+def foreign_files(folder: Path) -> list[str]:
+    """Names in a folder that no ledger has, whole or in part."""
+    names = (path.name for path in folder.iterdir())
+    return sorted(name for name in names if name not in _OWN and not name.endswith(SUFFIX))
+
+
 def prepare(folder: Path) -> None:
     """Have a folder that a new ledger may go into; one that was there stays as it is."""
     try:

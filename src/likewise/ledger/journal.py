@@ -126,7 +126,10 @@ class Journal:
         self._keys.is_erased = reader.format.erased_keys(reader)
         self._judge_waiting()
         if self._memory.engine.history is not None:
-            self._memory.drop_words(unused_words(store, self._memory).by_column)
+            unused = unused_words(store, self._memory)
+            self._memory.drop_words(unused.by_column)
+            if check and (store.drop_files() or unused.numbers):
+                self._leave_no_copies()  # a window's end was cut off
         self.queue = Queue(store.rows, store.rows, dict(self._words))
         self.forget_before(self.retention.compared(store.rows).first, lag=0)
         self.unsure = SURE

@@ -62,11 +62,27 @@ class Records:
                 _write_all(file, memoryview(bytes(kind.itemsize)), self._offset(row) + offset)
             os.fdatasync(file)
 
-    def drop(self, first: int) -> None:
-        """Delete files all of whose rows come before `first`."""
+    def drop(self, first: int) -> int:
+        """Delete files all of whose rows come before `first`; how many there were."""
+        count = 0
         for path in self.folder.glob(f"*{SUFFIX}"):
             if path.stem.isdigit() and int(path.stem) + self.segment_rows <= first:
                 path.unlink()
+                count += 1
+        return count
+
+    def cut(self, rows: int) -> None:
+        """Take away what lies behind the last of so many rows, and have that on disk."""
+        self.close()  # the file that is open may be one that goes
+        for path in self.folder.glob(f"*{SUFFIX}"):
+            if path.stem.isdigit() and int(path.stem) >= rows:
+                path.unlink()
+                sync_folder(self.folder)
+        segment, size = rows // self.segment_rows, self._offset(rows)
+        if size and self.path(segment).stat().st_size > size:
+            file = self._descriptor(segment)
+            os.ftruncate(file, size)
+            os.fdatasync(file)
 
     def _offset(self, row: int) -> int:
         return row % self.segment_rows * self.dtype.itemsize

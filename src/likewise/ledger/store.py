@@ -383,6 +383,7 @@ class Store:
             busy = not self._empty_log()
             for field in self.reader.format.ERASED_FIELDS:
                 self.records.erase(self._unfinished, field)
+            self.records.cut(self.rows)  # a transaction that was cut off may have left a copy there
             if not busy:
                 self.records.erase(self._unfinished, "salt")
                 self._unfinished = []
@@ -440,8 +441,14 @@ class Store:
             )
         self.first = first
         self._advance(end)
+        self.drop_files()
+
+    def drop_files(self) -> int:
+        """Delete files of records whose rows have left; how many there were."""
+        if self.records is None:
+            return 0
         try:
-            self.records.drop(first)
+            return self.records.drop(self.first)
         except OSError as error:
             raise self._failed("the end of a window", error) from None
 

@@ -131,7 +131,7 @@ def _partial(new: Path) -> Path:
         raise BadFile(f"{str(new)!r} is there already. Nothing was written: name a new folder.")
     partial = new.with_name(f"{new.name}.partial")
     if partial.exists():
-        if not folder.exists(partial) and any(partial.iterdir()):
+        if not partial.is_dir() or folder.foreign_files(partial):
             raise BadFile(f"{str(partial)!r} is in the way, and is no ledger. Nothing was written.")
         shutil.rmtree(partial)
     return partial

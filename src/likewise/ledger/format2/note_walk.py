@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from likewise.ledger.hashes import word_commitment
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import Altered
 
+_NAMED = "SELECT witnesses FROM verdict WHERE row = ?"
 KINDS = ("review", "superseded", "truth")
 
 
@@ -28,6 +31,8 @@ def check_notes(reader: Reading, first: int, is_gone: Callable[[int], bool]) -> 
         if (row, other) != (event.body["row"], about):
             raise Altered(row, f"event {event.number}: its note is about other rows")
         gone = is_gone(row) or (other is not None and is_gone(other))
+        if not gone and event.kind == "review" and other is None:
+            gone = any(map(is_gone, _named_by(reader, row)))
         if text is None or salt is None:
             if not gone:
                 raise Altered(
@@ -41,3 +46,8 @@ def check_notes(reader: Reading, first: int, is_gone: Callable[[int], bool]) -> 
     there = dict(reader.all("SELECT row, review FROM verdict WHERE review IS NOT NULL"))
     if there != expected:
         raise Altered(None, "verdicts are marked with other reviews than the chain has")
+
+
+def _named_by(reader: Reading, row: int) -> list[int]:
+    """The witnesses that are kept of a verdict."""
+    return [one for (named,) in reader.all(_NAMED, row) for one in np.frombuffer(named, "<i8")]

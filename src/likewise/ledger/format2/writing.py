@@ -24,6 +24,10 @@ ERASED_FIELDS = ["output", "input"]
 KEEPS_MODELS = True
 _NOT_ASKED = -1
 _MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"
+_REVIEWED_WHOLE = """
+UPDATE note SET text = NULL, salt = NULL WHERE row = ? AND other IS NULL
+AND (SELECT kind FROM event WHERE number = note.event) = 'review'"""
+"""What was said of all that a decision contradicts is said of each."""
 
 
 def first_body() -> dict[str, Any]:
@@ -287,13 +291,15 @@ def erase(database: sqlite3.Connection, reader: Reading, rows: list[int]) -> Non
         database.execute(
             f"DELETE FROM {table} WHERE row IN (SELECT value FROM json_each(?))", (listed,)
         )
-    database.executemany(_MARKED, ((row,) for row in _naming(database, np.array(rows, np.int64))))
+    naming = _naming(database, np.array(rows, np.int64))
+    database.executemany(_MARKED, ((row,) for row in naming))
+    database.executemany(_REVIEWED_WHOLE, ((row,) for row in naming))
 
 
 def _naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
     """Verdicts of rows that are gone, and those that name one of them."""
     found: list[int] = []
-    told = database.execute("SELECT row, witnesses FROM verdict WHERE salt IS NOT NULL")
+    told = database.execute("SELECT row, witnesses FROM verdict")
     while cells := told.fetchmany(1 << 15):
         owners = np.array([row for row, _ in cells])
         sizes = np.array([len(named) // 8 for _, named in cells])
