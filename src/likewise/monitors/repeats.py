@@ -12,7 +12,6 @@ import numpy as np
 
 from likewise.engine.memory import Memory
 from likewise.ledger.journal import Journal
-from likewise.ledger.losses import LOST, missing_at
 from likewise.reading.protocol import Batch
 from likewise.values.verdicts import Beside, Verdict, Witnesses
 
@@ -37,7 +36,7 @@ def _is_same_output(kept: Any, given: Any) -> bool:
 
 def stored_verdict(journal: Journal, row: int, beside: Beside) -> Verdict:
     """What was answered to a row, with the witnesses that the ledger keeps."""
-    count, found, comparable = journal.judged(row)
+    count, found, comparable, missing = journal.judged(row)
     found = found[np.argsort(found["row"], kind="stable")]
     told = Witnesses(
         found["row"].astype(np.int64),
@@ -46,7 +45,7 @@ def stored_verdict(journal: Journal, row: int, beside: Beside) -> Verdict:
     )
     said = beside._replace(
         comparable=comparable,
-        missing=missing_at(journal.store.reader.events(LOST), row),
+        missing=missing,
         known=True,
         omitted=max(0, count) - len(found),
     )
