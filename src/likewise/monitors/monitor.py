@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from likewise.engine.engine import Engine
 from likewise.engine.explanation import Explanation
-from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
 from likewise.engine.time_span import TimeSpan
 from likewise.ledger.erasure import Erasure
@@ -136,20 +135,13 @@ class Monitor:
         self._engine = engine
         self._span = span
         self._steps = Sequencer(reader, engine, keys, span, self._looking)
+        self.memory = self._steps.memory
+        """What is remembered, for a journal to copy; everybody else looks at `past`."""
+        self.known_keys = keys
         self._kept: OwnLedger | None = None
         self._embeds = isinstance(reader, EmbeddedReader)
         self.closed = False
         copied_by_fork(self)
-
-    @property
-    def memory(self) -> Memory:
-        """What is remembered, for a journal to copy; everybody else looks at `past`."""
-        return self._steps.memory
-
-    @property
-    def known_keys(self) -> Keys:
-        """The keys that were given, for a journal."""
-        return self._steps.keys
 
     @property
     def _journal(self) -> Journal | None:

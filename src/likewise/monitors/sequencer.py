@@ -27,7 +27,7 @@ from likewise.monitors import case_work
 from likewise.monitors.horizon import Horizon
 from likewise.monitors.losing import Missing
 from likewise.monitors.remembered_past import RememberedPast
-from likewise.monitors.repeats import is_same, stored_verdict
+from likewise.monitors.repeats import as_repeated, is_same, sort_out, stored_verdict
 from likewise.monitors.stated import Said, Stated, Stating
 from likewise.monitors.telling import Telling
 from likewise.reading.protocol import Batch, Reader
@@ -155,18 +155,23 @@ class Sequencer:
         except LikewiseError:
             self.refused()
             raise
+        self._learn(stated)
         verdict = self._telling.one(row, found, stated.keys, batch.models, over)
         self._took(batch, stated, verdict, np.array([first]))
         return verdict
 
     def _answer_again(self, journal: Journal, row: int) -> Verdict:
         """What was answered to a decision that is sent again."""
-        beside = Beside(self.past, key=self.keys.key_of(row))
-        verdict = stored_verdict(journal, row, beside)
+        verdict = self._stored(journal, row)
         self._engine.refused()
         self.midway = False
-        names = self._telling.names(verdict)
-        return Verdict(row, verdict.witnesses, verdict.beside._replace(witness_keys=names))
+        return verdict
+
+    def _stored(self, journal: Journal, row: int) -> Verdict:
+        verdict = stored_verdict(journal, row, Beside(self.past))
+        known = self.memory.models
+        models = list(known.names(np.array([row]))) if known else None
+        return self._telling.one(row, verdict, [self.keys.key_of(row)], models, None)
 
     def observe_many(self, x: Any, z: Any, said: Said, threads: int | None) -> Verdicts:
         if self.journal is not None:
@@ -174,12 +179,54 @@ class Sequencer:
         self.midway = True
         try:
             batch = self._reader.many(x, z)
-            stated = self._stating.many(batch, self.taken, said)
-            firsts = self._horizon.of_many(self.taken, stated.times)
-            found = self.memory.observe_many(batch, firsts, threads)
+            stated = self._stating_unless_repeated(batch, said)
         except LikewiseError:
             self.refused()
             raise
+        if stated is None and self.journal is not None:
+            return self._observe_rest(self.journal, batch, said, threads)
+        assert stated is not None
+        return self._observe_batch(batch, stated, threads)
+
+    def _stating_unless_repeated(self, batch: Batch, said: Said) -> Stated | None:
+        """None if a ledger may have decisions of the batch already."""
+        try:
+            return self._stating.many(batch, self.taken, said)
+        except RepeatedKey:
+            if self.journal is None:
+                raise
+            return None
+
+    def _observe_rest(
+        self, journal: Journal, batch: Batch, said: Said, threads: int | None
+    ) -> Verdicts:
+        """Answer what is stored already, and judge and take the other decisions of a batch."""
+        with self.changing():
+            batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
+            given = list(said.keys) if batch.keys is None else batch.keys
+            fresh, stored, twice = sort_out(self.memory, self.keys, batch, given)
+            stated = self._stating.many(batch, self.taken, said, fresh)
+            answers = {place: self._stored(journal, row) for place, row in stored.items()}
+        verdicts: Sequence[Verdict] = ()
+        found = None
+        if fresh:
+            found = self._observe_batch(batch.some(fresh), stated, threads)
+            verdicts = list(found)
+        else:
+            self._engine.refused()
+            self.midway = False
+        for place, verdict in zip(fresh, verdicts, strict=True):
+            answers[place] = verdict
+        for place, first in twice.items():
+            answers[place] = as_repeated(answers[first], journal.witnesses)
+        each = [answers[place] for place in range(len(answers))]
+        return Verdicts.with_repeats(self.taken - len(fresh), each, found)
+
+    def _observe_batch(self, batch: Batch, stated: Stated, threads: int | None) -> Verdicts:
+        with self.changing():
+            firsts = self._horizon.of_many(self.taken, stated.times)
+            found = self.memory.observe_many(batch, firsts, threads)
+        self._learn(stated)
         absent = self._horizon.absent(firsts)
         verdicts = self._telling.many(found, stated.keys, batch.models, firsts, absent)
         self._took(batch, stated, verdicts, firsts)
@@ -193,8 +240,14 @@ class Sequencer:
             stated = self._stating.many(batch, self.taken, said)
             firsts = self._horizon.of_many(self.taken, stated.times)
             rows = self.memory.load(batch)
+        self._learn(stated)
         self._took(batch, stated, None, firsts)
         return rows
+
+    def _learn(self, stated: Stated) -> None:
+        """Memory has taken decisions, whose keys may be those of witnesses in the same batch."""
+        self.keys.add(self.taken, stated.keys)
+        self._horizon.took(self.taken, stated.times)
 
     def _took(
         self,
@@ -210,10 +263,8 @@ class Sequencer:
         firsts  the first row that each was compared with
         notes   what is said of them, to be kept in the same step
         """
-        journal, row = self.journal, self.taken
+        journal = self.journal
         self.direct = self.direct and batch.models is None
-        self.keys.add(row, stated.keys)
-        self._horizon.took(row, stated.times)
         if journal is not None and firsts is not None:
             some = Pending.of(
                 stated.times,

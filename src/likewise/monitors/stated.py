@@ -89,8 +89,11 @@ class Stating:
             )
         self.journal.check_places(places)
 
-    def many(self, batch: Batch, row: int, said: Said) -> Stated:
-        """Of decisions that are to be rows from `row` on."""
+    def many(self, batch: Batch, row: int, said: Said, fresh: list[int] | None = None) -> Stated:
+        """Of decisions that are to be rows from `row` on.
+
+        fresh: the places of those that are to be taken; all of them unless given
+        """
         if self._plain and said.nothing:
             return _NOTHING
         keys, times, models = said.keys, said.times, said.models
@@ -99,12 +102,15 @@ class Stating:
         except TypeError:
             count = 0  # the engine says what is wrong with them
         batch.models = self.models(models, count)
-        given = self._given_keys(batch, row, keys, count)
+        given = self._given_keys(batch, row, keys, count, fresh)
         places = None
         if not said.from_nowhere:
             places = places_of(said.sources, said.positions, count)
+            if places is not None and fresh is not None:
+                places = places.some(fresh)
             self._check_places(places)
-        return Stated(given, self._times(times, count), places)
+        when = self._times(times, count)
+        return Stated(given, when if fresh is None else when[fresh], places)
 
     def _times(self, times: Any, count: int) -> Rows:
         if times is None:
@@ -122,8 +128,14 @@ class Stating:
             return models_of(models, count)
         return None if models is None else [model_of(models)]
 
-    def _given_keys(self, batch: Batch, row: int, keys: Any, count: int) -> list[Any] | None:
+    def _given_keys(
+        self, batch: Batch, row: int, keys: Any, count: int, fresh: list[int] | None = None
+    ) -> list[Any] | None:
         column = self._reader.key_column
+        if fresh is not None:
+            given = batch.keys if keys is None else list(keys)
+            assert given is not None  # since one of them was repeated
+            return self._keys.check([given[i] for i in fresh], len(fresh), row)
         if keys is None:
             many = 0 if batch.keys is None else len(batch.keys)
             return self._keys.check(batch.keys, many, row, column=True)
