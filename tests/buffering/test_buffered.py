@@ -703,3 +703,17 @@ def test_buffer_is_what_lw_buffered_makes():
     with lw.buffered(lw.Monitor(RULE)) as buffer:
         assert isinstance(buffer, lw.Buffered) and lw.Buffered is Buffered
         assert isinstance(buffer.submit([0.1], 0), lw.Receipt)
+
+
+def test_what_a_ledger_has_already_is_answered_as_before_and_stored_once(tmp_path):
+    with lw.open(tmp_path, lw.Rule("linf", 0.1)) as monitor:
+        monitor.observe([0.5], "a", key="k")
+        with lw.buffered(monitor) as buffer:
+            for key, z in (("k", "a"), ("l", "b"), (None, "b"), ("l", "b"), ("k", "b")):
+                buffer.submit([0.5], z, key=key)
+            assert buffer.flush(60)
+            answers = list(buffer.results())
+        assert [one.row for one in answers[:4]] == [0, 1, 2, 1]
+        assert [one.verdict.known for one in answers[:4]] == [True, False, False, True]
+        assert isinstance(answers[4].refusal, lw.RepeatedKey)
+        assert monitor.rows == 3

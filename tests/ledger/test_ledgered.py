@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitors import monitor as monitors_monitor
+from likewise.ledger import write_buffer
 
 RULE = lw.Rule("linf", 0.1)
 
@@ -203,7 +203,7 @@ def test_memory_that_was_left_ahead_is_made_anew(folder, durability, monkeypatch
             monitor.observe([i / 50], i % 2)
             twin.observe([i / 50], i % 2)
         with monkeypatch.context() as patch:
-            patch.setattr(monitors_monitor, "kept_of_one", interrupt)
+            patch.setattr(write_buffer, "kept_of_one", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 monitor.observe([0.5], "never")
         assert monitor.check([0.0], 1).witnesses == twin.check([0.0], 1).witnesses
@@ -256,15 +256,15 @@ def test_row_or_key_that_is_not_there_is_told(folder):
 def test_replay_names_the_first_verdict_that_differs(folder, monkeypatch):
     rng = np.random.default_rng(0)
     x, z = rng.random((300, 2)), rng.integers(0, 2, 300).tolist()
-    honest = monitors_monitor.kept_of_many
+    honest = write_buffer.kept_of_many
 
     def forged(verdicts, most):
         kept = honest(verdicts, most)
         kept.of(150)["input_distance"][0] /= 2
         return kept
 
-    monkeypatch.setattr(monitors_monitor, "kept_of_many", forged)
-    with lw.open(folder, RULE) as monitor:
+    with monkeypatch.context() as patch, lw.open(folder, RULE) as monitor:
+        patch.setattr(write_buffer, "kept_of_many", forged)
         monitor.observe_many(x, z)
         assert monitor.verify().ok  # the chain holds, since it was forged before it was made
     found = lw.replay(folder)

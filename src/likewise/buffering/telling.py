@@ -11,7 +11,7 @@ Invariant: each decision is judged once, or refused, or lost and counted; losses
 decisions that are judged next.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from inspect import signature
 from queue import Empty, SimpleQueue
@@ -124,6 +124,8 @@ class Teller:
 
     def _observe(self, part: _Part) -> Any:
         """The verdicts of decisions that are told together; BadDecision if they are refused."""
+        if len(part) > 1 and self._may_be_known(part):
+            raise BadDecision("they are told one by one")
         self._part, self._before = part, self._monitor.rows
         self._intend(DECISIONS, len(part), part[-1][0] + 1, self._before)
         try:
@@ -141,6 +143,25 @@ class Teller:
             if stored == len(part):
                 return STORED
             raise _Failed(error) from error
+
+    def _may_be_known(self, part: _Part) -> bool:
+        """Whether a ledger may have one of them already, under its key.
+
+        It would answer that one, and store the others. If the disk fails then, its rows do not
+        say how many of the part are stored; so such decisions are told alone.
+        """
+        if not getattr(self._monitor, "durable", False):
+            return False
+        column = self._monitor.rule.key_column
+        keys = [entry[2].key for entry in part]
+        if column is not None:
+            rows = [entry[2].x for entry in part]
+            if not all(isinstance(row, Mapping) for row in rows):
+                return True
+            keys = [row.get(column) for row in rows]
+        given = [key for key in keys if key is not None]
+        past = self._monitor.past
+        return len(set(given)) < len(given) or any(past.row_of(key) is not None for key in given)
 
     def _answered(self, outcome: Judged[_Part, Any]) -> None:
         part = outcome.rows

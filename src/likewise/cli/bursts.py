@@ -32,7 +32,7 @@ class Alarms:
     def add(self, verdicts: Verdicts) -> None:
         raised = np.flatnonzero(verdicts.alarms)
         if len(raised) and self.first is None:
-            self.first = verdicts.first_row + int(raised[0])
+            self.first = int(verdicts.rows[raised[0]])
         self.count += len(raised)
         if verdicts.neighbours is not None:
             self.most = max(self.most, int(verdicts.neighbours.max(initial=0)))

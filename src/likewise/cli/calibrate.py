@@ -133,7 +133,7 @@ def _calibrated(source: Any, binding: Any, skip: bool, rate: float | None, varie
     from likewise.cli.screen import progress
     from likewise.monitors.calibration import calibrate as nearest
     from likewise.monitors.calibration import like_cases
-    from likewise.monitors.monitor import reader_of
+    from likewise.monitors.parts import reader_of
     from likewise.monitors.varying import vary
     from likewise.reading.protocol import FROM_ROW
     from likewise.sources.chunk import joined

@@ -24,16 +24,14 @@ def show(
     from likewise.cli.endings import FINE
     from likewise.cli.ledgers import look, row_of
     from likewise.cli.screen import print_json, say, say_lines
-    from likewise.ledger.losses import missing_at
     from likewise.values.printing import missing_in_words
 
     with look(ledger) as opened:
         entry = opened.entry(row_of(opened, row, key))
         pairs = [] if entry.erased else _pairs(opened, entry)
-        missing = missing_at(opened.events(), entry.row)
     if json:
         told = {"row": entry.row, "key": entry.key, "time": entry.time, "erased": entry.erased}
-        told |= {"output": entry.output, "count": entry.count, "missing": missing}
+        told |= {"output": entry.output, "count": entry.count, "missing": entry.missing}
         print_json({**told, "pairs": [pair.to_dict() for pair in pairs]})
         return FINE
     named = "" if entry.key is None else f", key {entry.key}"
@@ -43,7 +41,7 @@ def show(
     told_count = f"{entry.count or 0:,} witness{'es' * (entry.count != 1)}"
     told_count = "not judged" if entry.count is None else told_count
     compared = f"compared with rows {entry.over.first:,} to {entry.row:,}"
-    say(f"{told_count}, {compared}{missing_in_words(missing)}")
+    say(f"{told_count}, {compared}{missing_in_words(entry.missing)}")
     for pair in pairs:
         say()
         say_lines(str(pair))

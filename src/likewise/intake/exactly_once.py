@@ -19,9 +19,7 @@ from likewise.intake.binding import Binding
 from likewise.intake.verdict_json import stored_answer
 from likewise.ledger import folder
 from likewise.ledger.ledger import Entry, Ledger
-from likewise.ledger.losses import missing_at
 from likewise.ledger.reader import LedgerReader
-from likewise.ledger.stored import Event
 from likewise.monitors import opening
 from likewise.monitors.monitor import Monitor
 from likewise.rules.burst import Burst
@@ -72,7 +70,6 @@ class ExactlyOnce:
         self._monitor: Monitor | None = None
         self._ledger: Ledger | None = None
         self._entries: dict[int, Entry] = {}
-        self._events: list[Event] = []  # of the ledger, as it was when it was opened to look at
         self.rule: Rule | None = None
         """The rule of the ledger, once it is open."""
         self.last_position = 0
@@ -144,8 +141,7 @@ class ExactlyOnce:
         assert self._monitor is not None
         keys_of = None if column is None else self._monitor.past.keys
         entry = self._entry(stored)
-        missing = missing_at(self._events, stored)
-        return {"known": True, **stored_answer(entry, witnesses, keys_of, missing)}
+        return {"known": True, **stored_answer(entry, witnesses, keys_of)}
 
     def _row_of(self, row: dict[str, Any], position: int) -> int | None:
         """The row of a decision that is stored already."""
@@ -179,7 +175,6 @@ class ExactlyOnce:
             if self._ledger is not None:
                 self._ledger.close()
             self._ledger = Ledger(self._path)
-            self._events = self._ledger.events()
         return self._ledger.entry(row)
 
     def close(self) -> None:

@@ -22,12 +22,10 @@ def stored_answer(
     entry: Entry,
     witnesses: int | None,
     keys_of: Callable[[list[int]], list[Any]] | None,
-    missing: int = 0,
 ) -> dict[str, Any]:
     """A verdict that a ledger has, with so many of the witnesses that it keeps.
 
     keys_of: the keys of rows; None where decisions are known by their positions
-    missing: decisions known to be missing when it was judged
     """
     nearest = entry.nearest[:witnesses]
     keys = None if keys_of is None else keys_of([witness.row for witness in nearest])
@@ -37,5 +35,5 @@ def stored_answer(
         nearest,
         key=entry.key,
         witness_keys=keys,
-        missing=missing,
+        missing=entry.missing,
     )

@@ -13,6 +13,7 @@ from likewise.ledger.entries import Entries, Word
 from likewise.ledger.layout import Layout
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.notes import Note
+from likewise.ledger.positions import Sources
 from likewise.ledger.store import Store
 from likewise.ledger.stored import KEPT, Decisions
 from likewise.ledger.words import read
@@ -31,12 +32,13 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
         store.event("window", {"keep": ledger.window})
     if ledger.first:
         _begin_at(store, ledger.first)
-    models, fresh = reader.names("model"), _words(reader.words())
+    models, fresh, sources = reader.names("model"), _words(reader.words()), Sources(reader)
     named: set[int] = set()
     for some in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
         named.update(some.witnesses.found["row"].tolist())
         entries = _entries(some, reader.layout, models)
         entries.words, fresh = fresh, []
+        entries.places = sources.places(some.sources, some.positions)
         store.append(entries)
     since = dict.fromkeys(reader.erased().tolist(), ledger.first)
     for event in reader.events("erased"):
@@ -47,6 +49,7 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
     for event in ledger.events():
         if event.kind in _CARRIED:
             store.event(event.kind, {**event.body, "at_row": event.at_row})
+    store.tell_positions(ledger.positions)  # of rows that have left, too
     if erased or numbers:
         store.erase(erased, numbers, [since[row] for row in erased])
         store.rewrite()

@@ -10,6 +10,7 @@ from likewise.ledger.hashes import Bytes
 from likewise.ledger.notes import Note
 from likewise.ledger.stored_witnesses import Kept
 from likewise.values.keys import Key
+from likewise.values.positions import Places
 from likewise.values.verdicts import Floats, Rows
 
 Word = tuple[str, int, Any]
@@ -55,9 +56,8 @@ class Entries:
     words: list[Word] = field(default_factory=list)
     """That occur here for the first time."""
     models: list[str | None] | None = None
-    sources: list[str | None] | None = None
-    positions: npt.NDArray[np.uint64] | None = None
-    """Two numbers for each, which only its source understands."""
+    places: Places | None = None
+    """Where each comes from."""
     missing: Rows | None = None
     """How many decisions were known to be missing before each."""
     comparable: npt.NDArray[np.bool_] | None = None

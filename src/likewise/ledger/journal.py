@@ -28,8 +28,9 @@ from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.erasure import Erasure, unused_words
 from likewise.ledger.heads import Head
 from likewise.ledger.layout import Layout
-from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_in
+from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_at, missing_in
 from likewise.ledger.notes import Note
+from likewise.ledger.positions import check_places
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
 from likewise.ledger.stored import Decisions
@@ -40,6 +41,7 @@ from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
 from likewise.reading.encoding import ERASED
 from likewise.values.errors import BadFile, BadRule, LikewiseError
 from likewise.values.keys import Keys
+from likewise.values.positions import Places
 from likewise.values.verdicts import Rows
 
 SURE, WRITING, KEEPING = 0, 1, 2
@@ -111,6 +113,7 @@ class Journal:
         self._memory.reset()
         self._keys.reset()
         self._read_losses()
+        self._positions = dict(store.positions)
         gone = np.union1d(reader.erased(), reader.superseded())
         self.retention = Retention(self.window, store.first, store.last_time, gone, self._ahead)
         self._words: dict[str, int] = {}
@@ -179,11 +182,17 @@ class Journal:
             missing = np.full(len(verdicts), self.missing)
             store.judge(Judged(first, firsts, verdicts.counts, kept, missing, verdicts.comparable))
 
-    def insist_on_models(self) -> None:
-        """Raise BadRule if this ledger cannot keep which model decided."""
+    def check_places(self, places: Places | None) -> None:
+        """Raise BadDecision unless decisions come from behind those that were taken before."""
+        if places is not None:
+            self.insist_on("positions")
+            check_places(places, self._positions)
+
+    def insist_on(self, what: str) -> None:
+        """Raise BadRule if this ledger cannot keep models and positions, one of which was given."""
         if not self.store.reader.format.KEEPS_MODELS:
             raise BadRule(
-                f"the ledger {str(self.store.path)!r} has format 1, which does not keep models."
+                f"the ledger {str(self.store.path)!r} has format 1, which does not keep {what}."
                 " Nothing was stored: `likewise migrate OLD NEW` makes a ledger of format 2."
             )
 
@@ -263,6 +272,8 @@ class Journal:
         before = self.queue
         self.retention.took(some.times)
         self.queue = before.and_then(some, self._memory.word_counts())
+        if some.places is not None:
+            self._positions |= some.places.last()
         self._leaving = int(some.firsts[-1])
         if self._held:
             self.unsure = SURE
@@ -287,15 +298,23 @@ class Journal:
             raise
         self.unsure = SURE
 
-    def judged(self, row: int) -> tuple[int, Any, bool | None]:
-        """Of a row that is waiting or on disk: its count, the witnesses kept, was it comparable."""
+    def judged(self, row: int) -> tuple[int, Any, bool | None, int]:
+        """Of a row that waits or is on disk: its count, the witnesses kept, was it comparable, and
+        how many decisions were known to be missing before it."""
         if row >= self.store.rows:
             some, i = self.queue.joined(), row - self.queue.first
-            asked = None if some.comparable is None else int(some.comparable[i])
-            return int(some.counts[i]), some.kept.of(i), None if asked is None else bool(asked)
-        stored = self.store.reader.decisions(row, row + 1, keys=False, witnesses=True)
+            like = None if some.comparable is None else bool(some.comparable[i])
+            missing = 0 if some.missing is None else int(some.missing[i])
+            return int(some.counts[i]), some.kept.of(i), like, missing
+        reader = self.store.reader
+        stored = reader.decisions(row, row + 1, keys=False, witnesses=True)
         asked = -1 if stored.comparable is None else int(stored.comparable[0])
-        return int(stored.counts[0]), stored.witnesses.found, None if asked < 0 else bool(asked)
+        like = None if asked < 0 else bool(asked)
+        if stored.missing is None:  # format 1 keeps it in events only
+            missing = missing_at(reader.events(LOST), row)
+        else:
+            missing = int(stored.missing[0])
+        return int(stored.counts[0]), stored.witnesses.found, like, missing
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
@@ -362,6 +381,7 @@ class Journal:
             witnesses=some.kept,
             words=fresh,
             models=some.models,
+            places=some.places,
             missing=some.missing,
             comparable=some.comparable,
             notes=some.notes,

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from likewise.ledger import folder, words
 from likewise.ledger.heads import Head
+from likewise.ledger.losses import LOST, missing_at
 from likewise.ledger.notes import Review, Superseded, Truth
+from likewise.ledger.positions import Sources, last_positions
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.sought import Sought, stretch
 from likewise.ledger.stats import LedgerStats
@@ -22,6 +24,7 @@ from likewise.reading.packing import CODE, VECTOR
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile, BadRow
 from likewise.values.keys import Key
+from likewise.values.positions import Places, Position
 from likewise.values.verdicts import Compared, Witness
 
 MISSING = -1
@@ -47,6 +50,10 @@ class Entry:
     """Decisions that were known to be missing before it."""
     comparable: bool | None = None
     """Whether there was a like case at all; None if that was not asked, or not judged."""
+    source: str | None = None
+    """The sequence that it came from, if that was said."""
+    position: Position | None = None
+    """Its place there: a whole number, or a pair of them."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class StoredColumns:
     """Those of texts and pictures, by column."""
     models: list[str | None] | None = None
     """Which model made each; None if none is known of any."""
+    places: Places | None = None
+    """Where each comes from; None if that is known of none."""
 
 
 class Ledger:
@@ -100,6 +109,8 @@ class Ledger:
         self.window = self.reader.window
         self._erased = self.reader.erased()
         self._models = self.reader.names("model")
+        self._sources = Sources(self.reader)
+        self._lost = self.reader.events(LOST)
         self._words: dict[str, list[Any]] = {}
         for _, column, _, value, *_ in self.reader.words():
             known = self._words.setdefault(column, [])
@@ -141,6 +152,14 @@ class Ledger:
         """Rows that were erased, in order."""
         return self._erased
 
+    @property
+    def positions(self) -> dict[str, Position]:
+        """By source the last position that is stored, its row still there or not: where to go on.
+
+        Read anew each time it is asked for: what has come since the ledger was opened is in it.
+        """
+        return last_positions(self.reader)[0]
+
     # Rows
 
     def row_of(self, key: Key) -> int | None:
@@ -176,14 +195,24 @@ class Ledger:
                 )
 
     def _beside(self, some: Decisions, i: int) -> dict[str, Any]:
-        """What a newer format keeps beside a verdict."""
+        """What a newer format keeps beside a verdict; in format 1 events say what is missing."""
         if some.models is None or some.missing is None or some.comparable is None:
-            return {}
+            return {"missing": missing_at(self._lost, some.first + i)}
         asked = int(some.comparable[i])
         return {
             "model": self._models.of(int(some.models[i])),
             "missing": int(some.missing[i]),
             "comparable": None if asked < 0 else bool(asked),
+            **self._place(some, i),
+        }
+
+    def _place(self, some: Decisions, i: int) -> dict[str, Any]:
+        if some.sources is None or some.positions is None:
+            return {}
+        code = int(some.sources[i])
+        return {
+            "source": self._sources.names.of(code),
+            "position": self._sources.position(code, some.positions[i]),
         }
 
     def violations(
@@ -314,7 +343,9 @@ class Ledger:
                 }
             erased = np.isnan(some.outputs[:, 0])
             models = self._models.all_of(some.models)
-            yield StoredColumns(start, inputs, self._outputs(some), erased, some, vectors, models)
+            places = self._sources.places(some.sources, some.positions)
+            outputs = self._outputs(some)
+            yield StoredColumns(start, inputs, outputs, erased, some, vectors, models, places)
             start = upto
 
     def vector_types(self) -> dict[str, np.dtype[Any]]:

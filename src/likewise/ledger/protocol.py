@@ -64,6 +64,10 @@ class Reading(Protocol):
 
     def runs_since(self, time: int | None) -> list[tuple[int, int]]: ...
 
+    def decisions(
+        self, first: int, stop: int, *, keys: bool, witnesses: bool = True
+    ) -> Decisions: ...
+
     def all_decisions(
         self, first: int, stop: int, *, witnesses: bool = False
     ) -> Iterator[Decisions]: ...

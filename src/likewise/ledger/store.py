@@ -30,6 +30,7 @@ from likewise.ledger.formats import FORMATS
 from likewise.ledger.hashes import GENESIS, SALT, word_commitment, word_link
 from likewise.ledger.layout import Layout
 from likewise.ledger.notes import Note
+from likewise.ledger.positions import POSITIONS, last_positions, positions_body
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.records import Records
 from likewise.ledger.schema import FORMAT, check_schema, empty_internal_tables
@@ -37,6 +38,7 @@ from likewise.ledger.stored import KEPT, ChainEnd
 from likewise.ledger.words import written
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile
+from likewise.values.positions import Position
 from likewise.version import __version__
 
 _CHECKPOINT_PAGES = 4096
@@ -71,6 +73,8 @@ class Store:
         self._database: sqlite3.Connection | None = None
         self._records: Records | None = None
         self.last_time = 0
+        self.positions: dict[str, Position] = {}
+        """By source, the last position that is on disk."""
         self._sure = False
         self._suspect = False  # whether something failed to reach the disk since it last did
         self.connections = 0
@@ -131,12 +135,14 @@ class Store:
             self.reader = LedgerReader(self.path, database)
             state = self.reader.state()
             self._unfinished = self._begun_erasures(state.first)
+            positions = last_positions(self.reader)
         except BaseException:
             database.close()
             raise
         self.first, self.judged, self.end = state.first, state.judged, state.end
         self.words, self.words_link = state.words, state.words_link
         self.last_time = state.last_time
+        self.positions, self._positions_told = positions
         self._codes: dict[str, dict[str, int]] = {}
         self._database = database
         self.connections += 1
@@ -264,7 +270,22 @@ class Store:
         if not entries.waiting:
             self.judged = end.rows
         self.last_time = max(self.last_time, int(entries.times.max()))
+        last = self._positions_after(entries)
+        if self._is_time_to_tell(last, end.rows):
+            self._positions_told = end.rows
+        elif not self.positions:
+            self._positions_told = first
+        self.positions = last
         self._advance(end)
+
+    def _positions_after(self, entries: Entries) -> dict[str, Position]:
+        return self.positions | ({} if entries.places is None else entries.places.last())
+
+    def _is_time_to_tell(self, last: dict[str, Position], rows: int) -> bool:
+        """Whether an event is to repeat the last positions, once there are so many rows."""
+        assert self.records is not None
+        since = self._positions_told if self.positions else self.rows
+        return bool(last) and rows - since >= self.records.segment_rows
 
     def _append(self, what: str, entries: Entries) -> tuple[ChainEnd, tuple[int, bytes]]:
         """One transaction; the end of the chain, and of the words' chain, after it."""
@@ -275,6 +296,11 @@ class Store:
             end = self.reader.format.append(self, database, entries, end)
             for note in entries.notes:
                 end = self.reader.format.add_note(self, database, note, end)
+            last = self._positions_after(entries)
+            if self._is_time_to_tell(last, end.rows):
+                end = self.reader.format.add_event(
+                    self, database, POSITIONS, positions_body(last), end
+                )
         return end, words
 
     def judge(self, judged: Judged) -> None:
@@ -298,6 +324,13 @@ class Store:
         with self._transaction(f"the event {note.kind!r}") as database:
             end = self.reader.format.add_note(self, database, note, self.end)
         self._advance(end)
+
+    def tell_positions(self, positions: dict[str, Position]) -> None:
+        """Go on behind these positions, though no row here has them."""
+        told = self.positions | positions
+        if told:
+            self.event(POSITIONS, positions_body(told))
+            self.doubt()
 
     def begin_at(self, first: int, body: dict[str, Any]) -> None:
         """Of a ledger without rows: the next is row `first`, and an event says so."""
@@ -434,12 +467,17 @@ class Store:
             return
         body = anchor_body(self.reader, first)
         with self._transaction("the end of a window") as database:
-            end = self.reader.format.add_event(self, database, "dropped", body, self.end)
+            end = self.end
+            if self.positions:  # those of sources whose rows leave, and of events that do
+                told = positions_body(self.positions)
+                end = self.reader.format.add_event(self, database, POSITIONS, told, end)
+            end = self.reader.format.add_event(self, database, "dropped", body, end)
             self.reader.format.drop(database, first)
             database.execute(
                 f"DELETE FROM event WHERE number < ? AND kind NOT IN {KEPT}", (body["event"],)
             )
         self.first = first
+        self._positions_told = self.rows
         self._advance(end)
         self.drop_files()
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from likewise.ledger.stored_witnesses import Kept
 from likewise.values.errors import BadFile
 from likewise.values.keys import Key
+from likewise.values.positions import Numbers
 from likewise.values.verdicts import Floats, Rows
 
 MOST = 1 << 62
@@ -121,6 +122,10 @@ class Decisions:
     """Codes of models, NO_CODE where there is none; None in a format that does not keep them."""
     missing: Rows | None = None
     """How many decisions were known to be missing before each."""
+    sources: Rows | None = None
+    """Codes of sources, as those of models."""
+    positions: Numbers | None = None
+    """The place of each in its source."""
     comparable: npt.NDArray[np.int8] | None = None
     """1 where there was a like case, 0 where there was none, -1 where that was not asked."""
 

@@ -1,6 +1,7 @@
 """Verdicts on their way to a ledger: what is written of them beside the rows themselves."""
 
 import time as clock
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.ledger.notes import Note
+from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.stored_witnesses import WITNESS, Kept
 from likewise.values.keys import Key
+from likewise.values.positions import Places, joined_places
 from likewise.values.verdicts import Rows, Verdict, Verdicts
 
 
@@ -28,10 +31,43 @@ class Pending:
     missing: Rows | None = None
     comparable: npt.NDArray[np.bool_] | None = None
     notes: list[Note] = field(default_factory=list)
+    places: Places | None = None
+    """Where each comes from."""
     since: float = field(default_factory=clock.monotonic)
 
     def __len__(self) -> int:
         return len(self.times)
+
+    @classmethod
+    def of(
+        cls,
+        times: Rows,
+        keys: list[Key] | None,
+        firsts: Rows,
+        found: Verdict | Verdicts | None,
+        *,
+        witnesses: int,
+        models: list[str | None] | None,
+        places: Places | None = None,
+        notes: Sequence[Note] = (),
+    ) -> "Pending":
+        """Decisions with what was found about them; None: they were not judged.
+
+        witnesses: how many of the nearest are kept of each
+        """
+        said, kept = None, Kept.none()
+        if found is None:
+            counts = np.full(len(times), NOT_JUDGED)
+        elif isinstance(found, Verdict):
+            counts, kept = np.array([len(found.witnesses)]), kept_of_one(found, witnesses)
+            said = None if found.comparable is None else np.array([found.comparable])
+        else:
+            counts, kept = found.counts, kept_of_many(found, witnesses)
+            said = found.comparable
+        missing = None
+        if found is not None and found.missing:
+            missing = np.full(len(times), found.missing)
+        return cls(times, keys, firsts, counts, kept, models, missing, said, list(notes), places)
 
     def part(self, start: int, stop: int) -> "Pending":
         if start == 0 and stop == len(self):
@@ -46,6 +82,7 @@ class Pending:
             None if self.missing is None else self.missing[start:stop],
             None if self.comparable is None else self.comparable[start:stop],
             self.notes if stop == len(self) else [],
+            None if self.places is None else self.places.some(slice(start, stop)),
             self.since,
         )
 
@@ -99,6 +136,7 @@ class Queue:
             _joined_arrays([one.missing for one in several]),
             _joined_arrays([one.comparable for one in several]),
             [note for one in several for note in one.notes],
+            joined_places([(one.places, len(one)) for one in several]),
             several[0].since,
         )
 

@@ -12,8 +12,10 @@ from likewise.engine.memory import Memory
 from likewise.ledger.journal import Journal
 from likewise.ledger.notes import Note, review_note, said
 from likewise.ledger.words import written
+from likewise.metrics.outputs import Labels
 from likewise.reading.protocol import Batch
 from likewise.values.errors import BadRow
+from likewise.values.keys import Keys
 
 
 def review(
@@ -41,6 +43,17 @@ def tell_truth(journal: Journal, row: int, value: Any) -> None:
     journal.note(Note("truth", {"row": row}, written(value, "what turned out"), row))
 
 
+def row_to_overrule(memory: Memory, keys: Keys, key: Any) -> int:
+    """The row of a decision that can be overruled."""
+    row = keys.row_on_disk(key)
+    if not memory.engine.alive(np.array([row]))[0]:
+        raise BadRow(
+            f"the decision with the key {key!r}, row {row}, was overruled before, or has left the"
+            " window. Nothing was changed."
+        )
+    return row
+
+
 def read_again(journal: Journal, memory: Memory, row: int, output: Any) -> Batch:
     """A remembered row with another output, as a decision that is to be taken."""
     layout, history = journal.store.reader.layout, memory.engine.history
@@ -48,6 +61,10 @@ def read_again(journal: Journal, memory: Memory, row: int, output: Any) -> Batch
     packed = memory.reader.pack(layout.dtype, history.rows, row, row + 1).copy()  # outlives the row
     batch = memory.reader.unpack(layout.dtype, packed, np.zeros(1, np.bool_))
     batch.outputs = [output]
+    if memory.models:
+        batch.models = list(memory.models.names(np.array([row])))
+    if isinstance(memory.engine.outputs, Labels):
+        written(output, "the output")
     return batch
 
 

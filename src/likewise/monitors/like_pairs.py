@@ -19,7 +19,8 @@ import numpy as np
 from likewise.engine.engine import Engine, threads_of
 from likewise.engine.like_pairs import LikePairs
 from likewise.engine.memory import Memory
-from likewise.monitors.monitor import Monitor, reader_of
+from likewise.monitors.monitor import Monitor
+from likewise.monitors.parts import reader_of
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision, BadRule

@@ -27,6 +27,7 @@ from likewise.rules.rule import Rule
 from likewise.rules.verdict_neutral import gives_same_verdicts, keeps_same_columns
 from likewise.values.errors import BadFile, BadRule
 from likewise.values.frames import ColumnTable
+from likewise.values.positions import Places, position_of
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,24 @@ def _judge_again(
                 table, outputs, named = _table(ledger, columns, places, rename, add, monitor.rule)
                 times = columns.decisions.times[places].astype("datetime64[us]")
                 models = columns.models and [columns.models[i] for i in places.tolist()]
+                if columns.places is not None:
+                    named |= _places(columns.places.some(places.tolist()))
                 monitor.observe_many(table, outputs, times=times, models=models, **named)
+    store = Store(partial, None, sync=True)
+    try:
+        store.tell_positions(ledger.positions)  # of rows that were left out, too
+    finally:
+        store.close()
     return {what: count for what, count in left_out.items() if count}
+
+
+def _places(places: Places) -> dict[str, Any]:
+    """Sources and positions as a monitor takes them."""
+    positions = [
+        None if name is None else position_of(numbers, name in places.pairs)
+        for name, numbers in zip(places.sources, places.numbers.tolist(), strict=True)
+    ]
+    return {"sources": places.sources, "positions": positions}
 
 
 def _first_rows(ledger: Ledger) -> list[Any]:

@@ -24,7 +24,8 @@ from likewise.ledger.store import Store
 from likewise.ledger.times import Ahead
 from likewise.ledger.verify import blame_alteration
 from likewise.ledger.window import Window
-from likewise.monitors.monitor import Monitor, reader_of
+from likewise.monitors.monitor import Monitor
+from likewise.monitors.parts import reader_of
 from likewise.rules.burst import Burst
 from likewise.rules.difference import insist_on_checks, the_same_rule
 from likewise.rules.rule import Rule

@@ -6,7 +6,8 @@ from typing import Any
 from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
 from likewise.ledger.ledger import Ledger, StoredColumns
-from likewise.monitors.monitor import Monitor, reader_of
+from likewise.monitors.monitor import Monitor
+from likewise.monitors.parts import reader_of
 from likewise.reading.embedded_columns import Embedded
 from likewise.values.frames import ColumnTable
 from likewise.values.verdicts import Rows, Verdicts

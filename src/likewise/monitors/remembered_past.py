@@ -129,5 +129,5 @@ class RememberedPast:
 
     def by_group(self, verdicts: Verdicts, column: str) -> Groups:
         with self._looking():
-            stop = min(verdicts.first_row + len(verdicts), self._memory.engine.rows)
+            stop = min(int(verdicts.rows.max(initial=-1)) + 1, self._memory.engine.rows)
             return compare_groups(self, range(stop), [column])[0]

@@ -16,7 +16,6 @@ after them waits until there is room. A transaction waits for others at most hal
 last one took; one that follows a single call waits for nobody.
 """
 
-import asyncio
 import time as clock
 import weakref
 from collections.abc import Callable, Generator
@@ -40,6 +39,8 @@ class Answer(Future[_T]):
     """What a call will have answered: `result()` waits for it, and so does `await`."""
 
     def __await__(self) -> Generator[Any, None, _T]:
+        import asyncio  # which takes long, and most monitors are never awaited
+
         return asyncio.wrap_future(self).__await__()
 
 

@@ -44,6 +44,20 @@ class Batch:
     models: list[str | None] | None = None
     """Which model made each; None if none is given for any. No reader looks at it."""
 
+    def some(self, places: list[int]) -> "Batch":
+        """The decisions at these places, of a batch whose vectors are an array."""
+        outputs, keys, models = self.outputs, self.keys, self.models
+        array = isinstance(outputs, np.ndarray)
+        return Batch(
+            self.vectors[places],
+            outputs[places] if array else [outputs[i] for i in places],
+            None if keys is None else [keys[i] for i in places],
+            {name: np.asarray(column)[places] for name, column in self.columns.items()},
+            None if self.left_open is None else self.left_open[places],
+            self.news,
+            None if models is None else [models[i] for i in places],
+        )
+
 
 class Reader(Protocol):
     """Reads one kind of input."""

@@ -103,7 +103,7 @@ class HistoryTally:
         assert verdicts.comparable is not None
         found = verdicts.witnesses
         self._comparable.append(verdicts.comparable)
-        later = verdicts.first_row + verdicts.owners
+        later = verdicts.rows[verdicts.owners]
         self._pairs.append((later, found.rows, found.input_distances, found.output_distances))
         self._places.append(places)
 

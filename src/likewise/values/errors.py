@@ -4,7 +4,8 @@ LikewiseError
 ├── BadRule       the rule itself makes no sense
 ├── BadDecision   cannot be compared with the past; nothing was stored
 │   ├── RepeatedKey   another decision has its key already
-│   └── ErasedKey     the decision with its key was erased
+│   ├── ErasedKey     the decision with its key was erased
+│   └── OldPosition   its source was further already
 ├── BadRow        the history has no such row
 ├── BadFile       a file cannot be used, or cannot grow
 │   └── CannotLook   the system does not let us look at it; that says nothing about what is in it
@@ -46,6 +47,19 @@ class RepeatedKey(BadDecision):
 
 class ErasedKey(BadDecision):
     """The decision that had this key was erased. Nothing was stored."""
+
+
+class OldPosition(BadDecision):
+    """The `position` is not above `last`, the last one of its `source`. Nothing was stored."""
+
+    def __init__(self, message: str, source: str, position: Any, last: Any) -> None:
+        super().__init__(message, source, position, last)
+        self.source = source
+        self.position = position
+        self.last = last
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class BadRow(LikewiseError, IndexError):

@@ -67,7 +67,7 @@ class Keys:
                 f"there are {count} decisions and {len(given)} keys; expected one for each. Nothing"
                 " was stored."
             )
-        keys = [None if key is None else self._kept_as(key, "the key") for key in given]
+        keys = self.plain(given)
         seen: dict[Any, int] = {}
         for i, key in enumerate(keys):
             if key is None:
@@ -88,6 +88,10 @@ class Keys:
                 )
             seen[key] = first + i
         return keys
+
+    def plain(self, given: Sequence[Any]) -> list[Any]:
+        """Keys as they are kept; None for a decision without one."""
+        return [None if key is None else self._kept_as(key, "the key") for key in given]
 
     def _refuse_left(self, key: Any) -> None:
         if key in self._left:

@@ -21,12 +21,12 @@ def model_of(given: Any, what: str = "the model") -> str | None:
         return str(given)
     raise BadDecision(
         f"{what} is {given!r} of type {type(given).__name__}; expected a name, which is text and"
-        " not empty, or None where no model is known. Nothing was stored."
+        " not empty, or None where none is known. Nothing was stored."
     )
 
 
-def models_of(given: Any, count: int) -> list[str | None] | None:
-    """The models of so many decisions; None if none is given.
+def models_of(given: Any, count: int, what: str = "model") -> list[str | None] | None:
+    """The models of so many decisions, or other names; None if none is given.
 
     >>> models_of("credit-7", 2)
     ['credit-7', 'credit-7']
@@ -34,11 +34,11 @@ def models_of(given: Any, count: int) -> list[str | None] | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return [model_of(given)] * count
-    several = _listed(given)
+        return [model_of(given, f"the {what}")] * count
+    several = _listed(given, what)
     if len(several) != count:
         raise BadDecision(
-            f"there are {count} decisions and {len(several)} models; expected one for each, or one"
+            f"there are {count} decisions and {len(several)} {what}s; expected one for each, or one"
             " name for all. Nothing was stored."
         )
     known: set[str | None] = {None}
@@ -46,13 +46,13 @@ def models_of(given: Any, count: int) -> list[str | None] | None:
     for i, one in enumerate(several):
         name = one
         if name is not None and (type(name) is not str or name not in known):
-            name = model_of(one, f"the model of decision {i}")
+            name = model_of(one, f"the {what} of decision {i}")
             known.add(name)
         models.append(name)
     return models
 
 
-def _listed(given: Any) -> list[Any]:
+def _listed(given: Any, what: str) -> list[Any]:
     """A sequence, an array or a series of names, as a list."""
     for name in ("to_list", "tolist", "to_pylist"):
         if hasattr(given, name):
@@ -61,7 +61,7 @@ def _listed(given: Any) -> list[Any]:
     sized = hasattr(given, "__len__") and hasattr(given, "__iter__")
     if not sized or isinstance(given, bytes | Mapping | Set):
         raise BadDecision(
-            f"the models are {given!r}; expected one name for all decisions, or a list with a name"
+            f"the {what}s are {given!r}; expected one name for all decisions, or a list with a name"
             " or None for each. Nothing was stored."
         )
     return list(given)

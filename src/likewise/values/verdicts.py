@@ -376,13 +376,20 @@ class Verdicts:
     missing: int = 0
     """How many decisions were known to be missing from the history when these were judged."""
 
+    repeats: tuple[Verdict | None, ...] | None = None
+    """For each decision that was sent before, under its key, what was answered then; None for the
+    others. None if there is none."""
+    row_numbers: Rows | None = None
+    """The row of each, where some were sent before; else they count from `first_row` on."""
+
     past: "Past | None" = field(default=None, repr=False)
     """Where the rows that the verdicts name can be looked up."""
     values: Sequence[Mapping[str, Any] | None] | None = field(default=None, repr=False)
     """Of decisions that were only checked: rows of a table as they came. They have no rows."""
 
     def __post_init__(self) -> None:
-        for array in (self.offsets, self.firsts, self.absent, self.neighbours, self.comparable):
+        counted = (self.firsts, self.absent, self.neighbours, self.comparable)
+        for array in (self.offsets, self.row_numbers, *counted):
             if array is not None:
                 array.flags.writeable = False
 
@@ -436,6 +443,42 @@ class Verdicts:
             values=[one.values for one in beside],
         )
 
+    @classmethod
+    def with_repeats(
+        cls, first_row: int, each: "Sequence[Verdict]", fresh: "Verdicts | None"
+    ) -> "Verdicts":
+        """A batch of which some were sent before (`known`); the others are `fresh`, in order.
+
+        Where those sent before are not counted, there are zeros.
+        """
+        beside = [verdict.beside for verdict in each]
+        overs = [Compared(0, 0, 0) if one.over is None else one.over for one in beside]
+        more: dict[str, Any] = {}
+        if fresh is not None:
+            kept = ("alarm_from", "missing")
+            more = {name: getattr(fresh, name) for name in kept}
+            if fresh.firsts is not None:
+                more["firsts"] = np.array([over.first for over in overs], np.int64)
+                more["absent"] = np.array([over.absent for over in overs], np.int64)
+            if fresh.neighbours is not None:
+                more["neighbours"] = np.array([one.neighbours or 0 for one in beside], np.int64)
+        if all(one.comparable is not None for one in beside):
+            more["comparable"] = np.array([one.comparable for one in beside], np.bool_)
+        if any(one.witness_models is not None for one in beside):
+            more["models"] = tuple(one.model for one in beside)
+            named = [verdict.witness_models for verdict in each]
+            more["witness_models"] = tuple(name for some in named for name in some)
+        return cls.of(
+            first_row,
+            [verdict.witnesses for verdict in each],
+            keys=tuple(one.key for one in beside),
+            witness_keys=tuple(key for verdict in each for key in verdict.witness_keys),
+            repeats=tuple(verdict if verdict.known else None for verdict in each),
+            row_numbers=np.array([verdict.row for verdict in each], np.int64),
+            past=beside[0].past,
+            **more,
+        )
+
     def some_witnesses(self, chosen: npt.NDArray[np.bool_]) -> "Verdicts":
         """The same verdicts with these witnesses only."""
         counts = np.bincount(self.owners[chosen], minlength=len(self))
@@ -460,7 +503,19 @@ class Verdicts:
     @property
     def owners(self) -> Rows:
         """For each of `witnesses`, the place in the batch of the decision that it belongs to."""
-        return np.repeat(np.arange(len(self), dtype=np.int64), self.counts)
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.offsets))
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Whether each was sent before, under its key: then this is what was answered then."""
+        each = self.repeats or (None,) * len(self)
+        return np.array([one is not None for one in each], np.bool_)
+
+    @property
+    def omitted(self) -> Rows:
+        """How many witnesses of each are counted but not told."""
+        each = self.repeats or (None,) * len(self)
+        return np.array([0 if one is None else one.omitted for one in each], np.int64)
 
     @property
     def alarms(self) -> npt.NDArray[np.bool_]:
@@ -472,12 +527,15 @@ class Verdicts:
     @property
     def rows(self) -> Rows:
         """The batch's rows in the history."""
+        if self.row_numbers is not None:
+            return self.row_numbers
         return np.arange(self.first_row, self.first_row + len(self), dtype=np.int64)
 
     @property
     def counts(self) -> Rows:
-        """Witnesses per decision."""
-        return np.diff(self.offsets)
+        """Witnesses per decision, those that are not told included."""
+        told = np.diff(self.offsets)
+        return told if self.repeats is None else told + self.omitted
 
     @property
     def violations(self) -> npt.NDArray[np.bool_]:
@@ -490,7 +548,11 @@ class Verdicts:
         clean: npt.NDArray[np.bool_] = ~(self.violations | self.alarms)
         if self.comparable is not None:
             clean &= self.comparable
-        return clean & (self.missing == 0)
+        clean &= self.missing == 0
+        for i, one in enumerate(self.repeats or ()):
+            if one is not None:
+                clean[i] = one.clean
+        return clean
 
     @property
     def pairs(self) -> int:
@@ -505,18 +567,24 @@ class Verdicts:
         if not -n <= i < n:
             raise IndexError(f"this batch has {n} verdicts, there is no number {i}")
         i %= n
+        before = None if self.repeats is None else self.repeats[i]
+        if before is not None:
+            return before
         part = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
         found = self.witnesses
         return Verdict(
-            self.first_row + i if self.values is None else None,
+            self._row(i) if self.values is None else None,
             Witnesses(found.rows[part], found.input_distances[part], found.output_distances[part]),
             self._beside(i, part),
         )
 
+    def _row(self, i: int) -> int:
+        return self.first_row + i if self.row_numbers is None else int(self.row_numbers[i])
+
     def _beside(self, i: int, part: slice) -> Beside:
         over, near = None, None
         if self.firsts is not None and self.absent is not None:
-            stop = self.first_row + i if self.values is None else self.first_row
+            stop = self._row(i) if self.values is None else self.first_row
             over = Compared(int(self.firsts[i]), stop, int(self.absent[i]))
         if self.neighbours is not None:
             near = int(self.neighbours[i])

@@ -116,15 +116,21 @@ class Judge:
         observe_many = self._monitor.observe_many
         verdicts = observe_many(x, z) if keys is None else observe_many(x, z, keys=keys)
         violating = np.asarray(verdicts.violations)
-        alarming = verdicts.alarms if isinstance(verdicts, Verdicts) else np.zeros_like(violating)
+        alarming, repeated = np.zeros_like(violating), 0
+        if isinstance(verdicts, Verdicts):
+            alarming = verdicts.alarms
+            if verdicts.repeats is not None:
+                known = verdicts.known
+                violating, repeated = violating & ~known, int(known.sum())
         at = np.flatnonzero(violating | alarming).tolist()
         wanted = at if self._keep is None else at[-self._keep :]
         return Outcome(
-            len(verdicts),
+            len(verdicts) - repeated,
             int(np.count_nonzero(violating)),
             int(np.count_nonzero(alarming)),
             len(at),
             [Flagged(_alone(verdicts[i]), _own(z[i])) for i in wanted],
+            repeated,
         )
 
     # Batches that were refused

@@ -88,7 +88,7 @@ def judge(store: Writing, database: sqlite3.Connection, judged: Judged, end: Cha
 
 
 def _refuse_what_is_not_kept(entries: Entries) -> None:
-    if entries.models is not None or entries.sources is not None or entries.waiting:
+    if entries.models is not None or entries.places is not None or entries.waiting:
         raise _not_kept("models, sources and decisions without a verdict")
     if entries.notes:
         raise _not_kept("what is said of decisions afterwards")

@@ -109,6 +109,8 @@ def decisions(reader: Reading, first: int, stop: int, *, keys: bool, witnesses: 
         witnesses=_witnesses(reader, first, stop) if witnesses else Kept.none(),
         records=some,
         models=decided["model"].astype(np.int64),
+        sources=decided["source"].astype(np.int64),
+        positions=decided["position"].copy(),
         missing=verdicts["missing"].copy(),
         comparable=verdicts["comparable"].astype(np.int8),
     )

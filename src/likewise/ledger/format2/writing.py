@@ -6,7 +6,9 @@ A run never spans two files of records, so that a window can drop whole files wi
 import json
 import os
 import sqlite3
+from collections.abc import Mapping
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from likewise.ledger.format2 import chain
 from likewise.ledger.format2.reading import key_secret
 from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, sha256, word_commitment
 from likewise.ledger.notes import Note
+from likewise.ledger.positions import PAIR
 from likewise.ledger.protocol import Reading, Writing
 from likewise.ledger.stored import ChainEnd
 from likewise.values.verdicts import Rows
@@ -90,7 +93,10 @@ def append(
     files, first, count = store.records, end.rows, len(entries)
     assert files is not None
     models, end = _codes(store, database, "model", entries.models, count, end)
-    sources, end = _codes(store, database, "source", entries.sources, count, end)
+    places = entries.places
+    named = None if places is None else places.sources
+    pairs = dict.fromkeys(() if places is None else places.pairs, PAIR)
+    sources, end = _codes(store, database, "source", named, count, end, pairs)
     records = np.zeros(count, files.dtype)
     salts = np.frombuffer(os.urandom(SALT * count), np.uint8).reshape(count, -1)
     outputs = entries.outputs.reshape(count, -1)
@@ -101,16 +107,16 @@ def append(
     decided = records["decision"]
     decided["commitment"] = digests(committed)
     decided["time"], decided["model"], decided["source"] = entries.times, models, sources
-    if entries.positions is not None:
-        decided["position"] = entries.positions
+    if places is not None:
+        decided["position"] = places.numbers
     if not entries.waiting:
         _fill_verdicts(records["verdict"], entries.judged(first))
     files.write(first, records, sync=store.sync)
     for table in ("key", "verdict"):  # somebody may have put something there that had yet to come
         database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
     if entries.keys is not None:
-        named = ((first + i, key) for i, key in enumerate(entries.keys) if key is not None)
-        database.executemany("INSERT INTO key VALUES (?, ?)", named)
+        keyed = ((first + i, key) for i, key in enumerate(entries.keys) if key is not None)
+        database.executemany("INSERT INTO key VALUES (?, ?)", keyed)
     committed_distances, latest = b"", store.last_time
     if not entries.waiting:
         committed_distances = _add_verdicts(store, database, entries.judged(first), records)
@@ -151,15 +157,19 @@ def _codes(
     names: list[str | None] | None,
     count: int,
     end: ChainEnd,
+    more: Mapping[str, dict[str, str]] = MappingProxyType({}),
 ) -> tuple[Codes, ChainEnd]:
-    """The codes of models or sources; an event tells of each new one."""
+    """The codes of models or sources; an event tells of each new one.
+
+    more: what else that event says of some of them
+    """
     codes = np.full(count, NO_CODE, np.int32)
     if names is None:
         return codes, end
     known = store.codes(kind)
     for name in dict.fromkeys(name for name in names if name is not None):
         if name not in known:
-            end = add_event(store, database, kind, {"name": name}, end)
+            end = add_event(store, database, kind, {"name": name, **more.get(name, {})}, end)
             known[name] = len(known)
     codes[:] = [NO_CODE if name is None else known[name] for name in names]
     return codes, end

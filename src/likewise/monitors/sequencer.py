@@ -1,0 +1,348 @@
+"""One call after another on a reader, an engine and, with a ledger, a journal: which rows count.
+
+A decision is read, judged and remembered by the engine, kept by the reader, and written by the
+journal, in that order. Only then does the number of rows that count (`taken`) move, in one step. An
+exception may arrive between any two steps (a signal handler, a user's index, a full disk): then
+`midway` stays set, and `settle` goes back to that number before anything else is done.
+
+Invariant: a rejected decision, or batch, leaves no trace; what was answered is remembered.
+Not here: the lock under which all of this is called, and the short way of a single vector in memory
+(monitor.py); reading (reading/), judging (engine/), disks (ledger/).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from likewise.engine.engine import Engine
+from likewise.engine.memory import Memory
+from likewise.engine.time_span import TimeSpan
+from likewise.ledger.erasure import Erasure
+from likewise.ledger.journal import KEEPING, Journal
+from likewise.ledger.notes import Note
+from likewise.ledger.write_buffer import Pending
+from likewise.monitors import case_work
+from likewise.monitors.horizon import Horizon
+from likewise.monitors.losing import Missing
+from likewise.monitors.remembered_past import RememberedPast
+from likewise.monitors.repeats import as_repeated, is_same, sort_out, stored_verdict
+from likewise.monitors.stated import Said, Stated, Stating
+from likewise.monitors.telling import Telling
+from likewise.reading.protocol import Batch, Reader
+from likewise.reading.vectors import VectorReader
+from likewise.values.errors import BadRule, LikewiseError, RepeatedKey
+from likewise.values.keys import Keys
+from likewise.values.losses import Loss
+from likewise.values.verdicts import Beside, Rows, Verdict, Verdicts
+
+
+class Sequencer:
+    """The calls of one monitor, each of them one step of its history.
+
+    looking: the door by which whoever looks back goes in; within it nothing changes
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        engine: Engine,
+        keys: Keys,
+        span: TimeSpan | None,
+        looking: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self.midway = False
+        """Whether a call has begun, and not finished."""
+        self.taken = 0
+        """Rows that all finished calls have left behind; with a journal, its queue says that."""
+        self._reader = reader
+        self._engine = engine
+        self.keys = keys
+        self.journal: Journal | None = None
+        self.memory = Memory(reader, engine, span)
+        self.past = RememberedPast(self.memory, keys, looking)
+        engine.beside = Beside(self.past)
+        self.direct = type(reader) is VectorReader and span is None and reader.rule.compare == "all"
+        """Whether a decision goes to the engine as it came. Not once a model is given: then every
+        verdict says the models of its witnesses."""
+        self._stating = Stating(reader, keys, span)
+        self._horizon = Horizon(span)
+        self._telling = Telling(keys, self.memory.models)
+        self.missing = Missing(engine)
+
+    def keep_in(self, journal: Journal) -> None:
+        """From here on everything is in a ledger, which memory was made from."""
+        self.journal = self._stating.journal = self._horizon.journal = journal
+        self.taken = journal.rows
+        self.missing.say(journal.missing)
+
+    def ledger(self) -> Journal:
+        """The journal; raise BadRule if there is none."""
+        if self.journal is None:
+            raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
+        return self.journal
+
+    # Before and after a call
+
+    @property
+    def settled(self) -> bool:
+        """Whether no call was left half done."""
+        return not self.midway and (self.journal is None or self.journal.sure)
+
+    def settle(self, *, note: bool) -> None:
+        """Undo or finish what an earlier call left half done.
+
+        note: whether a ledger is to say so if its disk had refused something
+        """
+        if self.journal is None:
+            self.memory.settle(self.taken)
+            self.keys.settle(self.taken, self._engine.alive)
+        else:
+            self.journal.settle(note=note)
+            self.taken = self.journal.rows
+            self.missing.say(self.journal.missing)
+        self.midway = False
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Around all that can be refused, before anything is remembered."""
+        self.midway = True
+        try:
+            yield
+        except LikewiseError:
+            self.refused()
+            raise
+
+    def refused(self) -> None:
+        """Something was refused before it was remembered: nothing is left to undo, or little."""
+        if self._engine.rows == self.taken and self._engine.refused():
+            self.midway = False
+
+    def after_fork(self) -> None:
+        """In a forked process: another thread may have been in the middle of a call."""
+        if self.journal is not None:  # the folder's lock is let go of, so every call is refused
+            self.journal.after_fork()
+        self.midway = self._engine.after_fork(cut_off=self.midway)
+        if self._engine.rows == 0:
+            self.taken = 0
+
+    def forget_all(self) -> None:
+        """The monitor is closed."""
+        self._engine.close()
+        self._reader.reset()
+        self.memory.models.reset()
+        self.keys.reset()
+        self.taken = 0
+
+    # Decisions
+
+    def observe(self, x: Any, z: Any, said: Said) -> Verdict:
+        journal, row = self.journal, self.taken
+        if journal is not None:
+            journal.flush_in_time()
+        self.midway = True
+        try:
+            batch = self._reader.one(x, z)
+            try:
+                stated = self._stating.one(batch, row, said)
+            except RepeatedKey as error:
+                if journal is None or not is_same(self.memory, error.row, batch):
+                    raise
+                return self._answer_again(journal, error.row)
+            first, over = self._horizon.of_one(row, stated.times)
+            found = self.memory.observe(batch, first)
+        except LikewiseError:
+            self.refused()
+            raise
+        self._learn(stated)
+        verdict = self._telling.one(row, found, stated.keys, batch.models, over)
+        self._took(batch, stated, verdict, np.array([first]))
+        return verdict
+
+    def _answer_again(self, journal: Journal, row: int) -> Verdict:
+        """What was answered to a decision that is sent again."""
+        verdict = self._stored(journal, row)
+        self._engine.refused()
+        self.midway = False
+        return verdict
+
+    def _stored(self, journal: Journal, row: int) -> Verdict:
+        verdict = stored_verdict(journal, row, Beside(self.past))
+        known = self.memory.models
+        models = list(known.names(np.array([row]))) if known else None
+        return self._telling.one(row, verdict, [self.keys.key_of(row)], models, None)
+
+    def observe_many(self, x: Any, z: Any, said: Said, threads: int | None) -> Verdicts:
+        if self.journal is not None:
+            self.journal.flush()
+        self.midway = True
+        try:
+            batch = self._reader.many(x, z)
+            stated = self._stating_unless_repeated(batch, said)
+        except LikewiseError:
+            self.refused()
+            raise
+        if stated is None and self.journal is not None:
+            return self._observe_rest(self.journal, batch, said, threads)
+        assert stated is not None
+        return self._observe_batch(batch, stated, threads)
+
+    def _stating_unless_repeated(self, batch: Batch, said: Said) -> Stated | None:
+        """None if a ledger may have decisions of the batch already."""
+        try:
+            return self._stating.many(batch, self.taken, said)
+        except RepeatedKey:
+            if self.journal is None:
+                raise
+            return None
+
+    def _observe_rest(
+        self, journal: Journal, batch: Batch, said: Said, threads: int | None
+    ) -> Verdicts:
+        """Answer what is stored already, and judge and take the other decisions of a batch."""
+        with self.changing():
+            batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
+            given = list(said.keys) if batch.keys is None else batch.keys
+            fresh, stored, twice = sort_out(self.memory, self.keys, batch, given)
+            stated = self._stating.many(batch, self.taken, said, fresh)
+            answers = {place: self._stored(journal, row) for place, row in stored.items()}
+        verdicts: Sequence[Verdict] = ()
+        found = None
+        if fresh:
+            found = self._observe_batch(batch.some(fresh), stated, threads)
+            verdicts = list(found)
+        else:
+            self._engine.refused()
+            self.midway = False
+        for place, verdict in zip(fresh, verdicts, strict=True):
+            answers[place] = verdict
+        for place, first in twice.items():
+            answers[place] = as_repeated(answers[first], journal.witnesses)
+        each = [answers[place] for place in range(len(answers))]
+        return Verdicts.with_repeats(self.taken - len(fresh), each, found)
+
+    def _observe_batch(self, batch: Batch, stated: Stated, threads: int | None) -> Verdicts:
+        with self.changing():
+            firsts = self._horizon.of_many(self.taken, stated.times)
+            found = self.memory.observe_many(batch, firsts, threads)
+        self._learn(stated)
+        absent = self._horizon.absent(firsts)
+        verdicts = self._telling.many(found, stated.keys, batch.models, firsts, absent)
+        self._took(batch, stated, verdicts, firsts)
+        return verdicts
+
+    def load(self, x: Any, z: Any, said: Said) -> range:
+        if self.journal is not None:
+            self.journal.flush()
+        with self.changing():
+            batch = self._reader.many(x, z)
+            stated = self._stating.many(batch, self.taken, said)
+            firsts = self._horizon.of_many(self.taken, stated.times)
+            rows = self.memory.load(batch)
+        self._learn(stated)
+        self._took(batch, stated, None, firsts)
+        return rows
+
+    def _learn(self, stated: Stated) -> None:
+        """Memory has taken decisions, whose keys may be those of witnesses in the same batch."""
+        self.keys.add(self.taken, stated.keys)
+        self._horizon.took(self.taken, stated.times)
+
+    def _took(
+        self,
+        batch: Batch,
+        stated: Stated,
+        found: Verdict | Verdicts | None,
+        firsts: Rows | None,
+        notes: Sequence[Note] = (),
+    ) -> None:
+        """Memory has taken decisions: have a ledger take them too, then let them count.
+
+        found   what was found about them; None: they were not judged
+        firsts  the first row that each was compared with
+        notes   what is said of them, to be kept in the same step
+        """
+        journal = self.journal
+        self.direct = self.direct and batch.models is None
+        if journal is not None and firsts is not None:
+            some = Pending.of(
+                stated.times,
+                stated.keys,
+                firsts,
+                found,
+                witnesses=journal.witnesses,
+                models=batch.models,
+                places=stated.places,
+                notes=notes,
+            )
+            journal.took(some, single=isinstance(found, Verdict))
+        self.taken = self._engine.rows
+        self.midway = False
+
+    # Checks
+
+    def check(self, x: Any, z: Any, time: Any, model: Any) -> Verdict:
+        with self.changing():
+            batch = self._reader.one(x, z)
+            batch.models = self._stating.models(model)
+            verdict = self._check(batch, time)
+        self.midway = False
+        return verdict
+
+    def _check(self, batch: Batch, time: Any) -> Verdict:
+        first, over = self._horizon.of_check(self.taken, time)
+        found = self.memory.check(batch, first)
+        values = self._reader.values_read(batch)
+        if values is not None:
+            values |= self.past.output_values(batch.outputs)
+        return self._telling.one(None, found, None, batch.models, over, values=values)
+
+    def check_many(self, x: Any, z: Any, time: Any, models: Any) -> Verdicts:
+        with self.changing():
+            batch = self._reader.many(x, z)
+            batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
+            decided = self._stating.models(models, len(batch.outputs))
+            each = []
+            for i, one in enumerate(self._reader.split(batch)):
+                one.models = None if decided is None else decided[i : i + 1]
+                each.append(self._check(one, time))
+        self.midway = False
+        return Verdicts.of_checks(self.taken, each, comparable=self._engine.comparable)
+
+    # Taking away, and what is known later
+
+    def erase(self, wanted: Rows) -> Erasure:
+        with self.changing():
+            if self.journal is not None:
+                erasure = self.journal.erase(wanted)
+            else:
+                gone = self.memory.forget(wanted)
+                self.keys.forget(gone)
+                erasure = Erasure(tuple(gone.tolist()), complete=True)
+        self.midway = False
+        return erasure
+
+    def lost(self, loss: Loss) -> None:
+        if self.journal is None:
+            self.missing.say(self.missing.count + loss.count)
+            return
+        self.midway = True
+        self.journal.lost(loss.to_dict())
+        self.missing.say(self.journal.missing)
+        self.midway = False
+
+    def supersede(self, key: Any, output: Any, by: str, why: str) -> Verdict:
+        journal, row = self.ledger(), self.taken
+        old = case_work.row_to_overrule(self.memory, self.keys, key)
+        note = case_work.superseded_note(old, row, by, why)
+        journal.flush()
+        self.midway = True
+        batch = case_work.read_again(journal, self.memory, old, output)
+        journal.unsure = KEEPING  # memory is made again if anything fails from here on
+        journal.retention.erase(self.memory.forget(np.array([old])))
+        stated = Stated(None, np.array([journal.now()]))
+        first, over = self._horizon.of_one(row, stated.times)
+        found = self.memory.observe_many(batch, np.array([first]), None)
+        self._took(batch, stated, found, np.array([first]), [note])
+        return Verdict(row, found[0].witnesses, found[0].beside._replace(over=over))
