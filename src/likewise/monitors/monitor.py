@@ -46,6 +46,7 @@ from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, kept_of_many, kept_of_one
 from likewise.metrics.outputs import Labels
 from likewise.monitors import case_work
+from likewise.monitors.protocol import Decision
 from likewise.monitors.remembered_past import RememberedPast
 from likewise.monitors.repeats import is_same, stored_verdict
 from likewise.monitors.sharing import Answer, SharedCommits
@@ -320,6 +321,32 @@ class Monitor:
         else:
             x = as_given(x, columns=self.rule.features is not None)
         return self._shared.submit(partial(self._observe_next, x, z, key, time, model))
+
+    def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
+        """Take decisions one after another, each as `observe` does: a verdict, or why it is refused.
+
+        With a ledger those that are not refused share a transaction. Raises BadFile, and none is
+        taken, if they cannot be written.
+        """
+        answers: list[Verdict | LikewiseError] = []
+        if self._embeds:
+            decisions = [self._embedded(decision) for decision in decisions]
+        with self._committing_together():
+            for decision in decisions:
+                try:
+                    if isinstance(decision, LikewiseError):
+                        raise decision
+                    self._ready(note=True)
+                    answers.append(self._observe(*decision))
+                except LikewiseError as error:
+                    answers.append(error)
+        return answers
+
+    def _embedded(self, decision: Decision) -> Decision | LikewiseError:
+        try:
+            return decision._replace(x=self._reader.vectors_of(decision.x, many=False))
+        except LikewiseError as error:
+            return error
 
     def _observe_next(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> Verdict:
         """`observe`, of a decision whose turn it is."""
