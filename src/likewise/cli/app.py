@@ -19,6 +19,7 @@ from likewise.cli.migrate import migrate
 from likewise.cli.replay import replay
 from likewise.cli.report import report
 from likewise.cli.screen import say
+from likewise.cli.serve import serve
 from likewise.cli.show import show
 from likewise.cli.verify import verify
 from likewise.cli.warm import warm
@@ -68,6 +69,7 @@ app.command()(audit)
 app.command()(compare)
 app.command()(calibrate)
 app.command()(watch)
+app.command()(serve)
 for _command in (report, show, verify, head, replay, erase, backup, restore, migrate):
     app.command(rich_help_panel="Ledgers")(_command)
 app.command()(bench)

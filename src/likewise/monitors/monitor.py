@@ -34,6 +34,7 @@ from likewise.monitors import case_work
 from likewise.monitors.losing import loss_of
 from likewise.monitors.own_ledger import OwnLedger
 from likewise.monitors.parts import reader_of, span_of
+from likewise.monitors.protocol import Decision
 from likewise.monitors.sequencer import Sequencer
 from likewise.monitors.sharing import Answer, SharedCommits
 from likewise.monitors.stated import Said
@@ -274,6 +275,34 @@ class Monitor:
             x = as_given(x, columns=self.rule.features is not None)
         said = Said(key, time, model, source, position)
         return self._shared.submit(partial(self._observe_next, x, z, said))
+
+    def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
+        """Take decisions one after another, each as `observe` does: a verdict, or why there is none.
+
+        With a ledger those that are not refused share a transaction. Raises BadFile, and none is
+        taken, if they cannot be written.
+        """
+        given: Sequence[Decision | LikewiseError] = decisions
+        if self._embeds:
+            given = [self._embedded(decision) for decision in decisions]
+        answers: list[Verdict | LikewiseError] = []
+        with self._committing_together():
+            for decision in given:
+                try:
+                    if isinstance(decision, LikewiseError):
+                        raise decision
+                    self._ready(note=True)
+                    said = Said(*decision[2:])
+                    answers.append(self._steps.observe(decision.x, decision.z, said))
+                except LikewiseError as error:
+                    answers.append(error)
+        return answers
+
+    def _embedded(self, decision: Decision) -> Decision | LikewiseError:
+        try:
+            return decision._replace(x=self._reader.vectors_of(decision.x, many=False))
+        except LikewiseError as error:
+            return error
 
     def _observe_next(self, x: Any, z: Any, said: Said) -> Verdict:
         """`observe`, of a decision whose turn it is."""

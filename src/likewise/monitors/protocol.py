@@ -20,12 +20,24 @@ Invariants:
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from likewise.engine.explanation import Explanation
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.values.past import Past
+
+
+class Decision(NamedTuple):
+    """What `observe` takes, in one value."""
+
+    x: Any
+    z: Any = FROM_ROW
+    key: Any = None
+    time: Any = None
+    model: str | None = None
+    source: str | None = None
+    position: Any = None
 
 
 class AnyMonitor(Protocol):

@@ -1,0 +1,52 @@
+"""`likewise serve`: one history for many workers, over HTTP."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="CONFIG", help="A TOML file with monitors and limits.")
+    ] = None,
+    rule: Annotated[
+        Path | None, typer.Option(metavar="RULE", help="Serve one monitor, `default`, of a rule.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="The ledger of that one monitor.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="An address; loopback unless given.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="8800 unless given.")] = None,
+    uds: Annotated[
+        Path | None, typer.Option(metavar="SOCKET", help="A socket of the file system instead.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="1: one process owns the history.")] = 1,
+) -> int:
+    """Serve monitors over HTTP: one history that any worker, pod or language can reach.
+
+    likewise serve --rule loans.toml --ledger loans.ledger
+
+    Ends with SIGTERM or an interrupt, after everything under way is answered. Exit codes: 0 fine, 2
+    bad usage, 3 a ledger that cannot be opened.
+    """
+    from dataclasses import replace
+
+    from likewise.cli.endings import FINE, Stop
+    from likewise.service.running import serve as run
+    from likewise.service.settings import Served, Server, Settings
+
+    if (config is None) == (rule is None and ledger is None):
+        raise Stop("expected a CONFIG, or --rule and --ledger for a single monitor.")
+    if config is not None:
+        settings = Settings.read(config)
+    else:
+        one = Served(
+            rule=None if rule is None else str(rule), ledger=None if ledger is None else str(ledger)
+        )
+        settings = Settings({"default": one})
+    told = {"host": host, "port": port, "uds": None if uds is None else str(uds)}
+    given = {name: value for name, value in told.items() if value is not None}
+    server: Server = replace(settings.server, workers=workers, **given)  # type: ignore[arg-type]
+    run(replace(settings, server=server))
+    return FINE

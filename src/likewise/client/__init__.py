@@ -1,0 +1,1 @@
+"""A monitor behind a service, and what watches a model there."""

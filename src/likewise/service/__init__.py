@@ -1,0 +1,1 @@
+"""The service: one history for many workers, over HTTP."""

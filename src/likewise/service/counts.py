@@ -1,0 +1,46 @@
+"""What a served monitor has done since it was started, to be read when somebody asks.
+
+A counter that is told of every decision costs as much as the decision; these are plain numbers that
+the event loop alone changes, and a scrape reads.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+EDGES = (0.00001, 0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""Seconds; written as literals, so that they print as such."""
+
+
+@dataclass
+class Durations:
+    """How long something took: how often it was at most each edge, and in all."""
+
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(EDGES) + 1))
+    total: float = 0.0
+
+    def add(self, seconds: float, times: int = 1) -> None:
+        place = 0
+        while place < len(EDGES) and seconds > EDGES[place]:
+            place += 1
+        self.buckets[place] += times
+        self.total += seconds * times
+
+
+@dataclass
+class Counts:
+    """Since the start of this process."""
+
+    decisions: Counter[str] = field(default_factory=Counter)
+    """By model; "" for decisions without one."""
+    violations: Counter[str] = field(default_factory=Counter)
+    comparable: int = 0
+    pairs: int = 0
+    alarms: int = 0
+    known: int = 0
+    """Sent again under their keys, and answered as before."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """By the class of the error, or the status of what was refused at the door."""
+    last_decision: float = 0.0
+    """When, in seconds since 1970."""
+    observing: Durations = field(default_factory=Durations)
+    committing: Durations = field(default_factory=Durations)

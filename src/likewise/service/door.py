@@ -1,0 +1,108 @@
+"""What every request passes: is there room, who is it, may it do that, how much does it send?
+
+Without tokens, which only a server on loopback may do without, everybody may do everything.
+"""
+
+import asyncio
+import time as clock
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from likewise.service.refusals import Refused
+from likewise.service.service import Service
+from likewise.service.settings import Token
+
+ASGIScope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_BURST_SECONDS = 10.0
+
+
+class Gone(Exception):
+    """The client went away before it had sent all of its request."""
+
+
+class Door:
+    """Checks of requests, against the settings of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._limits = service.settings.limits
+        self._allowance: dict[str, tuple[float, float]] = {}  # by token: requests left, and when
+
+    def check_room(self) -> None:
+        """Raise Refused if too many requests are under way."""
+        if self._service.under_way >= self._limits.requests:
+            raise Refused(503, f"{self._limits.requests} requests are under way.", retry=1.0)
+
+    def admit(self, scope: ASGIScope, wanted: str, monitor: str | None = None) -> Token | None:
+        """Who sends it; Refused if it may not do that. None where there are no tokens.
+
+        wanted: one of SCOPES
+        """
+        tokens = self._service.tokens
+        if not tokens:
+            return None
+        token = tokens.of(header(scope, b"authorization"))
+        if token is None:
+            raise Refused(401, "expected a header Authorization: Bearer and a token that is known.")
+        if not token.allows(wanted, monitor):
+            with_it = "" if monitor is None else f" with the monitor {monitor!r}"
+            raise Refused(403, f"the token {token.name!r} may not {wanted}{with_it}.")
+        if self._limits.rate:
+            self._count(token)
+        return token
+
+    def _count(self, token: Token) -> None:
+        rate, now = self._limits.rate, clock.monotonic()
+        left, since = self._allowance.get(token.name, (rate * _BURST_SECONDS, now))
+        left = min(rate * _BURST_SECONDS, left + rate * (now - since))
+        if left < 1:
+            raise Refused(
+                429,
+                f"the token {token.name!r} sends more than {rate:g} requests a second.",
+                retry=(1 - left) / rate,
+            )
+        self._allowance[token.name] = left - 1, now
+
+    async def body(self, scope: ASGIScope, receive: Receive) -> bytes:
+        """The whole body; Refused if it is too long or too slow, Gone if it never ends."""
+        most = self._limits.body_bytes
+        told = header(scope, b"content-length")
+        if told is not None and told.isdigit() and int(told) > most:
+            raise Refused(413, f"the body has {int(told)} bytes; at most {most} are taken.")
+        message = await receive()
+        if not message.get("more_body"):
+            if message["type"] == "http.disconnect":
+                raise Gone
+            body: bytes = message.get("body", b"")
+            return body
+        chunks, size = [message.get("body", b"")], len(message.get("body", b""))
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while True:
+                    if size > most:
+                        raise Refused(413, f"the body has more than {most} bytes.")
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Gone
+                    chunks.append(message.get("body", b""))
+                    size += len(chunks[-1])
+                    if not message.get("more_body"):
+                        break
+        except TimeoutError:
+            seconds = self._limits.body_seconds
+            raise Refused(408, f"the body took longer than {seconds:g} s to come.") from None
+        if size > most:
+            raise Refused(413, f"the body has more than {most} bytes.")
+        return b"".join(chunks)
+
+
+def header(scope: ASGIScope, name: bytes) -> bytes | None:
+    """The value of a header; the last one if it is given twice."""
+    found = None
+    for key, value in scope["headers"]:
+        if key == name:
+            found = value
+    return found

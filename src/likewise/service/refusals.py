@@ -1,0 +1,53 @@
+"""How a refusal is told over HTTP: the class says the status, the text says what to do.
+
+400 the request makes no sense        401 no token            403 the token does not allow it
+404 no such monitor, row or route     409 another decision has the key
+410 the decision with the key was erased                      413 too large
+422 the decision cannot be compared   429 too much at once    503 not ready, or the disk refuses
+"""
+
+from likewise.service.wire import ErrorBody, encode
+from likewise.values.errors import (
+    BadDecision,
+    BadFile,
+    BadRow,
+    BadRule,
+    ErasedKey,
+    LikewiseError,
+    RepeatedKey,
+)
+
+_STATUS = (
+    (RepeatedKey, 409),
+    (ErasedKey, 410),
+    (BadDecision, 422),
+    (BadRow, 404),
+    (BadRule, 400),
+    (BadFile, 503),
+)
+
+
+class Refused(Exception):
+    """Refused before a monitor was asked.
+
+    retry   seconds after which it may be tried again, for Retry-After
+    """
+
+    def __init__(self, status: int, message: str, *, retry: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry = retry
+
+
+def status_of(error: LikewiseError) -> int:
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+
+
+def told(error: LikewiseError | Refused) -> tuple[int, bytes, float | None]:
+    """Status, body, and when to try again."""
+    if isinstance(error, Refused):
+        return error.status, encode(ErrorBody("Refused", str(error))), error.retry
+    row = error.row if isinstance(error, RepeatedKey) else None
+    status = status_of(error)
+    body = ErrorBody(type(error).__name__, str(error), row)
+    return status, encode(body), 1.0 if status == 503 else None

@@ -1,0 +1,99 @@
+"""What all routes share: the monitors that are served, the settings, the tokens.
+
+Invariant: monitors are opened before anything is answered, and closed after everything is.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from likewise.monitors import opening
+from likewise.monitors.monitor import Monitor
+from likewise.rules.rule import Rule
+from likewise.service.hosted import Hosted
+from likewise.service.refusals import Refused
+from likewise.service.settings import Limits, Served, Settings
+from likewise.service.tokens import Tokens
+from likewise.values.errors import BadRule
+
+
+class Service:
+    """The monitors by name, and whether they can be asked."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.tokens = Tokens(settings.tokens)
+        self.monitors: Mapping[str, Hosted] = {}
+        self.ready = False
+        self.under_way = 0
+        """Requests that have begun and not ended."""
+
+    def open(self) -> None:
+        """Open every monitor; takes as long as reading the ledgers."""
+        opened: dict[str, Hosted] = {}
+        try:
+            for name, served in self.settings.monitors.items():
+                monitor = monitor_of(name, served, self.settings.limits)
+                opened[name] = Hosted(name, monitor, served, self.settings.limits)
+        except BaseException:
+            for hosted in opened.values():
+                hosted.close()
+            raise
+        self.monitors = opened
+        self.ready = True
+
+    def named(self, name: str) -> Hosted:
+        hosted = self.monitors.get(name)
+        if hosted is None:
+            if not self.ready:
+                raise Refused(503, "the ledgers are being opened.", retry=1.0)
+            raise Refused(404, f"there is no monitor {name!r}; GET /v1/monitors lists them.")
+        return hosted
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing new, and have everything that waits answered."""
+        self.ready = False
+        waiting = [hosted.drain() for hosted in self.monitors.values()]
+        if waiting:
+            await asyncio.wait_for(asyncio.gather(*waiting), seconds)
+
+    def close(self) -> None:
+        self.ready = False
+        for hosted in self.monitors.values():
+            hosted.close()
+
+
+def monitor_of(name: str, served: Served, limits: Limits) -> Monitor:
+    """The monitor that the settings describe."""
+    rule = None if served.rule is None else _rule_of(name, Path(served.rule), served.trust_code)
+    if served.ledger is None:
+        assert rule is not None
+        if served.window is not None:
+            raise BadRule(f"monitor {name!r}: a window is about a ledger, and there is none")
+        return Monitor(rule, burst=served.burst, comparable=served.comparable)
+    return opening.open(
+        served.ledger,
+        rule,
+        durability=served.durability,  # type: ignore[arg-type]
+        window=served.window,
+        burst=served.burst,
+        comparable=served.comparable,
+        witnesses=min(10, limits.witnesses),
+        wait=30.0,  # of a rolling restart: the one before may still be writing
+    )
+
+
+def _rule_of(name: str, path: Path, trust_code: bool) -> Rule:
+    try:
+        rule = Rule.from_toml(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRule(f"monitor {name!r}: the rule {path} cannot be read: {error}") from None
+    except BadRule as error:
+        raise BadRule(f"monitor {name!r}: the rule {path}: {error}") from None
+    for embedder in rule.embedders().values():
+        if embedder.names_code and not trust_code:
+            raise BadRule(
+                f"monitor {name!r}: the rule {path} names code, {embedder.text!r}, which would be"
+                " imported and run. Say `trust_code = true` if you know it and trust it."
+            )
+    return rule

@@ -1,0 +1,311 @@
+"""What `likewise serve` is told: a TOML file, or a few options of the command.
+
+    [server]
+    host = "127.0.0.1"            # loopback; any other address needs tokens, and TLS or a proxy
+    port = 8800
+    uds = "/run/likewise.sock"    # a socket of the file system instead of host and port
+    certificate = "tls.crt"       # with `key`: serve TLS
+    key = "tls.key"
+    behind_proxy = true           # TLS ends at a proxy in front
+
+    [limits]                      # all of them have defaults (class Limits)
+    body_bytes = 33554432
+
+    [[tokens]]
+    name = "scoring"
+    hash = "sha256:…"             # `likewise token` makes a token and this line
+    scopes = ["observe", "read"]
+    monitors = ["loans"]          # all of them unless given
+
+    [monitors.loans]
+    rule = "loans.toml"           # paths are relative to this file
+    ledger = "loans.ledger"       # without: in memory
+    durability = "commit"
+    window = "90 days"
+    burst = { last = 1000, alarm = 20 }
+    comparable = true
+
+Settings are frozen and checked when they are made. Unknown names are refused: a limit with a typing
+mistake would be no limit.
+"""
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from types import UnionType
+from typing import Any, Self, get_args, get_type_hints
+
+from likewise.rules.burst import Burst
+from likewise.values.errors import BadRule
+
+SCOPES = ("observe", "read", "review", "erase", "admin")
+"""What a token may be allowed: tell decisions, look, review, take away, everything else."""
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of everything that a client can make grow."""
+
+    body_bytes: int = 32 << 20
+    line_bytes: int = 1 << 20
+    """Of one line of a stream."""
+    batch_rows: int = 100_000
+    key_bytes: int = 512
+    label_bytes: int = 1024
+    """Of a label, a category or the name of a model."""
+    labels: int = 10_000
+    """Distinct labels, categories and models of one history."""
+    witnesses: int = 100
+    """Told of one verdict; `omitted` says how many more there are."""
+    waiting_rows: int = 65_536
+    """Decisions of one monitor that wait to be judged; then 429."""
+    requests: int = 1_000
+    """Under way at once; then 503."""
+    rate: float = 0.0
+    """Requests a second of one token, on average over ten seconds; 0: not limited. Then 429."""
+    readers: int = 100
+    """Connections that listen to events."""
+    skew_seconds: float = 300.0
+    """How far a time that a client gives may be from the server's; 0: only the server's counts."""
+    body_seconds: float = 30.0
+    """How long a client may take to send a body."""
+    pairs: int = 10_000
+    """Halves of CloudEvents that wait for the other half."""
+    pair_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            least = 0 if one.name in ("rate", "skew_seconds", "witnesses") else 1
+            if isinstance(value, bool) or not value >= least:
+                raise BadRule(f"limits: {one.name} is {value!r}; expected at least {least}")
+
+
+@dataclass(frozen=True)
+class Token:
+    """Who may do what; the secret itself is not kept, only its hash."""
+
+    name: str
+    hash: str
+    scopes: tuple[str, ...] = ("observe",)
+    monitors: tuple[str, ...] | None = None
+    """All of them if None."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"sha256:[0-9a-f]{64}", self.hash):
+            raise BadRule(
+                f"token {self.name!r}: the hash is {self.hash[:20]!r}…; expected sha256: and 64"
+                " digits, as `likewise token` writes them"
+            )
+        unknown = [scope for scope in self.scopes if scope not in SCOPES]
+        if unknown or not self.scopes:
+            raise BadRule(
+                f"token {self.name!r}: the scopes are {list(self.scopes)}; expected some of"
+                f" {', '.join(SCOPES)}"
+            )
+
+    def allows(self, scope: str, monitor: str | None) -> bool:
+        """Whether it may do that with a monitor; None: with no monitor in particular."""
+        allowed = scope in self.scopes or "admin" in self.scopes
+        return allowed and (monitor is None or self.monitors is None or monitor in self.monitors)
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where it listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 8800
+    uds: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    behind_proxy: bool = False
+    workers: int = 1
+    drain_seconds: float = 20.0
+    """How long requests under way may take to end after SIGTERM."""
+
+    def __post_init__(self) -> None:
+        if self.workers != 1:
+            raise BadRule(
+                f"workers is {self.workers}; expected 1: one process owns the history, and a second"
+                " one could not see its decisions. More clients need no more server workers."
+            )
+        if (self.certificate is None) != (self.key is None):
+            raise BadRule("server: certificate and key go together")
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.uds is not None or self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True)
+class Served:
+    """One monitor: its rule, and where its history is."""
+
+    rule: str | None = None
+    """A file; None: the ledger's own rule."""
+    ledger: str | None = None
+    window: str | None = None
+    durability: str = "commit"
+    burst: Burst | None = None
+    comparable: bool = True
+    trust_code: bool = False
+    """Whether an embedder that the rule names may be loaded."""
+    sync_administration: bool = True
+    """Whether administrative calls become events of the ledger."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of it."""
+
+    monitors: Mapping[str, Served]
+    server: Server = field(default_factory=Server)
+    limits: Limits = field(default_factory=Limits)
+    tokens: tuple[Token, ...] = ()
+    alerts: Mapping[str, Any] = field(default_factory=dict)
+    """As it stands in the file; alerts/settings.py reads it."""
+
+    def __post_init__(self) -> None:
+        if not self.monitors:
+            raise BadRule("no monitor is named; expected at least one table [monitors.NAME]")
+        for name in self.monitors:
+            if not NAME.fullmatch(name):
+                raise BadRule(
+                    f"monitor {name!r}: expected a name of small letters, digits, dots, dashes and"
+                    " underscores"
+                )
+        names = [token.name for token in self.tokens]
+        if len(set(names)) < len(names):
+            raise BadRule("tokens: two have the same name")
+        for token in self.tokens:
+            for name in token.monitors or ():
+                if name not in self.monitors:
+                    raise BadRule(f"token {token.name!r}: there is no monitor {name!r}")
+        server = self.server
+        if server.loopback:
+            return
+        if not self.tokens:
+            raise BadRule(
+                f"the host is {server.host!r}, which others can reach, and there are no tokens."
+                " Make some with `likewise token`, or serve on 127.0.0.1."
+            )
+        if server.certificate is None and not server.behind_proxy:
+            raise BadRule(
+                f"the host is {server.host!r}, which others can reach, and tokens would travel in"
+                " the clear. Give `certificate` and `key`, or say `behind_proxy = true` if a proxy"
+                " in front ends TLS."
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """From a TOML file; paths in it are relative to its folder."""
+        try:
+            told = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadRule(f"{str(path)!r} cannot be read: {error}") from None
+        return cls.of(told, path.parent)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], folder: Path) -> Self:
+        known = {"server", "limits", "tokens", "monitors", "alerts"}
+        _refuse_unknown("the settings", told, known)
+        monitors = {
+            name: _served(name, one, folder) for name, one in _table(told, "monitors").items()
+        }
+        tokens = told.get("tokens", [])
+        if not isinstance(tokens, list):
+            raise BadRule("tokens: expected tables [[tokens]]")
+        server = {
+            name: _path(folder, value) if name in ("certificate", "key", "uds") else value
+            for name, value in _table(told, "server").items()
+        }
+        return cls(
+            monitors=monitors,
+            server=_made(Server, "server", server),
+            limits=_made(Limits, "limits", _table(told, "limits")),
+            tokens=tuple(_made(Token, "tokens", one) for one in tokens),
+            alerts=_table(told, "alerts"),
+        )
+
+
+def _table(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = told.get(name, {})
+    if not isinstance(value, dict):
+        raise BadRule(f"{name} is {value!r}; expected a table [{name}]")
+    return value
+
+
+def _served(name: str, told: Any, folder: Path) -> Served:
+    where = f"monitor {name!r}"
+    if not isinstance(told, dict):
+        raise BadRule(f"{where}: expected a table [monitors.{name}]")
+    given = dict(told)
+    for file in ("rule", "ledger"):
+        if file in given:
+            given[file] = _path(folder, given[file])
+    if "burst" in given:
+        given["burst"] = _made(Burst, f"{where}, burst", given["burst"])
+    served = _made(Served, where, given)
+    if served.rule is None and served.ledger is None:
+        raise BadRule(f"{where} has neither a rule nor a ledger that could have one")
+    return served
+
+
+def _path(folder: Path, value: Any) -> str:
+    return str(folder / str(value))
+
+
+def _refuse_unknown(where: str, told: Mapping[str, Any], known: set[str]) -> None:
+    for name in told:
+        if name not in known:
+            raise BadRule(f"{where}: {name!r} is no setting; there are {', '.join(sorted(known))}")
+
+
+def _made(kind: type[Any], where: str, told: Any) -> Any:
+    """A dataclass from a table, each value of the type that its field says."""
+    if not isinstance(told, Mapping):
+        raise BadRule(f"{where}: expected a table, not {told!r}")
+    hints = get_type_hints(kind)
+    fields = {one.name: one for one in dataclasses.fields(kind)}
+    _refuse_unknown(where, told, set(fields))
+    values = {name: _value(where, name, value, hints[name]) for name, value in told.items()}
+    missing = [
+        name
+        for name, one in fields.items()
+        if name not in values
+        and one.default is dataclasses.MISSING
+        and one.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise BadRule(f"{where}: {missing[0]!r} is missing")
+    return kind(**values)
+
+
+def _value(where: str, name: str, value: Any, hint: Any) -> Any:
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        if any(getattr(kind, "__origin__", None) is tuple for kind in kinds):
+            return tuple(value)
+    plain = tuple(kind for kind in kinds if isinstance(kind, type))
+    if float in plain and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) in plain:
+        return value
+    raise BadRule(f"{where}: {name} is {value!r}, which is no {_named(kinds)}")
+
+
+def _named(kinds: tuple[Any, ...]) -> str:
+    words = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+    return " or ".join(words.get(kind, "list of texts") for kind in kinds if kind is not type(None))
