@@ -323,16 +323,17 @@ class Monitor:
         return self._shared.submit(partial(self._observe_next, x, z, key, time, model))
 
     def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
-        """Take decisions one after another, each as `observe` does: a verdict, or why it is refused.
+        """Take decisions one after another, each as `observe` does: its verdict, or the refusal.
 
         With a ledger those that are not refused share a transaction. Raises BadFile, and none is
         taken, if they cannot be written.
         """
         answers: list[Verdict | LikewiseError] = []
+        each: Sequence[Decision | LikewiseError] = decisions
         if self._embeds:
-            decisions = [self._embedded(decision) for decision in decisions]
+            each = [self._embedded(decision) for decision in decisions]
         with self._committing_together():
-            for decision in decisions:
+            for decision in each:
                 try:
                     if isinstance(decision, LikewiseError):
                         raise decision
@@ -342,7 +343,7 @@ class Monitor:
                     answers.append(error)
         return answers
 
-    def _embedded(self, decision: Decision) -> Decision | LikewiseError:
+    def _embedded(self, decision: Decision) -> "Decision | LikewiseError":
         try:
             return decision._replace(x=self._reader.vectors_of(decision.x, many=False))
         except LikewiseError as error:
@@ -636,6 +637,7 @@ class Monitor:
         """The models of decisions that are to be remembered; arguments as below."""
         given = self._checked_models(models, count)
         if given is not None:
+            self.memory.check_models(given)
             self._direct = False
         return given
 
@@ -706,6 +708,16 @@ class Monitor:
     def _rows_meant(self, rows: Any) -> Rows:
         what = "forgotten" if self._journal is None else "erased"
         return np.unique(rows_of(rows, self._taken, f"Nothing was {what}."))
+
+    # Bounds
+
+    def limit_words(self, most: int) -> None:
+        """Refuse decisions that would bring more distinct labels, categories or models than this.
+
+        For whoever takes decisions from strangers: every new word stays in memory, and on disk.
+        """
+        with self._looking():
+            self.memory.limit_words(most)
 
     # Losing
 
@@ -875,6 +887,21 @@ class Monitor:
             self._taken = row + 1
             self._midway = False
             return Verdict(row, verdicts[0].witnesses, verdicts[0].beside._replace(over=over))
+
+    def administered(self, who: str, what: str, **more: Any) -> None:
+        """Chain that somebody has asked for something other than a decision; no values of people.
+
+        who     a name of theirs, such as that of a token
+        what    what was asked, in a word: "erase"
+        more    numbers and rows that belong to it
+        """
+        with self._lock:
+            self._ready(note=True)
+            journal = self._ledger()
+            journal.flush()
+            self._midway = True
+            journal.event("administration", {"who": who, "what": what, **more})
+            self._midway = False
 
     def stats(self, last: str | None = None) -> LedgerStats:
         """How many decisions there were, how many could be compared, how many contradict."""
