@@ -66,6 +66,7 @@ class App:
             Refused: self._refused,
             Gone: self._gone,
             HTTPException: self._no_route,
+            Exception: self._failed,
         }
         self._other = Starlette(routes=found, exception_handlers=handlers)
 
@@ -151,6 +152,9 @@ class App:
         self.service.refused[str(status)] += 1
         headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
         return Response(body, status, headers, "application/json")
+
+    async def _failed(self, _: Request, error: Exception) -> Response:
+        return Response(_fault(error)[0], 500, media_type="application/json")
 
     async def _gone(self, _: Request, __: Exception) -> Response:
         return Response(b"", 400)  # nobody reads it

@@ -29,8 +29,8 @@ class Operation:
     """The type of the JSON that is answered; None if it is none."""
     media: str = "application/json"
     """What is answered, if not JSON."""
-    takes: Mapping[str, Any] = field(default_factory=dict)
-    """The type of a body by its media type; None where it is none of JSON."""
+    takes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """The types that a body may have, by its media type; none where it is not JSON."""
     queries: tuple[Query, ...] = ()
     status: int = 200
     hot: bool = False

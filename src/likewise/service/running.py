@@ -127,21 +127,26 @@ class _Server(uvicorn.Server):
         return ends
 
     def _close_half_open(self) -> None:
-        """Close connections on which no request has come for as long as a body may take.
+        """End connections on which nothing has moved for as long as a body may take.
 
-        A connection that is idle between two requests has a timer of uvicorn's own.
+        Those on which no whole request has come are closed; those that are being closed, and whose
+        client does not read what was still to be sent, are cut. A connection that is idle between
+        two requests has a timer of uvicorn's own.
         """
         now, waiting = clock.monotonic(), {}
         for connection in list(self.server_state.connections):
             cycle = getattr(connection, "cycle", None)
+            closing = connection.transport.is_closing()
             timed = getattr(connection, "timeout_keep_alive_task", None) is not None
-            if timed or not (cycle is None or cycle.response_complete):
+            if not closing and (timed or not (cycle is None or cycle.response_complete)):
                 continue
             since = self._half_open.get(connection, now)
-            if now - since > self._service.settings.limits.body_seconds:
-                connection.transport.close()
-            else:
+            if now - since <= self._service.settings.limits.body_seconds:
                 waiting[connection] = since
+            elif closing:
+                connection.transport.abort()
+            else:
+                connection.transport.close()
         self._half_open = waiting
 
 

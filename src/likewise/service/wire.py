@@ -190,7 +190,7 @@ class PageBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether earlier verdicts are no longer known."""
 
 
-class SideBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class SideBody(msgspec.Struct, frozen=True):
     """A decision as it is remembered."""
 
     row: Row

@@ -49,7 +49,7 @@ OPERATIONS = [
         "erase",
         "Destroy inputs, outputs and keys of decisions",
         answers=ErasedBody,
-        takes={"application/json": EraseBody},
+        takes={"application/json": (EraseBody,)},
     ),
     Operation(
         "POST",
@@ -57,7 +57,7 @@ OPERATIONS = [
         "review",
         "Overrule a decision; the verdict on the one that takes its place",
         answers=VerdictBody,
-        takes={"application/json": SupersedeBody},
+        takes={"application/json": (SupersedeBody,)},
     ),
     Operation(
         "POST",
@@ -65,7 +65,7 @@ OPERATIONS = [
         "review",
         "Write down what somebody makes of a contradiction",
         answers=DoneBody,
-        takes={"application/json": ReviewBody},
+        takes={"application/json": (ReviewBody,)},
     ),
     Operation(
         "POST",
@@ -73,7 +73,7 @@ OPERATIONS = [
         "read",
         "Walk the ledger's chain; one walk at a time",
         answers=VerifiedBody,
-        takes={"application/json": VerifyBody},
+        takes={"application/json": (VerifyBody,)},
     ),
 ]
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 OPERATIONS = [
     Operation("GET", "/openapi.json", None, "This description", answers=dict[str, Any]),
+    Operation("GET", "/healthz", None, "Whether the server is alive", answers=dict[str, Any]),
+    Operation("GET", "/readyz", None, "Whether it can be asked", answers=dict[str, Any]),
 ]
 _TYPES = {str: "string", int: "integer", float: "number"}
 _REFUSALS = {
@@ -47,9 +49,10 @@ def routes(app: "App") -> list[BaseRoute]:
 
 def description(operations: list[Operation]) -> dict[str, Any]:
     """An OpenAPI 3.1 document."""
-    types = [ErrorBody]
+    types: list[Any] = [ErrorBody]
     for one in operations:
-        types += [kind for kind in (one.answers, *one.takes.values()) if kind is not None]
+        types += [one.answers] if one.answers is not None else []
+        types += [kind for kinds in one.takes.values() for kind in kinds]
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -73,21 +76,18 @@ def description(operations: list[Operation]) -> dict[str, Any]:
 
 
 def _operation(one: Operation, by_type: dict[int, Any]) -> dict[str, Any]:
-    schema = {} if one.answers is None else by_type[id(one.answers)]
-    if one.answers is None:
-        schema = {"type": "string"}
+    schema = {"type": "string"} if one.answers is None else by_type[id(one.answers)]
+    answered = {"description": one.about, "content": {one.media: {"schema": schema}}}
     told: dict[str, Any] = {
         "summary": one.about,
         "operationId": _name(one),
         "parameters": _parameters(one),
-        "responses": {
-            str(one.status): {
-                "description": one.about,
-                "content": {one.media: {"schema": schema}},
-            },
-            **(_refusals(by_type) if one.scope is not None or one.answers is None else {}),
-        },
+        "responses": {str(one.status): answered},
     }
+    if one.scope is None:
+        told["responses"]["503"] = answered
+    else:
+        told["responses"] |= _refusals(by_type)
     if one.scope is not None:
         told["security"] = [{"token": []}, {}]
         told["x-scope"] = one.scope
@@ -95,11 +95,18 @@ def _operation(one: Operation, by_type: dict[int, Any]) -> dict[str, Any]:
         told["requestBody"] = {
             "required": True,
             "content": {
-                media: {"schema": {"type": "string"} if kind is None else by_type[id(kind)]}
-                for media, kind in one.takes.items()
+                media: {"schema": _one_of([by_type[id(kind)] for kind in kinds])}
+                for media, kinds in one.takes.items()
             },
         }
     return told
+
+
+def _one_of(schemas: list[Any]) -> dict[str, Any]:
+    if not schemas:
+        return {"type": "string"}
+    found: dict[str, Any] = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return found
 
 
 def _refusals(by_type: dict[int, Any]) -> dict[str, Any]:

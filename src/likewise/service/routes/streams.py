@@ -44,7 +44,7 @@ OPERATIONS = [
         "observe",
         "Judge decisions as they come, a line each, and answer a line for each",
         media=NDJSON,
-        takes={NDJSON: None},
+        takes={NDJSON: ()},
         queries=(_WAIT,),
         hot=True,
     ),
