@@ -7,6 +7,7 @@ Invariant: every request is answered, in JSON if it is refused; nothing that a c
 the server fail. If it fails all the same, that is logged, counted and answered with 500.
 """
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qsl
@@ -36,6 +37,7 @@ from likewise.values.errors import LikewiseError
 
 _MONITORS = "/v1/monitors/"
 _JSON = (b"content-type", b"application/json")
+_NO_QUERY: Mapping[str, str] = {}
 _UNCOUNTED = ("/healthz", "/readyz", "/metrics")
 """Whoever asks whether the server is well is answered also when it is full."""
 MODULES: tuple[ModuleType, ...] = (
@@ -84,7 +86,7 @@ class App:
         path: str = scope["path"]
         service = self.service
         service.under_way += 1
-        begun = _Begun(send)
+        begun = None
         try:
             if path.startswith(_MONITORS) and scope["method"] == "POST":
                 name, _, verb = path[len(_MONITORS) :].partition("/")
@@ -97,13 +99,14 @@ class App:
                     return
             if path not in _UNCOUNTED:
                 self.door.check_room()
+            begun = _Begun(send)
             await self._other(scope, receive, begun)
         except Refused as error:
             await self._tell(error, send)
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", path)
             service.refused["500"] += 1
-            if not begun.begun:
+            if begun is not None and not begun.begun:
                 await _answer(send, 500, *_fault(error))
         finally:
             service.under_way -= 1
@@ -184,8 +187,10 @@ class _Begun:
         await self._send(message)
 
 
-def queries(scope: ASGIScope) -> dict[str, str]:
+def queries(scope: ASGIScope) -> Mapping[str, str]:
     """The parameters of a query; of one that is given twice, the last."""
+    if not scope["query_string"]:
+        return _NO_QUERY
     return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
 

@@ -35,11 +35,14 @@ def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
 
 def _names_of(value: Any) -> int:
     """How many names a body has, if all are known, none is null and nothing is nested."""
-    fields: tuple[str, ...] = getattr(value, "__struct_fields__", ())
-    given = [getattr(value, name) for name in fields]
-    return sum(one is not None for one in given) + sum(
-        len(one) for one in given if isinstance(one, dict)
-    )
+    names = 0
+    for name in value.__struct_fields__:
+        given = getattr(value, name)
+        if given is not None:
+            names += 1
+            if type(given) is dict:
+                names += len(given)
+    return names
 
 
 def _check_closely(body: bytes) -> None:

@@ -1,5 +1,6 @@
 """Decisions come in: one, a batch, or only to be checked."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from likewise.service.admission import (
     label_of,
     plain_value,
 )
+from likewise.service.answers import verdict_bytes
 from likewise.service.arrow_columns import ARROW, columns_of
 from likewise.service.calls import Call
 from likewise.service.hosted import Hosted
@@ -31,6 +33,7 @@ from likewise.values.verdicts import Verdicts
 if TYPE_CHECKING:
     from likewise.service.app import App
 
+_NUMBERS = {int, float, bool}
 _STORAGE = ("float64", "float32", "int8", "int16", "int32", "uint8", "uint16", "uint32")
 _WAIT = Query(
     "wait", "judged, or durable: answered when it is on disk", choices=("judged", "durable")
@@ -81,7 +84,7 @@ async def observe(call: Call) -> bytes:
     durable = waits(call.query) == "durable"
     decision = decision_of(hosted, decoded(wire.decode_decision, call.body))
     verdict = await hosted.observe(decision, durable=durable)
-    return wire.encode(answer(verdict, hosted.limits.witnesses, keyed=True))
+    return verdict_bytes(verdict, hosted.limits.witnesses)
 
 
 async def check(call: Call) -> bytes:
@@ -204,14 +207,18 @@ def _beside(body: Any) -> dict[str, Any]:
 def _labels(hosted: Hosted, z: Any) -> Any:
     """The outputs of a batch as a monitor takes them."""
     limits, kind = hosted.limits, hosted.monitor.rule.output
-    if not isinstance(z, list):
+    kinds = set(map(type, z)) if isinstance(z, list) else set()
+    if kinds <= _NUMBERS:
         return z
-    checked_all(limits, "an output", z, limits.label_bytes)
+    if str in kinds:
+        checked_all(limits, "an output", z, limits.label_bytes)
     if kind != "label":
-        if any(one is None for one in z):
+        if type(None) in kinds:
             raise Refused(422, "a decision of the batch has no output.")
         return z
-    return [label_of(limits, one, kind) if isinstance(one, list | dict) else one for one in z]
+    if kinds <= _NUMBERS | {str, type(None)}:
+        return z
+    return [label_of(limits, one, kind) for one in z]
 
 
 def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
@@ -279,12 +286,12 @@ def _some(values: list[Any]) -> list[Any] | None:
     return None if all(value is None for value in values) else values
 
 
-def waits(query: dict[str, str]) -> str:
+def waits(query: Mapping[str, str]) -> str:
     """What an answer waits for."""
     return one_of(query, "wait", ("judged", "durable"))
 
 
-def one_of(query: dict[str, str], name: str, choices: tuple[str, ...]) -> str:
+def one_of(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
     """A word of a query; the first choice unless given."""
     given = query.get(name, choices[0])
     if given not in choices:

@@ -11,12 +11,12 @@ Bound: what one read brings, and one line of `line_bytes`.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from likewise.intake.verdict_json import answer
 from likewise.monitors.protocol import Decision
 from likewise.service import wire
+from likewise.service.answers import verdict_bytes
 from likewise.service.door import Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
@@ -88,7 +88,7 @@ class Lines:
 
 
 async def stream(
-    service: Service, hosted: Hosted, query: dict[str, str], receive: Receive, send: Send
+    service: Service, hosted: Hosted, query: Mapping[str, str], receive: Receive, send: Send
 ) -> None:
     """Answer line by line until the client, or the server, ends."""
     durable = waits(query) == "durable"
@@ -154,7 +154,7 @@ async def _answered(
     for place, one in enumerate(read, number + 1):
         said = next(answers) if isinstance(one, Decision) else one
         if isinstance(said, Verdict):
-            told.append(wire.encode(answer(said, hosted.limits.witnesses, keyed=True)) + b"\n")
+            told.append(verdict_bytes(said, hosted.limits.witnesses) + b"\n")
         elif said is not None:
             told.append(_error(said, place))
     return b"".join(told)
