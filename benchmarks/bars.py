@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import bars_buffering, bars_ledger, bars_people, bars_watched, bars_wide
+from benchmarks import (
+    bars_buffering,
+    bars_ledger,
+    bars_people,
+    bars_serve,
+    bars_watched,
+    bars_wide,
+)
 from benchmarks.bar import Answers, Bar, Reader, value_of, worst_of
 
 
@@ -184,6 +191,7 @@ BARS = [
     *bars_ledger.BARS,
     *bars_watched.BARS,
     *bars_buffering.BARS,
+    *bars_serve.BARS,
 ]
 
 

@@ -31,6 +31,7 @@ from benchmarks.questions import (
     paper,
     people,
     pictures,
+    serve,
     single,
     slope,
     threads,
@@ -63,5 +64,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "ledger": ledger.ask,
     "overhead": overhead.ask,
     "buffering": buffering.ask,
+    "serve": serve.ask,
     "huge": huge.ask,
 }

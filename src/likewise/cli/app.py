@@ -21,6 +21,7 @@ from likewise.cli.report import report
 from likewise.cli.screen import say
 from likewise.cli.serve import serve
 from likewise.cli.show import show
+from likewise.cli.token import token
 from likewise.cli.verify import verify
 from likewise.cli.warm import warm
 from likewise.cli.watch import watch
@@ -70,6 +71,7 @@ app.command()(compare)
 app.command()(calibrate)
 app.command()(watch)
 app.command()(serve)
+app.command()(token)
 for _command in (report, show, verify, head, replay, erase, backup, restore, migrate):
     app.command(rich_help_panel="Ledgers")(_command)
 app.command()(bench)

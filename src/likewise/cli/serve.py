@@ -17,7 +17,9 @@ def serve(
         Path | None, typer.Option(metavar="FOLDER", help="The ledger of that one monitor.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="An address; loopback unless given.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="8800 unless given.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="8800 unless given; 0: any that is free.")
+    ] = None,
     uds: Annotated[
         Path | None, typer.Option(metavar="SOCKET", help="A socket of the file system instead.")
     ] = None,
@@ -28,12 +30,17 @@ def serve(
     likewise serve --rule loans.toml --ledger loans.ledger
 
     Ends with SIGTERM or an interrupt, after everything under way is answered. Exit codes: 0 fine, 2
-    bad usage, 3 a ledger that cannot be opened.
+    bad usage or settings, 3 a ledger that cannot be opened.
     """
     from dataclasses import replace
 
     from likewise.cli.endings import FINE, Stop
-    from likewise.service.running import serve as run
+    from likewise.cli.screen import say_aside
+
+    try:
+        from likewise.service.running import serve as run
+    except ModuleNotFoundError as error:
+        raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
     from likewise.service.settings import Served, Server, Settings
 
     if (config is None) == (rule is None and ledger is None):
@@ -48,5 +55,5 @@ def serve(
     told = {"host": host, "port": port, "uds": None if uds is None else str(uds)}
     given = {name: value for name, value in told.items() if value is not None}
     server: Server = replace(settings.server, workers=workers, **given)  # type: ignore[arg-type]
-    run(replace(settings, server=server))
+    run(replace(settings, server=server), lambda line: say_aside(f"likewise: {line}"))
     return FINE

@@ -9,7 +9,7 @@ stand for are told by column: "" for labels.
 Invariant: after `settle(rows)` all have those rows and no others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,8 @@ from likewise.engine.time_span import TimeSpan
 from likewise.engine.wildcards import Open
 from likewise.metrics.outputs import Labels, outputs_of
 from likewise.reading.encoding import ERASED, MISSING
-from likewise.reading.protocol import Batch, Bytes, Keepable, Reader
-from likewise.values.errors import BadFile
+from likewise.reading.protocol import Batch, Bytes, Reader
+from likewise.values.errors import BadDecision, BadFile
 from likewise.values.verdicts import Floats, Rows, Verdict, Verdicts
 
 WordCodes = npt.NDArray[Any]
@@ -41,6 +41,9 @@ class Memory:
         """How far back decisions are compared, where that is limited in time."""
         self.models = RowModels(reader.rule.compare)
         self._selective = reader.selective or self.models.selective
+        self.most_words: int | None = None
+        """Distinct labels, values of one column, or models that are taken."""
+        self._writable: Callable[[Any, str], Any] | None = None
         self._cleared = 0
         """Rows before this one are forgotten, and the reader and the models know it."""
 
@@ -48,6 +51,7 @@ class Memory:
 
     def observe(self, batch: Batch, first: int) -> Verdict:
         """Judge one decision against the past from row `first` on, and remember it."""
+        self._check_models(batch.models)
         row = self.engine.rows
         verdict = self.engine.observe(batch.vectors, batch.outputs, first, batch.left_open)
         self.reader.accept(row, batch, 1)
@@ -92,6 +96,7 @@ class Memory:
         return counted
 
     def observe_many(self, batch: Batch, firsts: Rows | None, threads: int | None) -> Verdicts:
+        self._check_models(batch.models)
         row, vectors = self.engine.rows, batch.vectors
         verdicts = self.engine.observe_many(
             vectors, batch.outputs, firsts, batch.left_open, threads
@@ -128,6 +133,7 @@ class Memory:
                 yield pairs
 
     def load(self, batch: Batch) -> range:
+        self._check_models(batch.models)
         rows = self.engine.load(batch.vectors, batch.outputs, batch.left_open)
         self.reader.accept(rows.start, batch, len(rows))
         self.models.took(rows.start, batch.models, len(rows))
@@ -185,12 +191,43 @@ class Memory:
     def word_counts(self) -> dict[str, int]:
         return {column: len(words) for column, words in self.words().items()}
 
-    def guard(self, keepable: Keepable) -> None:
-        """Have new words checked before a decision is taken."""
-        self.engine.keepable = keepable
+    def guard(self, keepable: Callable[[Any, str], Any]) -> None:
+        """Have new words checked before a decision is taken: can they be kept?"""
+        self._writable = keepable
+        self._set_guard()
+
+    def limit_words(self, most: int) -> None:
+        """Have no more than so many distinct labels, values of each column, and models."""
+        self.most_words = most
+        self._set_guard()
+
+    def _set_guard(self) -> None:
+        self.engine.keepable = self._check_new
         if self.engine.outputs is not None:
-            self.engine.outputs.keepable = keepable
-        self.reader.guard(keepable)
+            self.engine.outputs.keepable = self._check_new
+        self.reader.guard(self._check_new)
+
+    def _check_new(self, value: Any, what: str, known: int) -> None:
+        """Raise BadDecision if a new word cannot be kept, or is one too many."""
+        most = self.most_words
+        if most is not None and known >= most:
+            raise BadDecision(
+                f"{what} is {value!r}, which is new, and there are {known:,} others already; at"
+                f" most {most:,} are taken. Nothing was stored."
+            )
+        if self._writable is not None:
+            self._writable(value, what)
+
+    def _check_models(self, models: Models) -> None:
+        """Raise BadDecision if these are too many together with those that are known."""
+        if self.most_words is None or models is None:
+            return
+        total = self.models.total_with(models)
+        if total > self.most_words:
+            raise BadDecision(
+                f"with the models given there would be {total:,} different ones; at most"
+                f" {self.most_words:,} are taken. Nothing was stored."
+            )
 
     def cut_words(self, counts: Mapping[str, int]) -> None:
         """Of each column's words keep the first so many; no row has any of the others."""

@@ -85,6 +85,11 @@ class RowModels:
             self._code_of[name] = code
         return code
 
+    def total_with(self, models: list[str | None]) -> int:
+        """How many different models there would be with these."""
+        new = {name for name in models if name not in self._code_of}
+        return len(self._code_of) - 1 + len(new)
+
     def forget(self, rows: Rows) -> None:
         if self._codes is None:
             return

@@ -392,6 +392,13 @@ class Journal:
         self.flush()
         self.store.note(note)
 
+    def event(self, kind: str, body: dict[str, Any]) -> None:
+        """Something that happened beside decisions, on disk when this returns."""
+        unsure = self.unsure
+        self.unsure = max(unsure, WRITING)
+        self.store.event(kind, body)
+        self.unsure = unsure
+
     # Losses
 
     def lost(self, body: dict[str, Any]) -> None:

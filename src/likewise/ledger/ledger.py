@@ -166,6 +166,17 @@ class Ledger:
         """The row of a key."""
         return self.reader.row_of(key)
 
+    def keys_of(self, rows: list[int]) -> list[Key]:
+        """The keys of rows; None for one without, erased, or no longer there."""
+        there = [self.first <= row < self.rows for row in rows]
+        return [
+            self.entry(row).key if known else None for row, known in zip(rows, there, strict=True)
+        ]
+
+    def known_words(self, column: str) -> list[Any]:
+        """The values that were seen in a column, by code; labels under "". None for erased ones."""
+        return list(self._words.get(column, ()))
+
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
         if not self.first <= row < self.rows:
@@ -224,6 +235,7 @@ class Ledger:
         group: tuple[str, Any] | None = None,
         review: str | None = None,
         within: float | None = None,
+        after: int | None = None,
     ) -> Iterator[Entry]:
         """Entries with witnesses, in order.
 
@@ -232,9 +244,11 @@ class Ledger:
         group           of decisions with that value in a protected column: ("sex", "f")
         review          with that disposition as the last one; "open" for those with none
         within          with a witness at most that far away
+        after           with a higher row than this
         """
         wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
-        for row in wanted.rows(self.first, self.rows):
+        first = self.first if after is None else max(self.first, after + 1)
+        for row in wanted.rows(first, self.rows):
             if group is None or self.values(row).get(group[0]) == group[1]:
                 yield from self.entries(row, row + 1)
 

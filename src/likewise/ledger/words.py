@@ -41,9 +41,17 @@ def written(value: Any, what: str) -> str:
 def read(text: str) -> Any:
     """The value that `written` wrote; raise BadFile if it did not."""
     try:
-        return _value(json.loads(text))
-    except (TypeError, ValueError, KeyError, ArithmeticError, RecursionError, AttributeError):
+        return of_plain(json.loads(text))
+    except (BadFile, ValueError, RecursionError):
         raise BadFile(f"{text!r} in the ledger is no word of a rule: it was altered.") from None
+
+
+def of_plain(plain: Any) -> Any:
+    """The value that JSON stands for, as `written` writes it; raise BadFile if it is none."""
+    try:
+        return _value(plain)
+    except (TypeError, ValueError, KeyError, ArithmeticError, RecursionError, AttributeError):
+        raise BadFile(f"{plain!r} is no label or category.") from None
 
 
 def _plain(value: Any) -> Any:

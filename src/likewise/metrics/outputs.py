@@ -18,8 +18,9 @@ from likewise.values.plain import array_of, label_of, number_of, numbers_of, unm
 from likewise.values.verdicts import Floats
 
 _SMALL_RANGE = 1 << 16
-Keepable: TypeAlias = Callable[[Any, str], Any]
-"""Raises BadDecision for a value, under that name, that cannot be kept."""
+Keepable: TypeAlias = Callable[[Any, str, int], Any]
+"""Raises BadDecision for a new value, under that name, that cannot be kept; told how many are known
+beside it."""
 
 
 class Outputs(Protocol):
@@ -95,7 +96,7 @@ class Labels:
         if code is not None:
             return code
         if self.keepable is not None:
-            self.keepable(label, "the output")
+            self.keepable(label, "the output", len(self._codes))
         self._new = [label]
         self.pending = True
         return len(self.labels)
@@ -131,7 +132,7 @@ class Labels:
                 code = known.get(label)
             if code is None:
                 if self.keepable is not None and label not in fresh:
-                    self.keepable(label, f"output {i} of the batch")
+                    self.keepable(label, f"output {i} of the batch", len(known) + len(fresh))
                 code = fresh.setdefault(label, len(self.labels) + len(fresh))
             codes[i] = code
         self._new = list(fresh)

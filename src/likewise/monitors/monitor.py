@@ -277,7 +277,7 @@ class Monitor:
         return self._shared.submit(partial(self._observe_next, x, z, said))
 
     def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
-        """Take decisions one after another, each as `observe` does: a verdict, or why there is none.
+        """Take decisions one after another, each as `observe` does: its verdict, or the refusal.
 
         With a ledger those that are not refused share a transaction. Raises BadFile, and none is
         taken, if they cannot be written.
@@ -298,7 +298,7 @@ class Monitor:
                     answers.append(error)
         return answers
 
-    def _embedded(self, decision: Decision) -> Decision | LikewiseError:
+    def _embedded(self, decision: Decision) -> "Decision | LikewiseError":
         try:
             return decision._replace(x=self._reader.vectors_of(decision.x, many=False))
         except LikewiseError as error:
@@ -425,6 +425,16 @@ class Monitor:
         what = "forgotten" if self._kept is None else "erased"
         return np.unique(rows_of(rows, self._steps.taken, f"Nothing was {what}."))
 
+    # Bounds
+
+    def limit_words(self, most: int) -> None:
+        """Refuse decisions that would bring more distinct labels, categories or models than this.
+
+        For whoever takes decisions from strangers: every new word stays in memory, and on disk.
+        """
+        with self._looking():
+            self.memory.limit_words(most)
+
     # Losing
 
     def lost(
@@ -538,6 +548,17 @@ class Monitor:
         with self._lock:
             self._ready(note=True)
             return self._steps.supersede(key, output, by, why)
+
+    def administered(self, who: str, what: str, **more: Any) -> None:
+        """Chain that somebody has asked for something other than a decision; no values of people.
+
+        who     a name of theirs, such as that of a token
+        what    what was asked, in a word: "erase"
+        more    numbers and rows that belong to it
+        """
+        with self._lock:
+            self._ready(note=True)
+            self._steps.event("administration", {"who": who, "what": what, **more})
 
     def stats(self, last: str | None = None) -> LedgerStats:
         """How many decisions there were, how many could be compared, how many contradict."""

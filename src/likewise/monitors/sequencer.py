@@ -332,6 +332,14 @@ class Sequencer:
         self.missing.say(self.journal.missing)
         self.midway = False
 
+    def event(self, kind: str, body: dict[str, Any]) -> None:
+        """Something else that happened, chained as decisions are."""
+        journal = self.ledger()
+        journal.flush()
+        self.midway = True
+        journal.event(kind, body)
+        self.midway = False
+
     def supersede(self, key: Any, output: Any, by: str, why: str) -> Verdict:
         journal, row = self.ledger(), self.taken
         old = case_work.row_to_overrule(self.memory, self.keys, key)

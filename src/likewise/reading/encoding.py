@@ -61,7 +61,7 @@ class Vocabulary:
         self.values: list[Any] = list(values or ())
         self._codes = {value: code for code, value in enumerate(self.values)}
         self._fresh: dict[Any, int] = {}
-        self.keepable: Callable[[Any, str], Any] | None = None  # asked about every new value
+        self.keepable: Callable[[Any, str, int], Any] | None = None  # asked about every new value
 
     def read(self, column: Column) -> Codes:
         values = values_of(column)
@@ -102,8 +102,8 @@ class Vocabulary:
                 f"row {i}: {self.name!r} is {value!r}; expected one of"
                 f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
             )
-        if self.keepable is not None:
-            self.keepable(value, repr(self.name))
+        if self.keepable is not None and value not in fresh:
+            self.keepable(value, repr(self.name), len(self._codes) + len(fresh))
         return fresh.setdefault(value, len(self.values) + len(fresh))
 
     def fresh_value(self, code: int) -> Any:

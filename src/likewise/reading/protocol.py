@@ -22,8 +22,9 @@ FROM_ROW: Any = type("FromRow", (), {"__repr__": lambda _: "FROM_ROW"})()
 """The default output: it stands in the row itself, in the rule's output columns."""
 
 Bytes = npt.NDArray[np.uint8]
-Keepable = Callable[[Any, str], Any]
-"""Raises BadDecision if a value cannot be kept; told how to call it."""
+Keepable = Callable[[Any, str, int], Any]
+"""Raises BadDecision if a new value cannot be kept; told how to call it, and how many others are
+known."""
 
 
 @dataclass(slots=True)

@@ -1,22 +1,77 @@
-"""Limits on what a decision may carry, checked before a monitor is asked."""
+"""Limits on what a decision may carry, checked before a monitor is asked.
+
+How many distinct labels, categories and models a history may have is the monitor's to say, since
+it alone knows them (`Monitor.limit_words`).
+"""
 
 import time as clock
+from collections.abc import Iterable
 from typing import Any
 
+from likewise.ledger import words
 from likewise.ledger.times import microseconds
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits
+from likewise.values.errors import BadFile
+
+_PLAIN = (str, int, float, bool)
 
 
 def checked(limits: Limits, label: Any, key: Any, model: Any) -> None:
     """Raise Refused if a label, a key or the name of a model is too long."""
-    for what, value, most in (
-        ("the output", label, limits.label_bytes),
-        ("the key", key, limits.key_bytes),
-        ("the model", model, limits.label_bytes),
-    ):
-        if isinstance(value, str) and len(value) > most // 4 and len(value.encode()) > most:
-            raise Refused(413, f"{what} has more than {most} bytes.")
+    if isinstance(label, str) and len(label) > limits.label_bytes >> 2:
+        _check_length("the output", label, limits.label_bytes)
+    if isinstance(key, str) and len(key) > limits.key_bytes >> 2:
+        _check_length("the key", key, limits.key_bytes)
+    if model is not None and len(model) > limits.label_bytes >> 2:
+        _check_length("the model", model, limits.label_bytes)
+
+
+def checked_all(limits: Limits, what: str, values: Iterable[Any], most: int) -> None:
+    """The same of a whole column."""
+    for value in values:
+        if type(value) is str and len(value) > most >> 2:
+            _check_length(what, value, most)
+
+
+def _check_length(what: str, text: str, most: int) -> None:
+    if len(text.encode()) > most:
+        raise Refused(413, f"{what} has more than {most} bytes.")
+
+
+def checked_row(limits: Limits, values: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table, as a monitor takes it; Refused if a text is too long.
+
+    Texts that are embedded, and pictures, have the bound of a line only.
+    """
+    return {name: plain_value(limits, value) for name, value in values.items()}
+
+
+def plain_value(limits: Limits, value: Any) -> Any:
+    """A value as Python has it: JSON has no form for dates and the like."""
+    if isinstance(value, str):
+        if len(value) > limits.line_bytes >> 2:
+            _check_length("a value", value, limits.line_bytes)
+        return value
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    try:
+        return words.of_plain(value)
+    except BadFile:
+        raise Refused(
+            422,
+            f"{str(value)[:100]} is no value; expected text, a number, true or false, a list of"
+            ' such, or an object such as {"date": "2026-01-31"}.',
+        ) from None
+
+
+def label_of(limits: Limits, label: Any, kind: str) -> Any:
+    """An output as a monitor takes it."""
+    if isinstance(label, list | dict) and kind == "label":
+        label = plain_value(limits, label)
+        if len(str(label)) > limits.label_bytes:
+            raise Refused(413, f"the output has more than {limits.label_bytes} characters.")
+    return label
 
 
 def checked_time(limits: Limits, time: Any) -> Any:

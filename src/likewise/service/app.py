@@ -2,27 +2,53 @@
 
 The routes through which decisions come are served right here, without a framework: they are called
 thousands of times a second. All others are Starlette's, put together from the modules of routes/.
+
+Invariant: every request is answered, in JSON if it is refused; nothing that a client sends makes
+the server fail. If it fails all the same, that is logged, counted and answered with 500.
 """
 
-import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from likewise.runtime.log import logger
 from likewise.service.calls import Call, Hot
 from likewise.service.door import ASGIScope, Door, Gone, Receive, Send, header
+from likewise.service.operations import Operation
 from likewise.service.refusals import Refused, told
-from likewise.service.routes import administration, decisions, health, history
+from likewise.service.routes import (
+    administration,
+    decisions,
+    events,
+    health,
+    history,
+    openapi,
+    streams,
+)
 from likewise.service.service import Service
 from likewise.values.errors import LikewiseError
 
 _MONITORS = "/v1/monitors/"
 _JSON = (b"content-type", b"application/json")
+_NO_QUERY: Mapping[str, str] = {}
+_UNCOUNTED = ("/healthz", "/readyz", "/metrics")
+"""Whoever asks whether the server is well is answered also when it is full."""
+MODULES: tuple[ModuleType, ...] = (
+    decisions,
+    streams,
+    history,
+    events,
+    administration,
+    health,
+    openapi,
+)
 
 
 class App:
@@ -36,84 +62,153 @@ class App:
             "batch": decisions.batch,
             "check": decisions.check,
         }
-        self._other = Starlette(
-            routes=[
-                *_routes(decisions, self),
-                *_routes(history, self),
-                *_routes(administration, self),
-                *_routes(health, self),
-            ],
-            exception_handlers={LikewiseError: _refused, Refused: _refused},
-        )
+        found = [route for module in MODULES for route in _routes(module, self)]
+        handlers: Any = {
+            LikewiseError: self._refused,
+            Refused: self._refused,
+            Gone: self._gone,
+            HTTPException: self._no_route,
+            Exception: self._failed,
+        }
+        self._other = Starlette(routes=found, exception_handlers=handlers)
+
+    @property
+    def operations(self) -> list[Operation]:
+        """All that can be asked."""
+        return [one for module in MODULES for one in getattr(module, "OPERATIONS", ())]
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
-        if kind == "http":
-            path: str = scope["path"]
+        if kind != "http":
+            if kind == "lifespan":
+                await self._other(scope, receive, send)
+            return
+        path: str = scope["path"]
+        service = self.service
+        service.under_way += 1
+        begun = None
+        try:
             if path.startswith(_MONITORS) and scope["method"] == "POST":
                 name, _, verb = path[len(_MONITORS) :].partition("/")
                 hot = self._hot.get(verb)
                 if hot is not None:
                     await self._serve(hot, name, scope, receive, send)
                     return
-            with self._counted():
-                await self._other(scope, receive, send)
-        elif kind == "lifespan":
-            await self._other(scope, receive, send)
+                if verb == "stream":
+                    await self._stream(name, scope, receive, send)
+                    return
+            if path not in _UNCOUNTED:
+                self.door.check_room()
+            begun = _Begun(send)
+            await self._other(scope, receive, begun)
+        except Refused as error:
+            await self._tell(error, send)
+        except Exception as error:
+            logger.exception("a fault of likewise, while answering %s", path)
+            service.refused["500"] += 1
+            if begun is not None and not begun.begun:
+                await _answer(send, 500, *_fault(error))
+        finally:
+            service.under_way -= 1
 
     async def _serve(
         self, hot: Hot, name: str, scope: ASGIScope, receive: Receive, send: Send
     ) -> None:
-        status, retry = 200, None
         hosted = None
-        with self._counted():
-            try:
-                self.door.check_room()
-                token = self.door.admit(scope, "observe", name)
-                hosted = self.service.named(name)
-                query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-                kind = (header(scope, b"content-type") or b"").decode("latin-1")
-                body = await self.door.body(scope, receive)
-                body = await hot(Call(hosted, token, query, kind, body))
-            except Refused as error:
-                if hosted is not None:
-                    hosted.counts.refused[str(error.status)] += 1
-                status, body, retry = told(error)
-            except LikewiseError as error:
-                status, body, retry = told(error)
-            except Gone:
-                return
-            headers = [_JSON, (b"content-length", b"%d" % len(body))]
-            if retry is not None:
-                headers.append((b"retry-after", b"%d" % max(1, round(retry))))
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
-
-    @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
-        self.service.under_way += 1
+        status, retry = 200, None
         try:
-            yield
-        finally:
-            self.service.under_way -= 1
+            self.door.check_room()
+            token = self.door.admit(scope, "observe", name)
+            hosted = self.service.named(name)
+            query = queries(scope)
+            kind = (header(scope, b"content-type") or b"").decode("latin-1")
+            body = await self.door.body(scope, receive)
+            body = await hot(Call(hosted, token, query, kind, body))
+        except Refused as error:
+            counted = self.service.refused if hosted is None else hosted.counts.refused
+            counted[str(error.status)] += 1
+            status, body, retry = told(error)
+        except LikewiseError as error:  # which the monitor, or its queue, has counted
+            status, body, retry = told(error)
+        except Gone:
+            return
+        except Exception as error:
+            logger.exception("a fault of likewise, while answering %s", scope["path"])
+            self.service.refused["500"] += 1
+            status, (body, retry) = 500, _fault(error)
+        await _answer(send, status, body, retry)
+
+    async def _stream(self, name: str, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        self.door.check_room()
+        self.door.admit(scope, "observe", name)
+        hosted = self.service.named(name)
+        await streams.stream(self.service, hosted, queries(scope), receive, send)
+
+    async def _tell(self, error: Refused | LikewiseError, send: Send) -> None:
+        status, body, retry = told(error)
+        self.service.refused[str(status)] += 1
+        await _answer(send, status, body, retry)
+
+    async def _refused(self, _: Request, error: Exception) -> Response:
+        assert isinstance(error, LikewiseError | Refused)
+        status, body, retry = told(error)
+        self.service.refused[str(status)] += 1
+        headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
+        return Response(body, status, headers, "application/json")
+
+    async def _failed(self, _: Request, error: Exception) -> Response:
+        return Response(_fault(error)[0], 500, media_type="application/json")
+
+    async def _gone(self, _: Request, __: Exception) -> Response:
+        return Response(b"", 400)  # nobody reads it
+
+    async def _no_route(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path, method = request.url.path[:200], request.method
+        why = {
+            404: f"there is no route {path!r}; GET /openapi.json lists them.",
+            405: f"{path!r} does not take {method}.",
+        }
+        refused = Refused(error.status_code, why.get(error.status_code, str(error.detail)))
+        response = await self._refused(request, refused)
+        response.headers.update(error.headers or {})
+        return response
+
+
+class _Begun:
+    """Passes on what is sent, and knows whether an answer has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def __call__(self, message: Any) -> None:
+        self.begun = True
+        await self._send(message)
+
+
+def queries(scope: ASGIScope) -> Mapping[str, str]:
+    """The parameters of a query; of one that is given twice, the last."""
+    if not scope["query_string"]:
+        return _NO_QUERY
+    return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+
+async def _answer(send: Send, status: int, body: bytes, retry: float | None) -> None:
+    headers = [_JSON, (b"content-length", b"%d" % len(body))]
+    if retry is not None:
+        headers.append((b"retry-after", b"%d" % max(1, round(retry))))
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _fault(error: Exception) -> tuple[bytes, None]:
+    fault = Refused(500, f"a fault of likewise, please report it: {type(error).__name__}.")
+    return told(fault)[1], None
 
 
 def _routes(module: Any, app: App) -> list[BaseRoute]:
     found: list[BaseRoute] = module.routes(app)
     return found
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, LikewiseError | Refused)
-    status, body, retry = told(error)
-    headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
-    return Response(body, status, headers, "application/json")
-
-
-@contextlib.asynccontextmanager
-async def lifespan(service: Service) -> AsyncIterator[None]:
-    """Around everything that is answered."""
-    try:
-        yield
-    finally:
-        await service.drain(service.settings.server.drain_seconds)

@@ -1,17 +1,18 @@
 """A request to one of the hot routes, read and admitted."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 from likewise.service.hosted import Hosted
 from likewise.service.settings import Token
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
+    """What a hot route is given."""
+
     hosted: Hosted
     token: Token | None
-    query: dict[str, str]
+    query: Mapping[str, str]
     content_type: str
     body: bytes
 

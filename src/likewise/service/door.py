@@ -32,8 +32,8 @@ class Door:
         self._allowance: dict[str, tuple[float, float]] = {}  # by token: requests left, and when
 
     def check_room(self) -> None:
-        """Raise Refused if too many requests are under way."""
-        if self._service.under_way >= self._limits.requests:
+        """Raise Refused if too many requests are under way, this one included."""
+        if self._service.under_way > self._limits.requests:
             raise Refused(503, f"{self._limits.requests} requests are under way.", retry=1.0)
 
     def admit(self, scope: ASGIScope, wanted: str, monitor: str | None = None) -> Token | None:

@@ -6,15 +6,16 @@ together are judged one after another and written as one transaction (group comm
 are answered when it is on disk.
 
 Invariant: calls are made in the order in which they came; what is answered is durable as the
-monitor's durability says; a caller that goes away takes nothing back.
-Bound: `Limits.waiting_rows` rows wait; more are refused with 429.
+monitor's durability says; a caller that goes away takes nothing back, and what it sent is counted
+and told all the same; verdicts are told in the order of their rows.
+Bound: `Limits.waiting_rows` rows wait; more are refused with 429, or wait outside (`room`).
 Not here: HTTP (app.py), who may do what (door.py).
 """
 
 import asyncio
 import time as clock
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,23 +27,25 @@ from likewise.ledger.ledger import Ledger
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import Decision
 from likewise.service.counts import Counts
+from likewise.service.recent import Recent
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served
 from likewise.values.errors import BadRule, LikewiseError
 from likewise.values.verdicts import Verdict, Verdicts
 
-_TOGETHER = 1024  # decisions that share a transaction at most
+_TOGETHER = 1024  # decisions that share a transaction at most, unless one caller has more
 _T = TypeVar("_T")
+Answers = list[Verdict | LikewiseError]
 Listener = Callable[["Hosted", Verdict], None]
 """Told of every verdict with a witness or an alarm, on the event loop; must not wait."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A decision, or another call, and whoever waits for its answer."""
+    """Decisions, or another call, and whoever waits for the answer."""
 
     rows: int
-    decision: Decision | None
+    decisions: Sequence[Decision] | None
     call: Callable[[], Any] | None
     future: asyncio.Future[Any]
     since: float
@@ -58,6 +61,9 @@ class Hosted:
         self.limits = limits
         self.counts = Counts()
         self.listeners: list[Listener] = []
+        self.next_row = monitor.rows
+        """Known without waiting for the monitor's turn."""
+        self.recent = Recent(limits.recent, limits.witnesses, self.next_row - 1)
         self.waiting_rows = 0
         features = monitor.rule.features or {}
         embeds = monitor.rule.embed is not None or any(
@@ -66,6 +72,7 @@ class Hosted:
         self._at_once = not monitor.durable and not embeds
         self._waiting: deque[_Waiting] = deque()
         self._pump: asyncio.Task[None] | None = None
+        self._for_room: list[asyncio.Future[None]] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"likewise-{name}")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix=f"likewise-look-{name}")
 
@@ -76,41 +83,49 @@ class Hosted:
 
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
-        begin = clock.perf_counter()
-        try:
-            if self._at_once and self._pump is None:
-                verdict = self.monitor.observe(
-                    decision.x,
-                    decision.z,
-                    key=decision.key,
-                    time=decision.time,
-                    model=decision.model,
-                )
-            else:
-                verdict = await self._wait(1, decision, None)
-                if durable and self.monitor.durable and self.monitor.durability != "commit":
-                    await self.do(self.monitor.flush)
-        except LikewiseError as error:
-            self.counts.refused[type(error).__name__] += 1
-            raise
-        self.counts.observing.add(clock.perf_counter() - begin)
-        self.took(verdict)
+        if self._at_once and self._pump is None:
+            begin = clock.perf_counter()
+            x, z, key, time, model, *_ = decision
+            try:
+                answer: Any = self.monitor.observe(x, z, key=key, time=time, model=model)
+            except LikewiseError as error:
+                self._refused(error)
+                raise
+            self.counts.observing.add(clock.perf_counter() - begin)
+            self.took(answer)
+        else:
+            (answer,) = await self._wait(1, [decision], None)
+            if isinstance(answer, LikewiseError):
+                raise answer
+            await self._forced(durable)
+        verdict: Verdict = answer
         return verdict
+
+    async def observe_each(
+        self, decisions: Sequence[Decision], *, durable: bool = False
+    ) -> Answers:
+        """Judge decisions one after another: for each its verdict, or why it is refused."""
+        if not decisions:
+            return []
+        if self._at_once and self._pump is None:
+            begin = clock.perf_counter()
+            answers = self.monitor.observe_each(decisions)
+            self._tell(answers, clock.perf_counter() - begin)
+            return answers
+        waited: Answers = await self._wait(len(decisions), decisions, None)
+        await self._forced(durable)
+        return waited
+
+    async def _forced(self, durable: bool) -> None:
+        if durable and self.monitor.durable and self.monitor.durability != "commit":
+            await self.do(self.monitor.flush)
 
     async def observe_many(self, count: int, call: Callable[[], Verdicts]) -> Verdicts:
         """Judge a batch and remember it, or refuse it whole.
 
         call: the `observe_many` of the monitor, with its arguments
         """
-        begin = clock.perf_counter()
-        try:
-            verdicts: Verdicts = await self.do(call, rows=count)
-        except LikewiseError as error:
-            self.counts.refused[type(error).__name__] += count
-            raise
-        self.counts.observing.add((clock.perf_counter() - begin) / max(1, count), count)
-        self.took_many(verdicts)
-        return verdicts
+        return await self.do(call, rows=count)
 
     async def do(self, call: Callable[[], _T], *, rows: int = 1) -> _T:
         """Anything else that is part of the history's order; what it answers."""
@@ -136,7 +151,7 @@ class Hosted:
     # The queue
 
     def _wait(
-        self, rows: int, decision: Decision | None, call: Callable[[], Any] | None
+        self, rows: int, decisions: Sequence[Decision] | None, call: Callable[[], Any] | None
     ) -> asyncio.Future[Any]:
         most = self.limits.waiting_rows
         if self.waiting_rows and self.waiting_rows + rows > most:
@@ -145,11 +160,18 @@ class Hosted:
             )
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append(_Waiting(rows, decision, call, future, clock.perf_counter()))
+        self._waiting.append(_Waiting(rows, decisions, call, future, clock.perf_counter()))
         self.waiting_rows += rows
         if self._pump is None:
             self._pump = loop.create_task(self._run())
         return future
+
+    async def room(self, rows: int) -> None:
+        """Wait until so many rows may wait, for callers that would rather wait than be refused."""
+        while self.waiting_rows and self.waiting_rows + rows > self.limits.waiting_rows:
+            turn = asyncio.get_running_loop().create_future()
+            self._for_room.append(turn)
+            await turn
 
     @property
     def oldest_age(self) -> float:
@@ -160,29 +182,43 @@ class Hosted:
         """Empty the queue: calls in their order, decisions next to each other together."""
         loop = asyncio.get_running_loop()
         while self._waiting:
-            group = [self._waiting.popleft()]
-            while (
-                group[0].decision is not None
-                and self._waiting
-                and self._waiting[0].decision is not None
-                and len(group) < _TOGETHER
-            ):
-                group.append(self._waiting.popleft())
+            group = self._next()
             begin = clock.perf_counter()
             try:
                 answers = await loop.run_in_executor(self._thread, self._made, group)
             except Exception as error:
                 answers = [error] * len(group)
-            self.counts.committing.add(clock.perf_counter() - begin)
+            now = clock.perf_counter()
+            self.counts.committing.add(now - begin)
             for one, answer in zip(group, answers, strict=True):
                 self.waiting_rows -= one.rows
+                self._tell(answer, now - one.since, one.rows)
                 if one.future.done():  # whoever waited has gone
                     continue
                 if isinstance(answer, BaseException):
                     one.future.set_exception(answer)
                 else:
                     one.future.set_result(answer)
+            waiting, self._for_room = self._for_room, []
+            for turn in waiting:
+                if not turn.done():
+                    turn.set_result(None)
         self._pump = None
+
+    def _next(self) -> list[_Waiting]:
+        """The next call; or the next decisions, as many as may share a transaction."""
+        waiting = self._waiting
+        group = [waiting.popleft()]
+        rows = group[0].rows
+        while (
+            group[0].decisions is not None
+            and waiting
+            and waiting[0].decisions is not None
+            and rows + waiting[0].rows <= _TOGETHER
+        ):
+            group.append(waiting.popleft())
+            rows += group[-1].rows
+        return group
 
     def _made(self, group: list[_Waiting]) -> list[Any]:
         """In the thread: make the calls of a group; an answer or an error for each."""
@@ -192,9 +228,32 @@ class Hosted:
                 return [call()]
             except LikewiseError as error:
                 return [error]
-        return self.monitor.observe_each([one.decision for one in group if one.decision])
+        decisions = [decision for one in group for decision in one.decisions or ()]
+        answers = iter(self.monitor.observe_each(decisions))
+        return [[next(answers) for _ in one.decisions or ()] for one in group]
 
     # Telling
+
+    def _tell(self, answer: Any, seconds: float, rows: int = 1) -> None:
+        """Count what was answered to a call, and tell of verdicts."""
+        if isinstance(answer, list):
+            for one in answer:
+                if isinstance(one, LikewiseError):
+                    self._refused(one)
+                elif isinstance(one, Verdict):
+                    self.counts.observing.add(seconds / len(answer))
+                    self.took(one)
+        elif isinstance(answer, Verdict) and answer.row is not None:
+            self.counts.observing.add(seconds)
+            self.took(answer)
+        elif isinstance(answer, Verdicts) and answer.values is None:
+            self.counts.observing.add(seconds / max(1, len(answer)), len(answer))
+            self.took_many(answer)
+        elif isinstance(answer, LikewiseError):
+            self._refused(answer, rows)
+
+    def _refused(self, error: LikewiseError, rows: int = 1) -> None:
+        self.counts.refused[type(error).__name__] += rows
 
     def took(self, verdict: Verdict) -> None:
         """Count a verdict, and tell whoever listens if there is something to tell."""
@@ -202,6 +261,8 @@ class Hosted:
         if verdict.known:
             counts.known += 1
             return
+        if verdict.row is not None:
+            self.next_row = verdict.row + 1
         model = verdict.model or ""
         counts.decisions[model] += 1
         counts.last_decision = clock.time()
@@ -213,28 +274,48 @@ class Hosted:
             counts.violations[model] += 1
             counts.pairs += verdict.count
         counts.alarms += verdict.alarm
+        self.recent.add(verdict)
         for listener in self.listeners:
             listener(self, verdict)
 
     def took_many(self, verdicts: Verdicts) -> None:
+        """The same of a batch."""
         counts, models = self.counts, verdicts.models
-        if models is None:
-            counts.decisions[""] += len(verdicts)
-        else:
-            counts.decisions.update(model or "" for model in models)
-        if verdicts.comparable is not None:
-            counts.comparable += int(verdicts.comparable.sum())
+        known = getattr(verdicts, "known", None)
+        fresh = np.ones(len(verdicts), np.bool_) if known is None else ~np.asarray(known)
+        new = int(fresh.sum())
+        counts.known += len(verdicts) - new
+        if new == 0:
+            return
         counts.last_decision = clock.time()
-        for place in np.flatnonzero(verdicts.violations | verdicts.alarms).tolist():
+        self.next_row = int(verdicts.rows.max()) + 1
+        violations, alarms = verdicts.violations & fresh, verdicts.alarms & fresh
+        if models is None:
+            counts.decisions[""] += new
+            counts.violations[""] += int(violations.sum())
+        else:
+            counts.decisions.update(models[i] or "" for i in np.flatnonzero(fresh).tolist())
+            counts.violations.update(models[i] or "" for i in np.flatnonzero(violations).tolist())
+        if verdicts.comparable is not None:
+            counts.comparable += int((verdicts.comparable & fresh).sum())
+        counts.pairs += int(verdicts.counts[violations].sum())
+        counts.alarms += int(alarms.sum())
+        places = np.flatnonzero(violations | alarms).tolist()
+        skipped = max(0, len(places) - self.recent.most)
+        if skipped:
+            self.recent.skip_to(int(verdicts.rows[places[skipped - 1]]))
+        for place in places if self.listeners else places[skipped:]:
             verdict = verdicts[place]
-            if verdict.violation:
-                counts.violations[verdict.model or ""] += 1
-                counts.pairs += verdict.count
-            counts.alarms += verdict.alarm
+            if verdict.row is not None and verdict.row > self.recent.dropped:
+                self.recent.add(verdict)
             for listener in self.listeners:
                 listener(self, verdict)
 
     # The end
+
+    def stop(self) -> None:
+        """The service ends: have those who wait for news look."""
+        self.recent.wake()
 
     async def drain(self) -> None:
         """Have everything that waits answered."""

@@ -2,32 +2,45 @@
 
 One process, one event loop. Ledgers are opened in a thread while /healthz already answers, and
 /readyz says when they are open.
+
+Invariant: when `serve` returns, everything that was begun has been answered or was told that it is
+not, and every ledger is closed.
 """
 
 import asyncio
 import contextlib
+import signal
+import socket
+import stat
+import time as clock
+from collections.abc import Callable, Generator
+from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import Any
 
 import uvicorn
 
 from likewise.runtime.log import logger
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Settings
+from likewise.service.settings import Server, Settings
+from likewise.values.errors import BadRule
+
+_KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connection
+_BACKLOG = 2048
 
 
-def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT."""
+def serve(settings: Settings, tell: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    tell: told in a line each when it listens, and when the monitors can be asked
+    """
     service = Service(settings)
-    asyncio.run(_run(service))
-
-
-async def _run(service: Service) -> None:
-    server = service.settings.server
+    server = settings.server
+    listener = _listener(server)
     config = uvicorn.Config(
         App(service),
-        host=server.host,
-        port=server.port,
-        uds=server.uds,
         ssl_certfile=server.certificate,
         ssl_keyfile=server.key,
         lifespan="off",
@@ -35,26 +48,142 @@ async def _run(service: Service) -> None:
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=round(server.drain_seconds),
-        limit_concurrency=None,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, round(server.drain_seconds)),
+        limit_concurrency=4 * (settings.limits.requests + settings.limits.readers),
         proxy_headers=server.behind_proxy,
+        ws="none",
+        backlog=_BACKLOG,
     )
-    listening = uvicorn.Server(config)
-    opening = asyncio.create_task(asyncio.to_thread(service.open))
-    opening.add_done_callback(lambda task: _opened(task, listening))
     try:
-        await listening.serve()
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(_run(service, _Server(config, service), listener, tell))
+    finally:
+        listener.close()
+        if server.uds is not None:
+            Path(server.uds).unlink(missing_ok=True)
+
+
+async def _run(
+    service: Service, listening: "_Server", listener: socket.socket, tell: Callable[[str], None]
+) -> None:
+    seconds = service.settings.server.drain_seconds
+    tell(f"listening on {_address(service.settings.server, listener)}")
+    opening = asyncio.create_task(asyncio.to_thread(service.open))
+
+    def opened(task: "asyncio.Task[None]") -> None:
+        if task.exception() is not None:
+            listening.should_exit = True
+        elif not service.stopping:
+            many = len(service.monitors)
+            tell(f"ready: {many} monitor{'s' if many > 1 else ''}")
+
+    opening.add_done_callback(opened)
+    try:
+        await listening.serve([listener])
     finally:
         with contextlib.suppress(BaseException):
             await opening
         try:
-            await service.drain(server.drain_seconds)
+            await service.drain(seconds)
         except TimeoutError:
             logger.warning("what waited was not judged in time; it was not answered")
         service.close()
     await opening  # which raises if the ledgers could not be opened
 
 
-def _opened(task: "asyncio.Task[None]", listening: uvicorn.Server) -> None:
-    if task.exception() is not None:
-        listening.should_exit = True
+class _Server(uvicorn.Server):
+    """Ends when it is told to, and lets go of connections that never send a whole request."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self._half_open: dict[Any, float] = {}  # connections without a request, and since when
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """A signal ends the server in good order. It is not raised again afterwards."""
+        if current_thread() is not main_thread():
+            yield
+            return
+        wanted = (signal.SIGINT, signal.SIGTERM)
+        before = {one: signal.signal(one, self.handle_exit) for one in wanted}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._service.stopping = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:
+            self._close_half_open()
+        ends = await super().on_tick(counter)
+        if ends:
+            self._service.stop()
+        return ends
+
+    def _close_half_open(self) -> None:
+        """End connections on which nothing has moved for as long as a body may take.
+
+        Those on which no whole request has come are closed; those that are being closed, and whose
+        client does not read what was still to be sent, are cut. A connection that is idle between
+        two requests has a timer of uvicorn's own.
+        """
+        now, waiting = clock.monotonic(), {}
+        for connection in list(self.server_state.connections):
+            cycle = getattr(connection, "cycle", None)
+            closing = connection.transport.is_closing()
+            timed = getattr(connection, "timeout_keep_alive_task", None) is not None
+            if not closing and (timed or not (cycle is None or cycle.response_complete)):
+                continue
+            since = self._half_open.get(connection, now)
+            if now - since <= self._service.settings.limits.body_seconds:
+                waiting[connection] = since
+            elif closing:
+                connection.transport.abort()
+            else:
+                connection.transport.close()
+        self._half_open = waiting
+
+
+def _listener(server: Server) -> socket.socket:
+    """The socket that clients connect to; BadRule if it cannot be had."""
+    try:
+        if server.uds is not None:
+            return _of_file_system(Path(server.uds))
+        family, _, _, _, address = socket.getaddrinfo(
+            server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        where = server.uds or f"{server.host}:{server.port}"
+        raise BadRule(f"cannot listen on {where}: {error.strerror or error}.") from None
+
+
+def _of_file_system(path: Path) -> socket.socket:
+    """A socket that the owner and their group can reach; one that nobody listens on is replaced."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+                if asked.connect_ex(str(path)) != 0:
+                    path.unlink()
+        listener.bind(str(path))
+        path.chmod(0o660)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _address(server: Server, listener: socket.socket) -> str:
+    if server.uds is not None:
+        return f"unix:{server.uds}"
+    host, port = listener.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
+    return f"{'https' if server.certificate else 'http'}://{host}:{port}"

@@ -4,6 +4,7 @@ Invariant: monitors are opened before anything is answered, and closed after eve
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,8 +26,16 @@ class Service:
         self.tokens = Tokens(settings.tokens)
         self.monitors: Mapping[str, Hosted] = {}
         self.ready = False
+        self.stopping = False
+        """Whether it was told to end: long answers end, and nothing new is taken."""
+        self.ended = asyncio.Event()
+        """Set when it is time to end, for those who wait for something else."""
         self.under_way = 0
         """Requests that have begun and not ended."""
+        self.readers = 0
+        """Connections that listen to events."""
+        self.refused: Counter[str] = Counter()
+        """Requests that were refused before a monitor was found, by status."""
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
@@ -34,25 +43,36 @@ class Service:
         try:
             for name, served in self.settings.monitors.items():
                 monitor = monitor_of(name, served, self.settings.limits)
+                monitor.limit_words(self.settings.limits.labels)
                 opened[name] = Hosted(name, monitor, served, self.settings.limits)
         except BaseException:
             for hosted in opened.values():
                 hosted.close()
             raise
         self.monitors = opened
-        self.ready = True
+        self.ready = not self.stopping
 
     def named(self, name: str) -> Hosted:
+        """The monitor of that name; Refused if there is none, or none can be asked now."""
         hosted = self.monitors.get(name)
+        if not self.ready:
+            why = "the server is ending" if self.stopping else "the ledgers are being opened"
+            raise Refused(503, f"{why}: try again soon.", retry=1.0)
         if hosted is None:
-            if not self.ready:
-                raise Refused(503, "the ledgers are being opened.", retry=1.0)
             raise Refused(404, f"there is no monitor {name!r}; GET /v1/monitors lists them.")
         return hosted
 
-    async def drain(self, seconds: float) -> None:
-        """Take nothing new, and have everything that waits answered."""
+    def stop(self) -> None:
+        """Take nothing new, and have long answers end."""
+        self.stopping = True
         self.ready = False
+        self.ended.set()
+        for hosted in self.monitors.values():
+            hosted.stop()
+
+    async def drain(self, seconds: float) -> None:
+        """Have everything that waits answered."""
+        self.stop()
         waiting = [hosted.drain() for hosted in self.monitors.values()]
         if waiting:
             await asyncio.wait_for(asyncio.gather(*waiting), seconds)

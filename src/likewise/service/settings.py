@@ -69,7 +69,9 @@ class Limits:
     rate: float = 0.0
     """Requests a second of one token, on average over ten seconds; 0: not limited. Then 429."""
     readers: int = 100
-    """Connections that listen to events."""
+    """Connections that listen to events; then 503."""
+    recent: int = 1_000
+    """Verdicts with a witness or an alarm that a monitor keeps at hand, for readers of events."""
     skew_seconds: float = 300.0
     """How far a time that a client gives may be from the server's; 0: only the server's counts."""
     body_seconds: float = 30.0
@@ -162,8 +164,6 @@ class Served:
     comparable: bool = True
     trust_code: bool = False
     """Whether an embedder that the rule names may be loaded."""
-    sync_administration: bool = True
-    """Whether administrative calls become events of the ledger."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def _served(name: str, told: Any, folder: Path) -> Served:
             given[file] = _path(folder, given[file])
     if "burst" in given:
         given["burst"] = _made(Burst, f"{where}, burst", given["burst"])
-    served = _made(Served, where, given)
+    served: Served = _made(Served, where, given)
     if served.rule is None and served.ledger is None:
         raise BadRule(f"{where} has neither a rule nor a ledger that could have one")
     return served
@@ -295,9 +295,9 @@ def _made(kind: type[Any], where: str, told: Any) -> Any:
 
 def _value(where: str, name: str, value: Any, hint: Any) -> Any:
     kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        if any(getattr(kind, "__origin__", None) is tuple for kind in kinds):
-            return tuple(value)
+    texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if texts and any(getattr(kind, "__origin__", None) is tuple for kind in kinds):
+        return tuple(value)
     plain = tuple(kind for kind in kinds if isinstance(kind, type))
     if float in plain and isinstance(value, int) and not isinstance(value, bool):
         return float(value)

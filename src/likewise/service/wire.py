@@ -1,17 +1,25 @@
-"""What travels: the bodies that clients send, as types. The answers are `Verdict.to_dict()`.
+"""What travels: the bodies that clients send, and the answers, as types.
 
 A decision on vectors has `x` and `z`; one on a table has `values`. JSON is read strictly: a name
-that is not known is refused, and so is a value of another type.
+that is not known is refused, and so is a value of another type, or a name that is there twice
+(strict.py).
 
 Labels, keys and values that JSON has no form for travel as the ledger writes them: an object with
 one entry, such as {"date": "2026-01-31"} (ledger/words.py).
+
+The types of answers are for /openapi.json; the answers themselves are made by `Verdict.to_dict()`
+and the like, and a test holds them against these types.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 Time = int | float | str | None
+Row = Annotated[int, msgspec.Meta(ge=0)]
+
+
+# What comes
 
 
 class DecisionBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -55,18 +63,239 @@ class VectorColumns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     type: str | None = None
 
 
+class EraseBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What is to be destroyed: keys, or rows."""
+
+    keys: list[str | int] | None = None
+    rows: list[Row] | None = None
+
+
+class SupersedeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A decision is overruled."""
+
+    key: str | int
+    output: Any
+    by: str
+    why: str
+
+
+class ReviewBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What somebody makes of a contradiction."""
+
+    row: Row
+    disposition: str
+    """justified, error, unfair, duplicate or unclear; open takes one back."""
+    reason: str
+    reviewer: str
+    witness: Row | None = None
+    """Which of those that it contradicts; all of them unless given."""
+
+
+class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What the ledger is compared with."""
+
+    head: str | None = None
+    """One that was kept elsewhere."""
+
+
+# What is answered
+
+
+class WitnessBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A past decision that is contradicted."""
+
+    row: Row
+    input_distance: float | None
+    """None if it was destroyed with an erased decision."""
+    output_distance: float | None
+    key: Any = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one decision revealed."""
+
+    row: Row | None
+    """Its place in the history; null if it was only checked."""
+    violation: bool
+    count: Row
+    """Witnesses, those that are left out included."""
+    witnesses: list[WitnessBody]
+    """The nearest, nearest first."""
+    omitted: Row | msgspec.UnsetType = msgspec.UNSET
+    """How many witnesses are left out."""
+    known: bool | msgspec.UnsetType = msgspec.UNSET
+    """It was sent before, under its key, and this is what was answered then."""
+    key: Any = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
+    comparable: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether there was a like case at all."""
+    neighbours: Row | msgspec.UnsetType = msgspec.UNSET
+    alarm: bool | msgspec.UnsetType = msgspec.UNSET
+    missing: Row | msgspec.UnsetType = msgspec.UNSET
+    """Decisions known to be missing from the history."""
+
+
+class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The verdicts of a batch: counts of all, and in full those with a witness or an alarm."""
+
+    first_row: Row
+    """The row of the first decision; the others follow, unless `rows` says otherwise."""
+    decisions: Row
+    violations: Row
+    verdicts: list[VerdictBody]
+    """With `verdicts=all`, every one."""
+    comparable: Row | msgspec.UnsetType = msgspec.UNSET
+    incomparable: list[Row] | msgspec.UnsetType = msgspec.UNSET
+    """Places in the batch of decisions without any like case."""
+    missing: Row | msgspec.UnsetType = msgspec.UNSET
+    rows: list[Row] | msgspec.UnsetType = msgspec.UNSET
+    """The row of each decision, where some were known before."""
+    known: list[Row] | msgspec.UnsetType = msgspec.UNSET
+    """Places in the batch of decisions that were sent before."""
+
+
+class MonitorBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A monitor, and what it has seen."""
+
+    name: str
+    rule: str
+    """As TOML."""
+    fingerprint: str
+    rows: Row
+    remembered: Row
+    missing: Row
+    durable: bool
+    durability: str | None
+    window: str | None
+    comparable: bool
+    exact: bool
+    waiting: Row
+
+
+class MonitorsBody(msgspec.Struct, frozen=True):
+    monitors: list[str]
+
+
+class PageBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of verdicts."""
+
+    verdicts: list[dict[str, Any]]
+    """Each with `time` and `review` beside the fields of a verdict."""
+    next: Row | None
+    """Ask again with `after` of this; null if there are no more."""
+    source: str
+    """ledger, or memory: then only the latest are known."""
+    gone: bool
+    """Whether earlier verdicts are no longer known."""
+
+
+class SideBody(msgspec.Struct, frozen=True):
+    """A decision as it is remembered."""
+
+    row: Row
+    erased: bool
+    values: dict[str, Any] | None = None
+    x: list[Any] | None = None
+    output: Any = None
+    key: Any = None
+    time: str | None = None
+    model: str | None = None
+    input_distance: float | msgspec.UnsetType | None = msgspec.UNSET
+    output_distance: float | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class ReviewSaid(msgspec.Struct, frozen=True):
+    row: Row
+    witness: Row | None
+    disposition: str
+    reason: str | None
+    reviewer: str
+    time: str
+
+
+class LookBody(msgspec.Struct, frozen=True):
+    """One decision, and those that it contradicts."""
+
+    decision: SideBody
+    count: Row | None
+    """Witnesses; null if it was not judged, or that is not known any more."""
+    omitted: Row
+    comparable: bool | None
+    missing: Row
+    witnesses: list[SideBody]
+    reviews: list[ReviewSaid]
+
+
+class StatsBody(msgspec.Struct, frozen=True):
+    """Counts of decisions, with their denominators."""
+
+    decisions: Row
+    judged: Row
+    comparable: Row | None
+    """Null if it was not asked of all of them."""
+    violations: Row
+    rate: float | None
+    comparable_rate: float | None
+    missing: Row
+    since: str | None
+    until: str | None
+    source: str
+    """ledger; or process: since the server was started."""
+
+
+class HeadBody(msgspec.Struct, frozen=True):
+    head: str
+    """To be kept elsewhere; /verify takes it."""
+    rows: Row
+    events: Row
+
+
+class ErasedBody(msgspec.Struct, frozen=True):
+    rows: list[Row]
+    complete: bool
+    """Whether nothing of them is left in any file; if not, a reader still looks at an old state."""
+
+
+class DoneBody(msgspec.Struct, frozen=True):
+    done: bool
+
+
+class VerifiedBody(msgspec.Struct, frozen=True):
+    verified: bool
+    rows: Row
+    problem: str | None
+    row: Row | None
+
+
 class ErrorBody(msgspec.Struct, frozen=True):
     """Why something was refused."""
 
     error: str
     """The class: BadDecision, RepeatedKey, …"""
     message: str
-    row: int | None = None
+    row: Row | None = None
     """Of a repeated key: the row that has it."""
+
+
+class LineError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a line of a stream that is refused."""
+
+    error: str
+    message: str
+    status: int
+    """What a request of its own would have been answered with."""
+    line: Row
+    """Counted from 1."""
+    row: Row | None = None
 
 
 decode_decision = msgspec.json.Decoder(DecisionBody).decode
 decode_columns = msgspec.json.Decoder(ColumnsBody).decode
 decode_vectors = msgspec.json.Decoder(VectorColumns).decode
 decode_rows = msgspec.json.Decoder(RowsBody).decode
+decode_erase = msgspec.json.Decoder(EraseBody).decode
+decode_supersede = msgspec.json.Decoder(SupersedeBody).decode
+decode_review = msgspec.json.Decoder(ReviewBody).decode
+decode_verify = msgspec.json.Decoder(VerifyBody).decode
 encode = msgspec.json.Encoder().encode

@@ -41,7 +41,7 @@ def verdict_dict(
     over        whether it is told what it was compared with, where that is kept
     """
     found = verdict.witnesses
-    order = found.nearest_places(witnesses)
+    order = found.nearest_places(witnesses) if len(found) else []
     keys = verdict.beside.witness_keys if keyed else None
     models = verdict.beside.witness_models
     return put_together(

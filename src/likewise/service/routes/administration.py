@@ -1,12 +1,188 @@
-"""What changes a history other than decisions: erasing, overruling, reviewing; and verifying."""
+"""What changes a history other than decisions: erasing, overruling, reviewing; and verifying.
 
-from typing import TYPE_CHECKING
+Every call is first written into the ledger's chain as an event "administration": who (the name of
+the token), what, of how many or which rows. No values of people are in it. So nothing is done that
+the chain does not say; what was asked and then refused is there too.
+"""
 
-from starlette.routing import BaseRoute
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from likewise.intake.verdict_json import answer
+from likewise.ledger.heads import Head
+from likewise.runtime.log import logger
+from likewise.service import wire
+from likewise.service.admission import checked, label_of
+from likewise.service.hosted import Hosted
+from likewise.service.operations import Operation
+from likewise.service.refusals import Refused
+from likewise.service.strict import decoded
+from likewise.service.wire import (
+    DoneBody,
+    EraseBody,
+    ErasedBody,
+    ReviewBody,
+    SupersedeBody,
+    VerdictBody,
+    VerifiedBody,
+    VerifyBody,
+    encode,
+)
+from likewise.values.errors import BadFile, BadRow, BadRule
+from likewise.values.verdicts import Verdict
 
 if TYPE_CHECKING:
     from likewise.service.app import App
 
+_T = TypeVar("_T")
+_ONE = "/v1/monitors/{name}"
 
-def routes(_: "App") -> list[BaseRoute]:
-    return []
+OPERATIONS = [
+    Operation(
+        "POST",
+        f"{_ONE}/erase",
+        "erase",
+        "Destroy inputs, outputs and keys of decisions",
+        answers=ErasedBody,
+        takes={"application/json": (EraseBody,)},
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/supersede",
+        "review",
+        "Overrule a decision; the verdict on the one that takes its place",
+        answers=VerdictBody,
+        takes={"application/json": (SupersedeBody,)},
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/reviews",
+        "review",
+        "Write down what somebody makes of a contradiction",
+        answers=DoneBody,
+        takes={"application/json": (ReviewBody,)},
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/verify",
+        "read",
+        "Walk the ledger's chain; one walk at a time",
+        answers=VerifiedBody,
+        takes={"application/json": (VerifyBody,)},
+    ),
+]
+
+
+def routes(app: "App") -> list[BaseRoute]:
+    calls = _Calls(app)
+    return [
+        Route(f"{_ONE}/erase", calls.erase, methods=["POST"]),
+        Route(f"{_ONE}/supersede", calls.supersede, methods=["POST"]),
+        Route(f"{_ONE}/reviews", calls.review, methods=["POST"]),
+        Route(f"{_ONE}/verify", calls.verify, methods=["POST"]),
+    ]
+
+
+class _Calls:
+    """Each reads, admits, has it done in the monitor's turn, and answers."""
+
+    def __init__(self, app: "App") -> None:
+        self._service, self._door = app.service, app.door
+        self._verifying = asyncio.Lock()
+
+    async def _asked(
+        self, request: Request, scope: str, decode: Callable[[bytes], _T]
+    ) -> tuple[Hosted, str, _T]:
+        """The monitor, who asks, and what."""
+        name = request.path_params["name"]
+        token = self._door.admit(request.scope, scope, name)
+        hosted = self._service.named(name)
+        body = await self._door.body(request.scope, request.receive)
+        return hosted, "" if token is None else token.name, decoded(decode, body)
+
+    async def erase(self, request: Request) -> Response:
+        hosted, who, body = await self._asked(request, "erase", wire.decode_erase)
+        keys, rows = body.keys, body.rows
+        if (keys is None) == (rows is None):
+            raise Refused(422, "expected keys, or rows.")
+        count, most = len(keys or rows or ()), hosted.limits.batch_rows
+        if not 1 <= count <= most:
+            raise Refused(422, f"there are {count} to erase; expected 1 to {most}.")
+        monitor = hosted.monitor
+
+        def erased() -> ErasedBody:
+            if rows is not None and max(rows) >= monitor.rows:
+                raise BadRow(f"row {max(rows)} is not in this history. Nothing was erased.")
+            _note(hosted, who, "erase", count=count)
+            found = monitor.erase(key=keys) if rows is None else monitor.erase(rows=rows)
+            return ErasedBody(list(found.rows), found.complete)
+
+        return _json(await hosted.do(erased))
+
+    async def supersede(self, request: Request) -> Response:
+        hosted, who, body = await self._asked(request, "review", wire.decode_supersede)
+        monitor, limits = hosted.monitor, hosted.limits
+        _insist_on_ledger(hosted)
+        output = label_of(limits, body.output, monitor.rule.output)
+        checked(limits, output, body.key, None)
+
+        def superseded() -> Verdict:
+            _note(hosted, who, "supersede")
+            return monitor.supersede(body.key, output, by=body.by, why=body.why)
+
+        verdict = await hosted.do(superseded)
+        return _json(answer(verdict, limits.witnesses, keyed=True))
+
+    async def review(self, request: Request) -> Response:
+        hosted, who, body = await self._asked(request, "review", wire.decode_review)
+        _insist_on_ledger(hosted)
+
+        def reviewed() -> None:
+            _note(hosted, who, "review", row=body.row)
+            hosted.monitor.review(
+                body.row,
+                body.witness,
+                body.disposition,
+                reason=body.reason,
+                reviewer=body.reviewer,
+            )
+
+        await hosted.do(reviewed)
+        return _json(DoneBody(True))
+
+    async def verify(self, request: Request) -> Response:
+        hosted, who, body = await self._asked(request, "read", wire.decode_verify)
+        _insist_on_ledger(hosted)
+        try:
+            head = None if body.head is None else Head.of(body.head)
+        except BadFile as error:
+            raise Refused(422, str(error)) from None
+        if self._verifying.locked():
+            raise Refused(503, "a ledger is being verified already; one at a time.", retry=10.0)
+        async with self._verifying:
+            await hosted.do(lambda: _note(hosted, who, "verify"))
+            found = await hosted.aside(lambda: hosted.monitor.verify(head))
+        return _json(VerifiedBody(found.ok, found.rows, found.problem, found.bad_row))
+
+
+def _json(body: Any) -> Response:
+    return Response(encode(body), media_type="application/json")
+
+
+def _insist_on_ledger(hosted: Hosted) -> None:
+    if not hosted.monitor.durable:
+        raise BadRule(
+            f"the monitor {hosted.name!r} is in memory: it has no ledger to write that to."
+        )
+
+
+def _note(hosted: Hosted, who: str, what: str, **more: Any) -> None:
+    """In the monitor's thread: have the chain say what was asked, before it is done."""
+    logger.info("%s of %s, asked by %s", what, hosted.name, who or "a client without a token")
+    if hosted.monitor.durable:
+        hosted.monitor.administered(who, what, **more)

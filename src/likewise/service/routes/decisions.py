@@ -1,9 +1,9 @@
 """Decisions come in: one, a batch, or only to be checked."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 from starlette.routing import BaseRoute
 
@@ -11,17 +11,66 @@ from likewise.intake.verdict_json import answer
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
 from likewise.service import wire
-from likewise.service.admission import checked, checked_time
+from likewise.service.admission import (
+    checked,
+    checked_all,
+    checked_row,
+    checked_time,
+    label_of,
+    plain_value,
+)
+from likewise.service.answers import verdict_bytes
+from likewise.service.arrow_columns import ARROW, columns_of
 from likewise.service.calls import Call
 from likewise.service.hosted import Hosted
+from likewise.service.operations import Operation, Query
 from likewise.service.refusals import Refused
-from likewise.service.wire import ColumnsBody, DecisionBody, encode
+from likewise.service.strict import decoded
+from likewise.service.wire import BatchBody, ColumnsBody, DecisionBody, RowsBody, VerdictBody
+from likewise.values.frames import ColumnTable
 from likewise.values.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from likewise.service.app import App
 
-_STORAGE = {"float64", "float32", "int8", "int16", "int32", "uint8", "uint16", "uint32"}
+_NUMBERS = {int, float, bool}
+_STORAGE = ("float64", "float32", "int8", "int16", "int32", "uint8", "uint16", "uint32")
+_WAIT = Query(
+    "wait", "judged, or durable: answered when it is on disk", choices=("judged", "durable")
+)
+_ALL = Query("verdicts", "told, or all: also those without a witness", choices=("told", "all"))
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/v1/monitors/{name}/observe",
+        "observe",
+        "Judge one decision and remember it",
+        answers=VerdictBody,
+        takes={"application/json": (DecisionBody,)},
+        queries=(_WAIT,),
+        hot=True,
+    ),
+    Operation(
+        "POST",
+        "/v1/monitors/{name}/batch",
+        "observe",
+        "Judge many decisions and remember them, all or none",
+        answers=BatchBody,
+        takes={"application/json": (ColumnsBody, RowsBody), ARROW: ()},
+        queries=(_WAIT, _ALL),
+        hot=True,
+    ),
+    Operation(
+        "POST",
+        "/v1/monitors/{name}/check",
+        "observe",
+        "Judge one decision as if it came now; nothing is remembered",
+        answers=VerdictBody,
+        takes={"application/json": (DecisionBody,)},
+        hot=True,
+    ),
+]
 
 
 def routes(_: "App") -> list[BaseRoute]:
@@ -32,149 +81,219 @@ def routes(_: "App") -> list[BaseRoute]:
 async def observe(call: Call) -> bytes:
     """One decision: its verdict."""
     hosted = call.hosted
-    durable = _waits(call) == "durable"
-    decision = decision_of(hosted, _decoded(wire.decode_decision, call.body))
+    durable = waits(call.query) == "durable"
+    decision = decision_of(hosted, decoded(wire.decode_decision, call.body))
     verdict = await hosted.observe(decision, durable=durable)
-    return encode(answer(verdict, hosted.limits.witnesses, keyed=True))
+    return verdict_bytes(verdict, hosted.limits.witnesses)
 
 
 async def check(call: Call) -> bytes:
     """The verdict on a decision as if it came now."""
     hosted = call.hosted
-    decision = decision_of(hosted, _decoded(wire.decode_decision, call.body))
+    decision = decision_of(hosted, decoded(wire.decode_decision, call.body))
     if decision.key is not None:
-        raise Refused(400, "a decision that is only checked has no key.")
+        raise Refused(422, "a decision that is only checked has no key.")
     verdict = await hosted.do(
         partial(
             hosted.monitor.check, decision.x, decision.z, time=decision.time, model=decision.model
         )
     )
-    return encode(answer(verdict, hosted.limits.witnesses, keyed=True))
+    return wire.encode(answer(verdict, hosted.limits.witnesses, keyed=True))
 
 
 async def batch(call: Call) -> bytes:
     """Many decisions: their verdicts, or all of them refused."""
-    hosted, limits = call.hosted, call.hosted.limits
-    _waits(call)
+    hosted = call.hosted
+    durable = waits(call.query) == "durable"
+    told = one_of(call.query, "verdicts", ("told", "all"))
     columns = _columns_of(hosted, call)
     count = len(columns["x"])
-    if count > limits.batch_rows:
-        raise Refused(
-            413, f"the batch has {count} decisions; at most {limits.batch_rows} are taken."
-        )
+    _check_count(hosted, count)
     monitor = hosted.monitor
 
     def judged() -> Verdicts:
         verdicts = monitor.observe_many(columns.pop("x"), columns.pop("z"), **columns)
-        if monitor.durable and call.query.get("wait") == "durable":
+        if durable and monitor.durable:
             monitor.flush()
         return verdicts
 
     verdicts = await hosted.observe_many(count, judged)
-    return verdicts_body(verdicts, limits.witnesses)
+    return verdicts_body(verdicts, hosted.limits.witnesses, all_of_them=told == "all")
 
 
-def verdicts_body(verdicts: Verdicts, witnesses: int) -> bytes:
+def verdicts_body(verdicts: Verdicts, witnesses: int, *, all_of_them: bool = False) -> bytes:
     """Only what is not obvious is told one by one: verdicts with witnesses or an alarm."""
     told = np.flatnonzero(verdicts.violations | verdicts.alarms).tolist()
+    each = range(len(verdicts)) if all_of_them else told
     body: dict[str, Any] = {
         "first_row": verdicts.first_row,
         "decisions": len(verdicts),
         "violations": int(verdicts.violations.sum()),
-        "verdicts": [answer(verdicts[i], witnesses, keyed=True) for i in told],
+        "verdicts": [answer(verdicts[i], witnesses, keyed=True) for i in each],
     }
     if verdicts.comparable is not None:
-        body["comparable"] = int(verdicts.comparable.sum())
+        alone = np.flatnonzero(~verdicts.comparable)
+        body["comparable"] = len(verdicts) - len(alone)
+        body["incomparable"] = alone.tolist()
     if verdicts.missing:
         body["missing"] = verdicts.missing
-    return encode(body)
+    known = getattr(verdicts, "known", None)
+    if known is not None and np.any(known):
+        body["rows"] = verdicts.rows.tolist()
+        body["known"] = np.flatnonzero(known).tolist()
+    return wire.encode(body)
 
 
 def decision_of(hosted: Hosted, body: DecisionBody) -> Decision:
     """What a monitor takes, from what was sent."""
-    if hosted.monitor.rule.features is not None:
-        if body.values is None or body.x is not None or body.z is not None:
+    limits, rule = hosted.limits, hosted.monitor.rule
+    x: Any = body.x
+    if rule.features is not None:
+        if body.values is None or x is not None or body.z is not None:
             raise Refused(422, "the rule is about a table: expected `values`, without `x` and `z`.")
-        x, z = body.values, FROM_ROW
+        x, z = checked_row(limits, body.values), FROM_ROW
+        checked(limits, None, body.key, body.model)
     else:
-        if body.values is not None or body.x is None:
+        z = body.z
+        if body.values is not None or x is None:
             raise Refused(422, "the rule is about vectors: expected `x` and `z`, not `values`.")
-        x, z = body.x, body.z
         if z is None:
             raise Refused(422, "there is no output: expected `z`.")
-        z = tuple(z) if isinstance(z, list) and hosted.monitor.rule.output == "label" else z
-    checked(hosted.limits, z, body.key, body.model)
-    return Decision(x, z, body.key, checked_time(hosted.limits, body.time), body.model)
+        if isinstance(z, list | dict):
+            z = label_of(limits, z, rule.output)
+        checked(limits, z, body.key, body.model)
+    time = None if body.time is None else checked_time(limits, body.time)
+    return Decision(x, z, body.key, time, body.model)
 
 
 def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
     """The arguments of `observe_many`."""
-    body: Any
-    if call.body.startswith(b'{"decisions"'):
-        rows = _decoded(wire.decode_rows, call.body).decisions
-        each = [decision_of(hosted, one) for one in rows]
-        x: Any = [one.x for one in each]
-        return {
-            "x": x,
-            "z": FROM_ROW if hosted.monitor.rule.features is not None else [one.z for one in each],
-            "keys": _some([one.key for one in each]),
-            "times": _some([one.time for one in each]),
-            "models": _some([one.model for one in each]),
-        }
-    if hosted.monitor.rule.features is None and hosted.monitor.rule.embed is None:
-        body = _decoded(wire.decode_vectors, call.body)
-        kind = body.type or "float64"
-        if kind not in _STORAGE:
-            raise Refused(422, f"the type is {kind!r}; expected one of {', '.join(_STORAGE)}")
-        try:
-            x = np.array(body.x, kind)
-        except (ValueError, OverflowError) as error:
-            raise Refused(422, f"x is no matrix of {kind}: {error}.") from None
-        z = body.z
+    rule, limits = hosted.monitor.rule, hosted.limits
+    if call.content_type.partition(";")[0].strip().lower() == ARROW:
+        columns = columns_of(call.body, rule, limits.batch_rows)
+    elif _has_rows(call.body):
+        return _of_rows(hosted, decoded(wire.decode_rows, call.body).decisions)
+    elif rule.features is None and rule.embed is None:
+        body = decoded(wire.decode_vectors, call.body)
+        columns = {"x": _matrix(body.x, body.type), "z": body.z, **_beside(body)}
     else:
-        body = _decoded(wire.decode_columns, call.body)
-        x, z = _table(body)
-    for label, key, model in zip(
-        z if z is not FROM_ROW else [],
-        body.keys or [None] * len(z if z is not FROM_ROW else []),
-        [None] * len(z if z is not FROM_ROW else []),
-        strict=False,
-    ):
-        checked(hosted.limits, label, key, model)
-    times = body.times
-    if times is not None:
-        times = [checked_time(hosted.limits, time) for time in times]
-    return {"x": x, "z": z, "keys": body.keys, "times": times, "models": body.models}
+        sent = decoded(wire.decode_columns, call.body)
+        x, z = _table(hosted, sent)
+        columns = {"x": x, "z": z, **_beside(sent)}
+    if columns["z"] is not FROM_ROW:
+        columns["z"] = _labels(hosted, columns["z"])
+    if columns["keys"] is not None:
+        checked_all(limits, "a key", columns["keys"], limits.key_bytes)
+    models = columns["models"]
+    if models is not None:
+        some = [models] if isinstance(models, str) else models
+        checked_all(limits, "a model", some, limits.label_bytes)
+    if columns["times"] is not None:
+        columns["times"] = [checked_time(limits, time) for time in columns["times"]]
+        if any(time is None for time in columns["times"]):
+            raise Refused(422, "some decisions of the batch have a time and some have none.")
+    return columns
 
 
-def _table(body: ColumnsBody) -> tuple[Any, Any]:
+def _has_rows(body: bytes) -> bool:
+    """Whether a body is one of rows; columns have no such name."""
+    return b'"decisions"' in body[:64]
+
+
+def _beside(body: Any) -> dict[str, Any]:
+    return {"keys": body.keys, "times": body.times, "models": body.models}
+
+
+def _labels(hosted: Hosted, z: Any) -> Any:
+    """The outputs of a batch as a monitor takes them."""
+    limits, kind = hosted.limits, hosted.monitor.rule.output
+    kinds = set(map(type, z)) if isinstance(z, list) else set()
+    if kinds <= _NUMBERS:
+        return z
+    if str in kinds:
+        checked_all(limits, "an output", z, limits.label_bytes)
+    if kind != "label":
+        if type(None) in kinds:
+            raise Refused(422, "a decision of the batch has no output.")
+        return z
+    if kinds <= _NUMBERS | {str, type(None)}:
+        return z
+    return [label_of(limits, one, kind) for one in z]
+
+
+def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
+    _check_count(hosted, len(bodies))
+    each = [decision_of(hosted, one) for one in bodies]
+    rule = hosted.monitor.rule
+    times = [one.time for one in each]
+    if any(time is None for time in times) and any(time is not None for time in times):
+        raise Refused(422, "some decisions of the batch have a time and some have none.")
+    x: Any = [one.x for one in each]
+    if rule.features is None and rule.embed is None:
+        x = _matrix(x, None)
+    return {
+        "x": x,
+        "z": FROM_ROW if rule.features is not None else [one.z for one in each],
+        "keys": _some([one.key for one in each]),
+        "times": _some(times),
+        "models": _some([one.model for one in each]),
+    }
+
+
+def _matrix(rows: list[Any], kind: str | None) -> Any:
+    kind = kind or "float64"
+    if kind not in _STORAGE:
+        raise Refused(422, f"the type is {kind!r}; expected one of {', '.join(_STORAGE)}.")
+    try:
+        with np.errstate(over="ignore"):
+            matrix = np.array(rows, kind)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise Refused(422, f"x is no matrix of {kind}: {error}.") from None
+    return matrix
+
+
+def _table(hosted: Hosted, body: ColumnsBody) -> tuple[Any, Any]:
     if body.values is None:
-        if body.x is None or body.z is None:
-            raise Refused(422, "expected `x` and `z`, or `values`, by column.")
+        if body.x is None or body.z is None or hosted.monitor.rule.features is not None:
+            raise Refused(422, "the rule is about a table: expected `values` by column.")
+        if len(body.x) != len(body.z):
+            raise Refused(422, "x and z are not equally long.")
         return body.x, body.z
+    if hosted.monitor.rule.features is None or body.x is not None or body.z is not None:
+        raise Refused(422, "expected `x` and `z`, or, for a rule about a table, `values`.")
     sizes = {len(column) for column in body.values.values()}
     if len(sizes) != 1:
         raise Refused(422, "the columns of `values` are not equally long.")
-    names = list(body.values)
-    rows = zip(*body.values.values(), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in rows], FROM_ROW
+    limits = hosted.limits
+    return (
+        ColumnTable(
+            {
+                name: [plain_value(limits, value) for value in column]
+                for name, column in body.values.items()
+            }
+        ),
+        FROM_ROW,
+    )
+
+
+def _check_count(hosted: Hosted, count: int) -> None:
+    most = hosted.limits.batch_rows
+    if count > most:
+        raise Refused(413, f"the batch has {count} decisions; at most {most} are taken.")
 
 
 def _some(values: list[Any]) -> list[Any] | None:
     return None if all(value is None for value in values) else values
 
 
-def _waits(call: Call) -> str:
-    wait = call.query.get("wait", "judged")
-    if wait not in ("judged", "durable"):
-        raise Refused(400, f"wait is {wait!r}; expected judged or durable.")
-    return wait
+def waits(query: Mapping[str, str]) -> str:
+    """What an answer waits for."""
+    return one_of(query, "wait", ("judged", "durable"))
 
 
-def _decoded(decode: Any, body: bytes) -> Any:
-    try:
-        return decode(body)
-    except msgspec.ValidationError as error:
-        raise Refused(422, f"the body is not what is expected: {error}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, f"the body is no JSON: {error}.") from None
+def one_of(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    """A word of a query; the first choice unless given."""
+    given = query.get(name, choices[0])
+    if given not in choices:
+        raise Refused(400, f"{name} is {given[:100]!r}; expected {' or '.join(choices)}.")
+    return given

@@ -1,0 +1,63 @@
+"""`likewise token`: make a token for clients of the service."""
+
+from typing import Annotated
+
+import typer
+
+
+def token(
+    name: Annotated[str, typer.Option(help="What the server calls it, in its log too.")] = "client",
+    scopes: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST", help="Some of observe, read, review, erase, admin, with commas."
+        ),
+    ] = "observe",
+    monitors: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Names of monitors, with commas; all unless given."),
+    ] = None,
+) -> int:
+    """Make a token for `likewise serve`: print it once, and the lines for the settings.
+
+    likewise token --name scoring --scopes observe,read --monitors loans
+
+    The token goes to the client and is kept nowhere; the settings have its hash only.
+    """
+    from likewise.cli.endings import FINE, Stop
+    from likewise.cli.screen import say_lines
+    from likewise.service.settings import NAME, Token
+    from likewise.service.tokens import new_token
+    from likewise.values.errors import BadRule
+
+    if not NAME.fullmatch(name):
+        raise Stop(
+            f"the name is {name!r}; expected small letters, digits, dots, dashes and underscores."
+        )
+    secret, hashed = new_token()
+    some = None if monitors is None else tuple(_words(monitors))
+    try:
+        made = Token(name, hashed, tuple(_words(scopes)), some)
+    except BadRule as error:
+        raise Stop(str(error)) from None
+    for one in made.monitors or ():
+        if not NAME.fullmatch(one):
+            raise Stop(f"{one!r} is no name of a monitor.")
+    lines = ["[[tokens]]", f'name = "{made.name}"', f'hash = "{made.hash}"']
+    lines.append(f"scopes = [{_quoted(made.scopes)}]")
+    if made.monitors is not None:
+        lines.append(f"monitors = [{_quoted(made.monitors)}]")
+    say_lines(
+        "\n".join(["The token, for the client; it is not shown again:", "", f"    {secret}", ""]),
+        wrap=False,
+    )
+    say_lines("\n".join(["For the settings of the server:", "", *lines]), wrap=False)
+    return FINE
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _quoted(words: tuple[str, ...]) -> str:
+    return ", ".join(f'"{word}"' for word in words)

@@ -1,0 +1,161 @@
+"""Verdicts as they are made, for whoever listens: server-sent events.
+
+    id: 17                      the row; a reader that comes again says it in Last-Event-ID
+    event: verdict              with a witness or an alarm; data is the verdict
+    event: gap                  rows up to its id have gone by, and are not known any more
+    event: cut                  this reader was too slow; come again, with the last id
+    event: end                  the server ends
+
+All readers read from one ring (recent.py), so a slow one costs no memory. What has left the ring is
+read from the ledger, where there is one.
+
+Bound: `Limits.readers` connections; a write that takes longer than `body_seconds` ends one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from likewise.intake.verdict_json import answer, stored_answer
+from likewise.ledger.ledger import Ledger
+from likewise.service.door import ASGIScope, Receive, Send
+from likewise.service.hosted import Hosted
+from likewise.service.operations import Operation, Query
+from likewise.service.refusals import Refused
+from likewise.service.routes.history import _flushed, _whole
+from likewise.service.service import Service
+from likewise.service.wire import encode
+
+if TYPE_CHECKING:
+    from likewise.service.app import App
+
+_ALIVE_SECONDS = 15.0
+_AT_ONCE = 100  # verdicts in one write
+
+OPERATIONS = [
+    Operation(
+        "GET",
+        "/v1/monitors/{name}/events",
+        "read",
+        "Verdicts with a witness or an alarm as they are made (server-sent events)",
+        media="text/event-stream",
+        queries=(Query("after", "begin behind that row, not with what comes next", int),),
+        headers=(Query("Last-Event-ID", "the same, as browsers say it", int),),
+    ),
+]
+
+
+def routes(app: "App") -> list[BaseRoute]:
+    service, door = app.service, app.door
+
+    async def events(request: Request) -> Response:
+        name = request.path_params["name"]
+        door.admit(request.scope, "read", name)
+        hosted = service.named(name)
+        most = service.settings.limits.readers
+        if service.readers >= most:
+            raise Refused(503, f"{most} readers listen already.", retry=10.0)
+        said = request.headers.get("last-event-id") or request.query_params.get("after")
+        row = hosted.next_row - 1 if said is None else _whole("the last id", said)
+        return _Events(service, _told(service, hosted, row))
+
+    return [Route("/v1/monitors/{name}/events", events, methods=["GET"])]
+
+
+class _Events(StreamingResponse):
+    """An answer that goes on, for as long as somebody reads it."""
+
+    def __init__(self, service: Service, content: AsyncIterator[bytes]) -> None:
+        super().__init__(
+            content,
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+        self._service = service
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        seconds = self._service.settings.limits.body_seconds
+
+        async def in_time(message: Any) -> None:
+            async with asyncio.timeout(seconds):
+                await send(message)
+
+        self._service.readers += 1
+        try:
+            await super().__call__(scope, receive, in_time)
+        except* TimeoutError:  # nobody reads it; the connection ends with this
+            pass
+        finally:
+            self._service.readers -= 1
+
+
+async def _told(service: Service, hosted: Hosted, row: int) -> AsyncIterator[bytes]:
+    """All verdicts behind a row, and then those to come."""
+    yield b"retry: 1000\n\n"
+    recent = hosted.recent
+    if row >= hosted.next_row:
+        why = "this history has no such row: it was begun again."
+        yield _event("gap", {"message": why}, None)
+        row = -1
+    if row < recent.dropped:
+        if hosted.monitor.durable:
+            async for reached, piece in _of_ledger(hosted, row):
+                row = reached
+                yield piece
+        else:
+            why = "earlier verdicts are not known any more: this monitor is in memory."
+            row = recent.dropped
+            yield _event("gap", {"message": why}, row)
+    while True:
+        if row < recent.dropped:
+            yield _event("cut", {"message": "too slow: come again with the last id."}, None)
+            return
+        some = recent.after(row, _AT_ONCE)
+        if some:
+            yield b"".join(_verdict_event(hosted, verdict) for verdict in some)
+            row = some[-1].row or 0
+        elif service.stopping:
+            yield _event("end", {"message": "the server ends: come again."}, None)
+            return
+        elif not await recent.news(_ALIVE_SECONDS):
+            yield b": alive\n\n"
+
+
+async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes]]:
+    """Verdicts behind a row that have left the ring, a page at a time, and where that leads."""
+    await _flushed(hosted)
+    while row < (target := hosted.recent.dropped):
+
+        def page(ledger: Ledger, after: int = row, last: int = target) -> list[tuple[int, bytes]]:
+            found = islice(ledger.violations(after=after), _AT_ONCE)
+            witnesses = hosted.limits.witnesses
+            return [
+                (
+                    entry.row,
+                    _event(
+                        "verdict",
+                        stored_answer(entry, witnesses, ledger.keys_of, entry.missing),
+                        entry.row,
+                    ),
+                )
+                for entry in found
+                if entry.row <= last
+            ]
+
+        pieces = await hosted.look(page)
+        row = pieces[-1][0] if len(pieces) == _AT_ONCE else target
+        yield row, b"".join(piece for _, piece in pieces)
+
+
+def _verdict_event(hosted: Hosted, verdict: Any) -> bytes:
+    return _event("verdict", answer(verdict, hosted.limits.witnesses, keyed=True), verdict.row)
+
+
+def _event(kind: str, data: dict[str, Any], row: int | None) -> bytes:
+    named = b"" if row is None else b"id: %d\n" % row
+    return named + b"event: %s\ndata: %s\n\n" % (kind.encode(), encode(data))

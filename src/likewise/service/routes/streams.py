@@ -1,0 +1,188 @@
+"""Decisions as a stream: a line of JSON comes in, a line of JSON goes out, over one request.
+
+Lines are read as they come. What is there is judged together, and each line is answered in its
+order as soon as it is durable: a verdict, or why it is refused; then the stream goes on. Nothing
+further is read while lines are unanswered, so a client that does not read what it is answered is
+stopped by TCP, and is let go of after `body_seconds`.
+
+Invariant: one answer for every line that is not blank, in order. A line that was not answered may
+or may not have been taken: send it again under its key.
+Bound: what one read brings, and one line of `line_bytes`.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from likewise.monitors.protocol import Decision
+from likewise.service import wire
+from likewise.service.answers import verdict_bytes
+from likewise.service.door import Receive, Send
+from likewise.service.hosted import Hosted
+from likewise.service.operations import Operation
+from likewise.service.refusals import Refused, status_of
+from likewise.service.routes.decisions import _WAIT, decision_of, waits
+from likewise.service.service import Service
+from likewise.service.strict import decoded
+from likewise.service.wire import LineError
+from likewise.values.errors import BadFile, LikewiseError
+from likewise.values.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from likewise.service.app import App
+
+NDJSON = "application/x-ndjson"
+_AT_ONCE = 1024  # lines that are judged together at most
+_ENDING = "the server is ending: what was not answered may be sent again, under its key."
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/v1/monitors/{name}/stream",
+        "observe",
+        "Judge decisions as they come, a line each, and answer a line for each",
+        media=NDJSON,
+        takes={NDJSON: ()},
+        queries=(_WAIT,),
+        hot=True,
+    ),
+]
+
+
+def routes(_: "App") -> "list[BaseRoute]":
+    """The application itself serves it (app.py)."""
+    return []
+
+
+class Lines:
+    """Cuts what comes into lines; None for one that is too long."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._rest = b""
+        self._skipping = False  # the rest of a line that was too long
+
+    def feed(self, chunk: bytes) -> list[bytes | None]:
+        """The lines that are complete now."""
+        first, *others = chunk.split(b"\n")
+        if self._skipping:
+            if not others:
+                return []
+            self._skipping = False
+            first, *others = others
+            self._rest = b""
+        parts = [self._rest + first, *others]
+        self._rest = parts.pop()
+        lines = [part if len(part) <= self._most else None for part in parts]
+        if len(self._rest) > self._most:
+            self._rest, self._skipping = b"", True
+            lines.append(None)
+        return lines
+
+    def end(self) -> list[bytes | None]:
+        """The last line, if it had no end."""
+        rest, self._rest = self._rest, b""
+        return [rest] if rest and not self._skipping else []
+
+
+async def stream(
+    service: Service, hosted: Hosted, query: Mapping[str, str], receive: Receive, send: Send
+) -> None:
+    """Answer line by line until the client, or the server, ends."""
+    durable = waits(query) == "durable"
+    lines, number, more = Lines(hosted.limits.line_bytes), 0, True
+    seconds = hosted.limits.body_seconds
+    start = {"type": "http.response.start", "status": 200}
+    await send({**start, "headers": [(b"content-type", NDJSON.encode())]})
+    while more:
+        message = await _next(service, receive)
+        if message is None:
+            break
+        if message["type"] == "http.disconnect":
+            return
+        more = bool(message.get("more_body"))
+        complete = lines.feed(message.get("body", b""))
+        if not more:
+            complete += lines.end()
+        for begin in range(0, len(complete), _AT_ONCE):
+            some = complete[begin : begin + _AT_ONCE]
+            body = await _answered(hosted, some, number, durable)
+            number += len(some)
+            if body and not await _sent(send, body, seconds):
+                return
+    last = b"" if not more else _error(Refused(503, _ENDING), number + 1)
+    await send({"type": "http.response.body", "body": last})
+
+
+async def _next(service: Service, receive: Receive) -> Any:
+    """What comes next; None if the server ends before."""
+    coming = asyncio.ensure_future(receive())
+    ending = asyncio.ensure_future(service.ended.wait())
+    try:
+        await asyncio.wait((coming, ending), return_when=asyncio.FIRST_COMPLETED)
+        return await coming if coming.done() else None
+    finally:
+        coming.cancel()
+        ending.cancel()
+
+
+async def _sent(send: Send, body: bytes, seconds: float) -> bool:
+    """Whether a client has taken an answer in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _answered(
+    hosted: Hosted, lines: Sequence[bytes | None], number: int, durable: bool
+) -> bytes:
+    """The answers to some lines, of which the first is number + 1."""
+    read = [_read(hosted, line) for line in lines]
+    decisions = [one for one in read if isinstance(one, Decision)]
+    answers: Any
+    try:
+        await hosted.room(len(decisions))
+        answers = iter(await hosted.observe_each(decisions, durable=durable))
+    except (BadFile, Refused) as error:
+        answers = iter([error] * len(decisions))
+    told = []
+    for place, one in enumerate(read, number + 1):
+        said = next(answers) if isinstance(one, Decision) else one
+        if isinstance(said, Verdict):
+            told.append(verdict_bytes(said, hosted.limits.witnesses) + b"\n")
+        elif said is not None:
+            told.append(_error(said, place))
+    return b"".join(told)
+
+
+def _read(hosted: Hosted, line: bytes | None) -> Decision | Refused | LikewiseError | None:
+    """A decision, why it is none, or None for a blank line."""
+    if line is None:
+        most = hosted.limits.line_bytes
+        error = Refused(413, f"the line has more than {most} bytes.")
+    elif not line.strip():
+        return None
+    else:
+        try:
+            return decision_of(hosted, decoded(wire.decode_decision, line))
+        except LikewiseError as refused:
+            hosted.counts.refused[type(refused).__name__] += 1
+            return refused
+        except Refused as refused:
+            error = refused
+    hosted.counts.refused[str(error.status)] += 1
+    return error
+
+
+def _error(error: Refused | LikewiseError, line: int) -> bytes:
+    if isinstance(error, Refused):
+        said = LineError("Refused", str(error), error.status, line)
+    else:
+        row = getattr(error, "row", None)
+        said = LineError(type(error).__name__, str(error), status_of(error), line, row)
+    return wire.encode(said) + b"\n"

@@ -1,0 +1,69 @@
+"""JSON is read strictly: one meaning for every body, or none.
+
+NaN, Infinity, numbers that no float holds, half surrogates and bytes that are no UTF-8 are refused
+by the parser. It takes the last of two equal names in an object; here such a body is refused, since
+somebody else may have read the first.
+
+Cost: one pass over the bytes for the colons, where names are all that has any.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from likewise.service.refusals import Refused
+
+_T = TypeVar("_T")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
+_HALF = re.compile(r"[\ud800-\udfff]")
+
+
+def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
+    """A body as a value of a type; Refused if it is none."""
+    try:
+        value = decode(body)
+    except msgspec.ValidationError as error:
+        raise Refused(422, f"the body is not what is expected: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, f"the body is no JSON: {error}.") from None
+    if body.count(b":") != _names_of(value) or b"\\ud" in body or b"\\uD" in body:
+        _check_closely(body)
+    return value
+
+
+def _names_of(value: Any) -> int:
+    """How many names a body has, if all are known, none is null and nothing is nested."""
+    names = 0
+    for name in value.__struct_fields__:
+        given = getattr(value, name)
+        if given is not None:
+            names += 1
+            if type(given) is dict:
+                names += len(given)
+    return names
+
+
+def _check_closely(body: bytes) -> None:
+    plain = msgspec.json.decode(body)
+    written = sum(1 for found in _STRING.finditer(body) if found[1] is not None)
+    if written != _count(plain):
+        raise Refused(400, "the body has a name twice in one object; expected each name once.")
+
+
+def _count(plain: Any) -> int:
+    """The names in all objects of a value; Refused at half a surrogate."""
+    if isinstance(plain, dict):
+        if any(_HALF.search(name) for name in plain):
+            raise _half()
+        return len(plain) + sum(map(_count, plain.values()))
+    if isinstance(plain, list):
+        return sum(_count(one) for one in plain if isinstance(one, dict | list | str))
+    if isinstance(plain, str) and _HALF.search(plain):
+        raise _half()
+    return 0
+
+
+def _half() -> Refused:
+    return Refused(400, "the body has half a surrogate pair, which is no character.")

@@ -1,0 +1,186 @@
+"""The server is killed, the disk fills: nothing that was answered is lost, nothing is doubled."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from tests.service.crashing_clients import decision
+from tests.serving import serving, settings, started
+from tests.small_disk import MOUNT, skip_without
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def killed_under_load(folder, kills):
+    """Kill the server so many times while four processes send; what they were answered."""
+    path = settings(folder)
+    port_file = folder / "port"
+    port_file.write_text("0")
+    outs = [folder / f"client-{worker}" for worker in range(4)]
+    module = [sys.executable, "-m", "tests.service.crashing_clients", str(port_file)]
+    clients = [
+        subprocess.Popen([*module, str(worker), str(out)], cwd=ROOT)
+        for worker, out in enumerate(outs)
+    ]
+    rng = np.random.default_rng(5)
+    try:
+        for _ in range(kills):
+            server = started(path)
+            port_file.write_text(str(server.port))
+            time.sleep(0.1 + float(rng.random()) * 0.3)
+            server.kill()
+        server = started(path)
+        try:
+            port_file.write_text(str(server.port))
+            time.sleep(0.5)
+            port_file.write_text("stop")
+            assert [client.wait(60) for client in clients] == [0] * 4
+        finally:
+            server.kill()
+    finally:
+        for client in clients:
+            client.kill()
+            client.wait()
+    return [[json.loads(one) for one in out.read_text().splitlines()] for out in outs]
+
+
+def check_history(folder, answers):
+    """Every answered decision is there once, in order, judged as without any interruption."""
+    rows = {}
+    for worker, told in enumerate(answers):
+        assert [one["key"] for one in told] == [f"{worker}-{i}" for i in range(len(told))]
+        mine = [one["row"] for one in told]
+        assert mine == sorted(mine)
+        rows |= {one["row"]: one for one in told}
+    total = sum(map(len, answers))
+    assert sorted(rows) == list(range(total)), "one row for each key, and none without"
+    sent = [decision(*map(int, rows[row]["key"].split("-"))) for row in range(total)]
+    x, z = np.array([one["x"] for one in sent]), np.array([one["z"] for one in sent])
+    wanted = lw.Monitor(lw.Rule("linf", 0.1)).observe_many(x, z.tolist()).counts
+    few = slice(0, 2000)
+    near = np.abs(x[few][:, None] - x[few][None]).max(axis=2) <= 0.1 * (1 + 1e-9)
+    differ = z[few][:, None] != z[few][None]
+    assert ((near & differ & np.tri(len(near), k=-1, dtype=bool)).sum(axis=1) == wanted[few]).all()
+    assert wanted.sum() > 0
+    with lw.Ledger(folder / "ledger") as ledger:
+        assert ledger.verify().ok
+        assert ledger.rows == total
+        for entry in ledger.entries():
+            assert entry.count == wanted[entry.row] == rows[entry.row]["count"]
+            assert entry.key == rows[entry.row]["key"]
+    return total
+
+
+def test_kills_lose_nothing_that_was_answered_and_double_nothing(tmp_path):
+    assert check_history(tmp_path, killed_under_load(tmp_path, kills=2)) > 100
+
+
+@pytest.mark.slow
+def test_three_hundred_kills_lose_nothing(tmp_path):
+    assert check_history(tmp_path, killed_under_load(tmp_path, kills=300)) > 10_000
+
+
+def test_a_full_disk_is_answered_with_503_and_what_was_answered_stays(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    skip_without(disk)
+    monitors = f'[monitors.default]\nrule = "rule.toml"\nledger = "{disk}/ledger"\n'
+    path = settings(tmp_path, monitors=monitors)
+    before = ["unshare", "-rm", "sh", "-c", MOUNT, str(disk)]
+    with serving(path, before=before) as server:
+        taken, refused = 0, None
+        body = {"x": [[0.5] * 12] * 500, "z": ["a"] * 500}
+        for _ in range(400):
+            answer = server.post("batch", body)
+            if answer.status != 200:
+                refused = answer
+                break
+            taken = answer.json()["first_row"] + 500
+        assert refused is not None and refused.status == 503, refused
+        assert "retry-after" in refused.headers
+        assert "could not take" in refused.json()["message"]
+        stored = server.get().json()["rows"]
+        assert taken <= stored <= taken + 500
+        assert server.ask("GET", "/healthz").status == 200
+        assert server.post("verify", {}).status in (200, 503)
+        assert server.get().json()["rows"] == stored
+
+
+def test_room_on_the_disk_is_enough_to_go_on(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    skip_without(disk)
+    monitors = f'[monitors.default]\nrule = "rule.toml"\nledger = "{disk}/ledger"\n'
+    path = settings(tmp_path, monitors=monitors)
+    before = ["unshare", "-rm", "sh", "-c", MOUNT, str(disk)]
+    with serving(path, before=before) as server:
+        assert server.post("observe", {"x": [0.5], "z": "a"}).status == 200
+        ballast = Path(f"/proc/{server.process.pid}/root{disk}") / "ballast"
+        with ballast.open("wb") as file, pytest.raises(OSError):
+            while True:
+                os.write(file.fileno(), b"x" * 4096)
+        statuses = [server.post("batch", {"x": [[0.6]] * 900, "z": ["b"] * 900}).status]
+        while statuses[-1] == 200:
+            statuses.append(server.post("batch", {"x": [[0.6]] * 900, "z": ["b"] * 900}).status)
+        assert statuses[-1] == 503
+        rows = server.get().json()["rows"]
+        ballast.unlink()
+        verdict = server.post("observe", {"x": [0.5], "z": "b"}).json()
+        assert verdict["row"] == rows and verdict["count"] == 1
+        assert server.post("verify", {}).json()["verified"]
+
+
+def test_a_restart_under_traffic_loses_nothing_and_readyz_says_when(tmp_path):
+    path = settings(tmp_path)
+    answers, stop = [], threading.Event()
+    server = started(path)
+    port = server.port
+
+    def send():
+        number = 0
+        while not stop.is_set():
+            try:
+                answer = server.post("observe", {"x": [1.0], "z": "a", "key": str(number)})
+            except OSError:
+                time.sleep(0.02)
+                continue
+            if answer.status == 200:
+                answers.append(answer.json())
+                number += 1
+            else:
+                assert answer.status == 503, answer
+                time.sleep(0.02)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        while len(answers) < 20:
+            time.sleep(0.01)
+        assert server.end() == 0
+        server.kill()
+        server = started(path, port=port, ready=False)
+        seen = set()
+        while 200 not in seen:
+            try:
+                seen.add(server.ask("GET", "/readyz").status)
+            except OSError:
+                time.sleep(0.01)
+        assert seen <= {200, 503}
+        before = len(answers)
+        end = time.monotonic() + 30
+        while len(answers) < before + 20:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        sender.join(30)
+        server.kill()
+    assert [one["row"] for one in answers] == list(range(len(answers)))

@@ -1,0 +1,387 @@
+"""The server as a process: decisions come in, verdicts go out, and it ends in good order."""
+
+import json
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from tests.serving import RULE, command, reached_end, serving, settings, started
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("service")
+    path = settings(folder)
+    with serving(path) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory):
+    """Three monitors in memory, of different kinds."""
+    folder = tmp_path_factory.mktemp("memory")
+    (folder / "loans.toml").write_text(
+        'output_column = "approved"\n[features.id]\nkind = "key"\n'
+        '[features.age]\nkind = "number"\ntolerance = 5\n'
+        '[features.job]\nkind = "category"\n[features.sex]\nkind = "protected"\n'
+    )
+    (folder / "score.toml").write_text(
+        'metric = "l2"\nepsilon = 1.0\noutput = "number"\ndelta = 0.5\n'
+    )
+    monitors = "\n".join(
+        f'[monitors.{name}]\nrule = "{rule}.toml"'
+        for name, rule in (("default", "rule"), ("loans", "loans"), ("score", "score"))
+    )
+    limits = "[limits]\nlabels = 5\nlabel_bytes = 100\nkey_bytes = 20\nwitnesses = 3\nrecent = 10\n"
+    with serving(settings(folder, limits, monitors=monitors)) as running:
+        yield running
+
+
+def test_one_decision_gets_the_verdict_that_watch_would_write(server):
+    x = [1000.0, 1.0]
+    first = server.post("observe", {"x": x, "z": "a", "key": "one"})
+    second = server.post("observe", {"x": [1000.05, 1.0], "z": "b", "key": "two"}).json()
+    assert first.status == 200 and first.json()["violation"] is False
+    row = first.json()["row"]
+    assert second == {
+        "row": row + 1,
+        "key": "two",
+        "violation": True,
+        "comparable": True,
+        "count": 1,
+        "witnesses": [
+            {
+                "row": row,
+                "key": "one",
+                "input_distance": pytest.approx(0.05),
+                "output_distance": 1.0,
+            }
+        ],
+    }
+
+
+def test_a_key_that_comes_again_is_answered_again_or_refused(server):
+    decision = {"x": [2000.0, 1.0], "z": "a", "key": "again"}
+    first = server.post("observe", decision).json()
+    again = server.post("observe", decision).json()
+    assert again == {**first, "known": True}
+    other = server.post("observe", {**decision, "z": "b"})
+    assert (other.status, other.json()["error"], other.json()["row"]) == (
+        409,
+        "RepeatedKey",
+        first["row"],
+    )
+    assert server.post("erase", {"keys": ["again"]}).json() == {
+        "rows": [first["row"]],
+        "complete": True,
+    }
+    gone = server.post("observe", decision)
+    assert (gone.status, gone.json()["error"]) == (410, "ErasedKey")
+
+
+@pytest.mark.parametrize("wait", ["judged", "durable"])
+def test_an_answer_can_wait_for_the_disk(server, wait):
+    answer = server.post(f"observe?wait={wait}", {"x": [3000.0, 1.0], "z": "a"})
+    assert answer.status == 200
+    assert server.post("batch?wait=durable", {"x": [[3100.0, 1]], "z": ["a"]}).status == 200
+    refused = server.post("observe?wait=never", {"x": [3000.0, 1.0], "z": "a"})
+    assert refused.status == 400 and "expected judged or durable" in refused.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b'{"x": [1, 2]', 400, "no JSON"),
+        (b'{"x": [1, NaN], "z": "a"}', 400, "no JSON"),
+        (b'{"x": [1, 1e999], "z": "a"}', 422, "out of range"),
+        (b'{"x": [1, 2], "z": "a", "z": "b"}', 400, "a name twice"),
+        (b'{"x": [1, 2], "z": "\\udc00"}', 400, "no JSON"),
+        (b'{"x": [1, 2], "z": "\\ud800a"}', 400, "no JSON"),
+        (b'{"x": [1, 2], "z": "\xff"}', 400, "no JSON"),
+        (b'{"x": [1, 2], "z": "a", "y": 1}', 422, "unknown field"),
+        (b'{"x": [1, 2]}', 422, "no output"),
+        (b'{"values": {"a": 1}}', 422, "about vectors"),
+        (b'{"x": [1, 2, 3], "z": "a"}', 422, "3 features"),
+        (b'{"x": "text", "z": "a"}', 422, ""),
+        (b'{"x": [1, "b"], "z": "a"}', 422, ""),
+        (b'{"x": [1, 2], "z": {"what": "ever"}}', 422, "is no value"),
+        (b'{"x": [1, 2], "z": "a", "time": 5}', 422, "behind the server's"),
+        (b'{"x": [1, 2], "z": "a", "time": "soon"}', 422, "expected a datetime"),
+        (b"", 400, "no JSON"),
+        (b"[]", 422, "not what is expected"),
+        (b'{"x": ' + b"[" * 5000, 400, "no JSON"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_reason_and_leaves_no_trace(
+    server, body, status, words
+):
+    server.post("observe", {"x": [0.0, 0.0], "z": "a"})
+    before = server.get().json()["rows"]
+    answer = server.post("observe", body)
+    assert answer.status == status, answer.body
+    assert words in answer.json()["message"]
+    assert server.get().json()["rows"] == before
+
+
+def test_a_date_as_label_is_the_date(server):
+    first = server.post("observe", {"x": [4000.0, 0], "z": {"date": "2026-01-31"}}).json()
+    again = server.post("observe", {"x": [4000.0, 0], "z": {"date": "2026-01-31"}}).json()
+    other = server.post("observe", {"x": [4000.0, 0], "z": ["a", 1]}).json()
+    assert not again["violation"] and other["count"] == 2
+    assert server.get(f"decisions/{first['row']}").json()["decision"]["output"] == "2026-01-31"
+
+
+def test_a_batch_in_any_form_has_the_verdicts_of_an_oracle(memory):
+    pa = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(7)
+    x = rng.random((400, 3)).round(3)
+    z = [str(one) for one in rng.integers(0, 2, 400)]
+    table = {"x": pa.FixedSizeListArray.from_arrays(pa.array(x[:100].ravel()), 3), "z": z[:100]}
+    features = {f"f{i}": x[100:200, i] for i in range(3)} | {"z": z[100:200]}
+    rows = [{"x": list(x[i]), "z": z[i]} for i in range(200, 300)]
+    columns = {"x": x[300:].tolist(), "z": z[300:]}
+    arrow = {"content-type": "application/vnd.apache.arrow.stream"}
+    bodies = [
+        (_stream(pa, table), arrow),
+        (_stream(pa, features), arrow),
+        ({"decisions": rows}, None),
+        (columns, None),
+    ]
+    found = {}
+    first = None
+    for body, headers in bodies:
+        answer = memory.post("batch?verdicts=all", body, headers=headers)
+        assert answer.status == 200, answer.body
+        told = answer.json()
+        first = told["first_row"] if first is None else first
+        assert told["decisions"] == 100 == len(told["verdicts"])
+        assert told["violations"] == sum(one["violation"] for one in told["verdicts"])
+        found |= {one["row"] - first: one["count"] for one in told["verdicts"]}
+    near = np.abs(x[:, None] - x[None]).max(axis=2) <= 0.1 * (1 + 1e-9)
+    differ = np.array(z)[:, None] != np.array(z)[None]
+    counts = (near & differ & np.tri(400, k=-1, dtype=bool)).sum(axis=1)
+    assert counts.sum() > 0
+    assert found == dict(enumerate(counts.tolist()))
+
+
+def _stream(pa, columns, **more):
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, **more) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def test_a_batch_tells_enough_to_have_every_verdict(memory):
+    body = {"x": [[50.0, 0, 0], [50.0, 0, 0], [90.0, 0, 0]], "z": ["0", "1", "0"]}
+    told = memory.post("batch", body).json()
+    assert [one["row"] for one in told["verdicts"]] == [told["first_row"] + 1]
+    assert told["decisions"] == 3 and told["violations"] == 1
+    assert told["comparable"] == 1 and told["incomparable"] == [0, 2]
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_an_arrow_stream_whose_length_cannot_be_seen_is_refused(memory, compression):
+    pa = pytest.importorskip("pyarrow")
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    body = _stream(pa, {"f": np.zeros(10_000), "z": ["a"] * 10_000}, options=options)
+    headers = {"content-type": "application/vnd.apache.arrow.stream"}
+    answer = memory.post("batch", body, headers=headers)
+    assert answer.status == 415 and "send it plain" in answer.json()["message"]
+
+
+def test_a_table_is_judged_row_by_row_and_column_by_column(memory):
+    memory.name = "loans"
+    try:
+        row = {"id": "p1", "age": 41, "job": "nurse", "sex": "f", "approved": "no"}
+        assert memory.post("observe", {"values": row}).json()["violation"] is False
+        other = {**row, "id": "p2", "age": 44, "sex": "m", "approved": "yes"}
+        assert memory.post("check", {"values": {**other, "id": "p9"}}).status == 200
+        assert memory.post("observe", {"values": other}).json()["witnesses"][0]["key"] == "p1"
+        columns = {
+            "id": ["p3", "p4"],
+            "age": [90, 42],
+            "job": ["nurse", "nurse"],
+            "sex": ["f", "f"],
+            "approved": ["no", "no"],
+        }
+        told = memory.post("batch", {"values": columns}).json()
+        assert [one["key"] for one in told["verdicts"]] == ["p4"]
+        look = memory.get("decisions/1").json()
+        assert look["decision"]["values"] == other
+        assert look["witnesses"][0]["values"]["age"] == 41
+        refused = memory.post("observe", {"x": [1], "z": 2})
+        assert refused.status == 422 and "about a table" in refused.json()["message"]
+        assert memory.post("batch", {"x": [[1]], "z": [2]}).status == 422
+    finally:
+        memory.name = "default"
+
+
+def test_limits_refuse_and_leave_no_trace(memory):
+    memory.name = "score"
+    try:
+        assert memory.post("observe", {"x": [1.0], "z": 0.5, "model": "m0"}).status == 200
+        for name in ("m1", "m2", "m3", "m4"):
+            assert memory.post("observe", {"x": [1.0], "z": 0.5, "model": name}).status == 200
+        before = memory.get().json()
+        refused = [
+            ({"x": [1.0], "z": 0.5, "model": "m5"}, 422, "at most 5"),
+            ({"x": [1.0], "z": 0.5, "model": "m" * 101}, 413, "100 bytes"),
+            ({"x": [1.0], "z": 0.5, "key": "k" * 21}, 413, "20 bytes"),
+        ]
+        for body, status, words in refused:
+            answer = memory.post("observe", body)
+            assert answer.status == status and words in answer.json()["message"], answer.body
+        batch = {"x": [[1.0]] * 2, "z": [0.1, 0.2], "models": ["m0", "m9"]}
+        assert memory.post("batch", batch).status == 422
+        assert memory.get().json() == before
+        far = memory.post("observe", {"x": [1.0], "z": 9.0}).json()
+        assert far["count"] == 5 and len(far["witnesses"]) == 3 and far["omitted"] == 2
+    finally:
+        memory.name = "default"
+
+
+def test_distinct_labels_are_limited_in_one_decision_and_in_batches(tmp_path):
+    monitors = '[monitors.default]\nrule = "rule.toml"\nledger = "ledger"\ndurability = "batch"\n'
+    path = settings(tmp_path, "[limits]\nlabels = 3\n", monitors=monitors)
+    with serving(path) as server:
+        for label in "abc":
+            assert server.post("observe", {"x": [1], "z": label}).status == 200
+        answer = server.post("observe", {"x": [1], "z": "d"})
+        assert answer.status == 422 and "at most 3" in answer.json()["message"]
+        assert server.post("batch", {"x": [[1], [2]], "z": ["a", "e"]}).status == 422
+        assert server.post("observe?wait=durable", {"x": [1], "z": "a"}).json()["row"] == 3
+        assert server.end() == 0
+    with serving(path) as server:  # the ledger's words count as before
+        assert server.post("observe", {"x": [1], "z": "f"}).status == 422
+        assert server.post("observe", {"x": [1], "z": "b"}).json()["row"] == 4
+
+
+def test_several_monitors_do_not_see_each_other(memory):
+    names = memory.ask("GET", "/v1/monitors").json()["monitors"]
+    assert names == ["default", "loans", "score"]
+    missing = memory.ask("POST", "/v1/monitors/nobody/observe", {"x": [1], "z": 2})
+    assert missing.status == 404 and "GET /v1/monitors" in missing.json()["message"]
+    assert memory.ask("GET", "/v1/nothing").status == 404
+    wrong = memory.ask("PUT", "/v1/monitors/default/erase", b"{}")
+    assert wrong.status == 405
+
+
+def test_an_end_of_the_server_answers_what_waits_and_has_code_0(tmp_path):
+    with serving(settings(tmp_path)) as server:
+        answers, errors = [], []
+
+        def send(worker):
+            connection = server.connection()
+            for i in range(10_000):
+                try:
+                    body = {"x": [float(i), worker], "z": "a"}
+                    answer = server.post("observe", body, connection=connection)
+                except OSError:
+                    return
+                (answers if answer.status == 200 else errors).append(answer)
+                if answer.status != 200:
+                    return
+
+        threads = [threading.Thread(target=send, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        while len(answers) < 50:
+            time.sleep(0.01)
+        assert server.end() == 0
+        for thread in threads:
+            thread.join(20)
+        assert all(answer.status == 503 for answer in errors)
+    with lw.Ledger(tmp_path / "ledger") as ledger:
+        told = sorted(answer.json()["row"] for answer in answers)
+        assert told == list(range(len(told)))
+        assert ledger.rows >= len(told)
+        assert ledger.verify().ok
+
+
+def test_a_socket_of_the_file_system_serves_the_same(tmp_path):
+    (tmp_path / "rule.toml").write_text(RULE)
+    where = tmp_path / "s.sock"
+    with serving("--rule", tmp_path / "rule.toml", "--uds", where) as server:
+        assert server.post("observe", {"x": [1.0], "z": "a"}).json()["row"] == 0
+        assert server.get().json()["durable"] is False
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait(10)
+    with serving("--rule", tmp_path / "rule.toml", "--uds", where) as server:
+        assert server.post("observe", {"x": [1.0], "z": "a"}).json()["row"] == 0
+        assert server.end() == 0
+    assert not where.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--workers", "2", "--rule", "rule.toml"], 2, "one process owns the history"),
+        ([], 2, "expected a CONFIG"),
+        (["nowhere.toml"], 2, "cannot be read"),
+        (["--rule", "nowhere.toml"], 2, "cannot be read"),
+        (["--rule", "rule.toml", "--host", "0.0.0.0"], 2, "there are no tokens"),
+        (["--rule", "rule.toml", "--ledger", "rule.toml"], 3, "rule.toml"),
+        (["bad.toml"], 2, "'body_byte' is no setting"),
+    ],
+)
+def test_a_server_that_cannot_serve_says_why(tmp_path, monkeypatch, arguments, code, words):
+    monkeypatch.chdir(tmp_path)
+    settings(tmp_path)
+    (tmp_path / "bad.toml").write_text("[limits]\nbody_byte = 5\n")
+    port = ["--port", "0"] if arguments else []
+    ended, said = reached_end(command(*arguments, *port))
+    assert ended == code and words in said and "Traceback" not in said
+
+
+def test_a_port_or_a_ledger_in_use_is_said(tmp_path):
+    with serving(settings(tmp_path)) as server:
+        code, said = reached_end(command(tmp_path / "settings.toml", "--port", server.port))
+        assert code == 2 and "cannot listen on" in said
+
+
+def test_a_token_is_printed_once_and_its_lines_work(tmp_path):
+    made = [sys.executable, "-m", "likewise", "token", "--name", "scoring"]
+    import subprocess
+
+    said = subprocess.run(
+        [*made, "--scopes", "observe,read", "--monitors", "default"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    token = next(line.strip() for line in said.splitlines() if line.startswith("    lw_"))
+    lines = said.partition("[[tokens]]")[2]
+    with serving(settings(tmp_path, f"[[tokens]]{lines}")) as server:
+        body = {"x": [1.0], "z": "a"}
+        assert server.post("observe", body).status == 401
+        assert server.post("observe", body, token="lw_wrong").status == 401
+        assert server.post("observe", body, token=token).status == 200
+        assert server.get(token=token).json()["rows"] == 1
+        assert server.post("erase", {"rows": [0]}, token=token).status == 403
+        assert token not in (tmp_path / "settings.toml").read_text()
+    bad = subprocess.run([*made, "--scopes", "fly"], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2 and "expected some of observe" in bad.stderr
+
+
+def test_requests_under_way_and_rates_are_limited(tmp_path):
+    from likewise.service.tokens import new_token
+
+    token, hashed = new_token()
+    text = f'[limits]\nrate = 0.5\n[[tokens]]\nname = "a"\nhash = "{hashed}"\nscopes = ["admin"]\n'
+    with serving(settings(tmp_path, text), token=token) as server:
+        statuses = [server.post("check", {"x": [1.0], "z": "a"}).status for _ in range(8)]
+        assert statuses == [200] * 5 + [429] * 3
+        refused = server.get()
+        assert refused.status == 429 and int(refused.headers["retry-after"]) >= 1
+        assert json.loads(refused.body)["error"] == "Refused"
+
+
+def test_started_fails_where_the_server_does(tmp_path):
+    with pytest.raises(AssertionError, match="cannot be read"):
+        started(tmp_path / "nowhere.toml")
