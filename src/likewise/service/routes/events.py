@@ -139,7 +139,7 @@ async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes
                     entry.row,
                     _event(
                         "verdict",
-                        stored_answer(entry, witnesses, ledger.keys_of, entry.missing),
+                        stored_answer(entry, witnesses, ledger.keys_of),
                         entry.row,
                     ),
                 )

@@ -270,7 +270,7 @@ class _Sought:
 def _entry_dict(ledger: Ledger, entry: Entry, witnesses: int, review: str | None) -> dict[str, Any]:
     """A verdict that a ledger has, with what the ledger knows beside it."""
     return {
-        **stored_answer(entry, witnesses, ledger.keys_of, entry.missing),
+        **stored_answer(entry, witnesses, ledger.keys_of),
         "model": entry.model,
         "comparable": entry.comparable,
         "time": entry.time,
