@@ -41,7 +41,7 @@ async def _run(service: Service) -> None:
     )
     listening = uvicorn.Server(config)
     opening = asyncio.create_task(asyncio.to_thread(service.open))
-    opening.add_done_callback(lambda task: _opened(task, listening))
+    opening.add_done_callback(lambda task: _opened(task, service, listening))
     try:
         await listening.serve()
     finally:
@@ -51,10 +51,14 @@ async def _run(service: Service) -> None:
             await service.drain(server.drain_seconds)
         except TimeoutError:
             logger.warning("what waited was not judged in time; it was not answered")
+        if service.alerting is not None:
+            await service.alerting.stop()
         service.close()
     await opening  # which raises if the ledgers could not be opened
 
 
-def _opened(task: "asyncio.Task[None]", listening: uvicorn.Server) -> None:
+def _opened(task: "asyncio.Task[None]", service: Service, listening: uvicorn.Server) -> None:
     if task.exception() is not None:
         listening.should_exit = True
+    elif service.alerting is not None:
+        service.alerting.start()

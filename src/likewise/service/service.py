@@ -10,6 +10,8 @@ from pathlib import Path
 from likewise.monitors import opening
 from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
+from likewise.service.alerts.alerting import Alerting
+from likewise.service.alerts.settings import alert_settings
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served, Settings
@@ -24,6 +26,8 @@ class Service:
         self.settings = settings
         self.tokens = Tokens(settings.tokens)
         self.monitors: Mapping[str, Hosted] = {}
+        self.alert_settings = alert_settings(settings)
+        self.alerting: Alerting | None = None
         self.ready = False
         self.under_way = 0
         """Requests that have begun and not ended."""
@@ -35,6 +39,8 @@ class Service:
             for name, served in self.settings.monitors.items():
                 monitor = monitor_of(name, served, self.settings.limits)
                 opened[name] = Hosted(name, monitor, served, self.settings.limits)
+            if self.alert_settings is not None:
+                self.alerting = Alerting(self.alert_settings, opened)
         except BaseException:
             for hosted in opened.values():
                 hosted.close()

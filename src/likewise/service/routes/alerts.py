@@ -1,0 +1,61 @@
+"""Alerts of a monitor: looking at them, and saying that somebody has seen one."""
+
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from likewise.service.alerts.alerting import Alerting
+from likewise.service.refusals import Refused
+from likewise.service.wire import encode
+
+if TYPE_CHECKING:
+    from likewise.service.app import App
+
+_MOST = 1000
+
+
+def routes(app: "App") -> list[BaseRoute]:
+    service, door = app.service, app.door
+
+    def alerting_of(name: str) -> Alerting:
+        service.named(name)  # 404 or 503
+        if service.alerting is None:
+            raise Refused(404, "this service has no alerts: its settings have no table [alerts].")
+        return service.alerting
+
+    async def listed(request: Request) -> Response:
+        name = request.path_params["name"]
+        door.admit(request.scope, "review", name)
+        alerting = alerting_of(name)
+        status = request.query_params.get("status")
+        if status not in (None, "firing", "resolved"):
+            raise Refused(400, f"status is {status!r}; expected firing or resolved.")
+        told = request.query_params.get("limit", "100")
+        if not (told.isascii() and told.isdigit() and 1 <= int(told) <= _MOST):
+            raise Refused(400, f"limit is {told!r}; expected 1 to {_MOST}.")
+        found = await alerting.alerts(name, int(told), status)
+        receivers = await alerting.receivers(name)
+        body = {
+            "alerts": [alert.to_dict() for alert in found],
+            "rate": alerting.state(name),
+            "receivers": receivers,
+        }
+        return Response(encode(body), media_type="application/json")
+
+    async def acknowledged(request: Request) -> Response:
+        name, id = request.path_params["name"], request.path_params["id"]
+        token = door.admit(request.scope, "review", name)
+        alerting = alerting_of(name)
+        by = "anyone" if token is None else token.name
+        alert = await alerting.acknowledge(name, id, by)
+        if alert is None:
+            raise Refused(404, f"the monitor {name!r} has no alert with that id.")
+        return Response(encode(alert.to_dict()), media_type="application/json")
+
+    base = "/v1/monitors/{name}/alerts"
+    return [
+        Route(base, listed, methods=["GET"]),
+        Route(base + "/{id}/acknowledge", acknowledged, methods=["POST"]),
+    ]
