@@ -108,6 +108,7 @@ def test_alertmanager_takes_an_alert_and_its_end(alertmanager):
     until(lambda: [one["labels"]["alertname"] for one in listed()] == ["LikewiseBurst"])
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Apprise's own, of imghdr
 def test_apprise_tells_people():
     pytest.importorskip("apprise")
     listening = Listening()
@@ -129,6 +130,7 @@ def test_apprise_tells_people():
         listening.stop()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_an_address_that_apprise_does_not_know_is_refused_without_being_shown():
     pytest.importorskip("apprise")
     with pytest.raises(BadRule, match="none that Apprise knows") as refused:
@@ -148,5 +150,5 @@ def test_what_is_not_taken_says_so_without_where_it_was_sent(status, too_large):
         assert refused.value.too_large == too_large
     finally:
         listening.stop()
-    with pytest.raises(NotTaken, match="^ConnectError$"):
+    with pytest.raises(NotTaken, match=r"^ConnectError$"):
         sent(receiver, [alert()])

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.service.alerts.sources import CountsSource, Heard, LedgerSource
 from likewise.service.hosted import Hosted
 from likewise.service.settings import Limits, Served
 
-HOUR = 3_600_000_000
+HOUR = 3600
 
 
 def hosted_in(folder, **settings):
@@ -20,18 +18,14 @@ def hosted_in(folder, **settings):
 
 
 @pytest.mark.parametrize("comparable", [True, False])
-@settings(max_examples=15, deadline=None)
-@given(
-    rows=st.integers(1, 60),
-    seed=st.integers(0, 2**32 - 1),
-    cuts=st.lists(st.integers(0, 60), max_size=3),
-)
-def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path_factory, comparable, rows, seed, cuts):
+@pytest.mark.parametrize(("seed", "cuts"), [(1, []), (2, [7, 23]), (3, [1, 59])])
+def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path, comparable, seed, cuts):
+    rows = 60
     rng = np.random.default_rng(seed)
-    hosted = hosted_in(tmp_path_factory.mktemp("l") / "ledger", comparable=comparable)
+    hosted = hosted_in(tmp_path / "ledger", comparable=comparable)
     try:
         source = LedgerSource(hosted, 3600.0, keys=True)
-        start = 1_700_000_000_000_000 // HOUR * HOUR
+        start = 1_700_000_000 // HOUR * HOUR
         times = start + np.sort(rng.integers(0, 5 * HOUR, rows))
         expected: dict[int, list[int]] = {}
         news, seen, last = [], 0, None
@@ -56,7 +50,7 @@ def test_news_of_a_ledger_adds_up_to_its_verdicts(tmp_path_factory, comparable, 
         assert seen == rows
         found: dict[int, list[int]] = {}
         for one in news:
-            window = found.setdefault(int(one.time * 1e6) // HOUR, [0, 0, 0, 0])
+            window = found.setdefault(int(one.time) // HOUR, [0, 0, 0, 0])
             for i, count in enumerate(
                 (one.decisions, one.comparable, one.violations, one.same_input)
             ):
