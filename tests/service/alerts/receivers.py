@@ -14,6 +14,8 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+SERVE = [sys.executable, "-m", "likewise", "serve"]
+
 
 def free_port():
     with socket.socket() as found:
@@ -83,10 +85,11 @@ class Receiver:
 class Server:
     """`likewise serve` in a process of its own."""
 
-    def __init__(self, config: Path, **environment):
+    def __init__(self, config: Path, before=(), **environment):
+        """before: what the command is an argument of"""
         self.port = free_port()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "likewise", "serve", str(config), "--port", str(self.port)],
+            [*before, *SERVE, str(config), "--port", str(self.port)],
             env={**os.environ, **environment},
             stderr=subprocess.DEVNULL,
         )
