@@ -1,7 +1,13 @@
 """The table [alerts]: what it means, what is refused, what is never shown."""
 
+import dataclasses
+import re
+from pathlib import Path
+
 import pytest
 
+from likewise.service.alerts import settings as module
+from likewise.service.alerts.conditions import KINDS
 from likewise.service.alerts.settings import alert_settings
 from likewise.service.settings import Settings
 from likewise.values.errors import BadRule
@@ -82,3 +88,13 @@ def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path, alerts, why):
     with pytest.raises(BadRule, match=why) as refused:
         read(tmp_path, alerts)
     assert "a secret of" not in str(refused.value)
+
+
+def test_every_setting_and_kind_is_on_the_page_about_alerts():
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "serve-alerts.md"
+    rows = re.findall(r"^\| (`[^|]+`) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    settings = {
+        field.name for kind in (module._Table, module._Told) for field in dataclasses.fields(kind)
+    }
+    assert named == settings | set(KINDS)

@@ -12,6 +12,7 @@ text.
 """
 
 import asyncio
+import contextlib
 import time as clock
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -170,13 +171,18 @@ class Delivery:
                 await asyncio.sleep(self._pause())  # and a wake does not shorten it
                 self.pausing = False
                 continue
-            due = await self._in_thread(self._outbox.next_due, self.receiver)
-            seconds = _LOOK_SECONDS if due is None else max(0.0, due - clock.time())
-            try:
-                async with asyncio.timeout(min(_LOOK_SECONDS, seconds)):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(await self._seconds_left()):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
+
+    async def _seconds_left(self) -> float:
+        """Until something is due, or until it is time to look whether something is."""
+        try:
+            due = await self._in_thread(self._outbox.next_due, self.receiver)
+        except Exception as error:
+            logger.warning("alerts: the outbox cannot be read (%s)", type(error).__name__)
+            return self.receiver.backoff_seconds
+        return _LOOK_SECONDS if due is None else min(_LOOK_SECONDS, max(0.0, due - clock.time()))
 
     def _pause(self) -> float:
         if not self.failures:

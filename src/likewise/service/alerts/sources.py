@@ -35,7 +35,10 @@ class Heard:
         self.alarms = 0
         self.same_input = 0
         self.row: int | None = None
+        """Of the latest that was heard of."""
         self.key: str | None = None
+        self.alarm_row: int | None = None
+        self.alarm_key: str | None = None
         self.urgent = False
         """Whether there is something that cannot wait for the next look."""
 
@@ -47,6 +50,8 @@ class Heard:
         self.same_input += same
         self.row = verdict.row
         self.key = None if verdict.key is None else str(verdict.key)
+        if verdict.alarm:
+            self.alarm_row, self.alarm_key = self.row, self.key
         self.urgent = True
 
     def add(self, earlier: "Heard") -> None:
@@ -55,14 +60,17 @@ class Heard:
         self.same_input += earlier.same_input
         if self.row is None:
             self.row, self.key = earlier.row, earlier.key
+        if self.alarm_row is None:
+            self.alarm_row, self.alarm_key = earlier.alarm_row, earlier.alarm_key
 
     def taken(self) -> "Heard":
         """What was heard since the last time."""
         since = Heard()
         since.alarms, since.same_input = self.alarms, self.same_input
         since.row, since.key = self.row, self.key
+        since.alarm_row, since.alarm_key = self.alarm_row, self.alarm_key
         self.alarms = self.same_input = 0
-        self.row = self.key = None
+        self.row = self.key = self.alarm_row = self.alarm_key = None
         self.urgent = False
         return since
 
@@ -79,7 +87,7 @@ class LedgerSource:
         """Rows, decisions known to be missing, and the head, as they are on disk."""
         with closing(Ledger(self._hosted.monitor.path)) as ledger:
             state = ledger.reader.state()
-            return state.judged, missing_in(ledger.events()), _mark(ledger.head)
+            return state.judged, missing_in(ledger.reader.events("lost")), _mark(ledger.head)
 
     def look(self, rows: int, heard: Heard) -> tuple[list[News], int]:
         """What has come since so many rows, and how many there are now."""
@@ -116,8 +124,8 @@ class LedgerSource:
                 missing=with_missing,
                 head=head,
                 waiting=waiting,
-                last_row=heard.row,
-                last_key=heard.key,
+                last_row=heard.alarm_row,
+                last_key=heard.alarm_key,
             )
         )
         return news, max(rows, beyond)
