@@ -32,6 +32,7 @@ class Receiver:
         self.refused = 0
         self.status = 200
         self.slow_seconds = 0.0
+        self.most_bytes = 1 << 30
         self._server = None
 
     @property
@@ -45,13 +46,14 @@ class Receiver:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["content-length"]))
                 time.sleep(outer.slow_seconds)
-                if outer.status == 200:
+                status = 413 if len(body) > outer.most_bytes else outer.status
+                if status == 200:
                     headers = {name.lower(): value for name, value in self.headers.items()}
                     outer.taken.append((self.path, headers, body))
                 else:
                     outer.refused += 1
                 with contextlib.suppress(OSError):
-                    self.send_response(outer.status)
+                    self.send_response(status)
                     self.send_header("content-length", "0")
                     self.end_headers()
 

@@ -1,5 +1,7 @@
 """Looking at a ledger after the service was away: what happened meanwhile is found, as it was."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -42,7 +44,7 @@ def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp
     )
     outbox = Outbox(settings)
     try:
-        outbox.keep("loans", began(START, missing=0, head=""), 0, [])
+        outbox.keep("loans", began(START, missing=0, head=""), 0, [], now=START)
         watched = _Watched(loans, settings, outbox)
         assert watched.look(Heard())
         (alert,) = outbox.alerts("loans")
@@ -57,7 +59,8 @@ def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp
         again = _Watched(loans, settings, outbox)
         assert not again.look(Heard())
         assert len(outbox.alerts("loans")) == 1
-        assert [one.status for one in outbox.due(hook, 2e9, 100)] == ["resolved"]
+        assert [one.status for one in outbox.due(hook, time.time(), 100)] == ["resolved"]
+        assert outbox.give_up(hook, time.time()) == 0  # it is years old, and due since now
     finally:
         outbox.close()
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from likewise.service.alerts.messages import SIGNATURE, verify_signature
+from likewise.service.tokens import new_token
 from tests.service.alerts.receivers import Receiver, Server, until
 
 SECRET = "sixteen letters or more"
@@ -92,6 +93,33 @@ def test_a_contradiction_on_one_input_is_told_signed_acknowledged_and_over(
         assert len({one[3] for one in receiver.alerts()}) == 1
         assert server.get(f"{MONITOR}/alerts?status=firing")[1]["alerts"] == []
         assert server.get(f"{MONITOR}/alerts?limit=0")[0] == 400
+    finally:
+        server.stop()
+
+
+def test_only_who_may_review_sees_and_acknowledges_alerts(tmp_path, receiver):
+    config = configured(tmp_path, receiver)
+    tokens = {scope: new_token() for scope in ("observe", "read", "review")}
+    with config.open("a") as more:
+        for scope, (_, hash) in tokens.items():
+            more.write(f'[[tokens]]\nname = "who-{scope}"\nhash = "{hash}"\nscopes = ["{scope}"]\n')
+    server = Server(config, ON_CALL=SECRET)
+
+    def asked(path, scope, body):
+        given = {} if scope is None else {"authorization": f"Bearer {tokens[scope][0]}"}
+        return server.post(f"{MONITOR}/{path}", body, **given)
+
+    try:
+        for z in ("yes", "no"):
+            assert asked("observe", "observe", {"x": [0.5], "z": z})[0] == 200
+        until(lambda: receiver.taken)
+        path = f"alerts/{receiver.alerts()[0][3]}/acknowledge"
+        assert asked(path, None, {})[0] == 401
+        assert asked(path, "observe", {})[0] == 403
+        assert asked(path, "read", {})[0] == 403
+        status, alert = asked(path, "review", {})
+        assert (status, alert["acknowledged_by"]) == (200, "who-review")
+        assert server.get(f"{MONITOR}/alerts")[0] == 401
     finally:
         server.stop()
 

@@ -40,7 +40,7 @@ class _Watched:
         if found is None:
             rows, missing, head = self._source.now()
             self.seen, self._rows = began(now, missing=missing, head=head), rows
-            outbox.keep(hosted.name, self.seen, rows, [])
+            outbox.keep(hosted.name, self.seen, rows, [], now=now)
         else:
             seen, self._rows = found
             self.seen = resumed(seen, now)
@@ -55,7 +55,7 @@ class _Watched:
             seen, more = step(seen, told, self._settings.thresholds)
             changes += more
         if changes or rows != self._rows or seen.worth_keeping != self.seen.worth_keeping:
-            self._outbox.keep(self.hosted.name, seen, rows, changes)
+            self._outbox.keep(self.hosted.name, seen, rows, changes, now=clock.time())
         self._source.kept()
         self.seen, self._rows = seen, rows
         return any(change.what != "continued" for change in changes)

@@ -72,12 +72,17 @@ class Outbox:
             ).fetchone()
         return None if found is None else (_seen_of(found[0]), found[1])
 
-    def keep(self, monitor: str, seen: Seen, rows: int, changes: Sequence[Change]) -> None:
-        """Remember what was seen of a monitor, with the alerts that began, went on or ended."""
+    def keep(
+        self, monitor: str, seen: Seen, rows: int, changes: Sequence[Change], *, now: float
+    ) -> None:
+        """Remember what was seen of a monitor, with the alerts that began, went on or ended.
+
+        now: when they are due; they may have begun long before, while nobody looked
+        """
         with self._writing() as database:
             for change in changes:
                 if change.what == "begun":
-                    self._begin(database, monitor, change)
+                    self._begin(database, monitor, change, now)
                 elif change.what == "continued":
                     database.execute(
                         "UPDATE alert SET details = ?"
@@ -85,7 +90,7 @@ class Outbox:
                         (json.dumps(change.details), change.kind, monitor),
                     )
                 else:
-                    self._end(database, monitor, change.kind, change.time)
+                    self._end(database, monitor, change.kind, change.time, now)
             database.execute(
                 "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)",
                 (monitor, rows, json.dumps(asdict(seen))),
@@ -101,9 +106,11 @@ class Outbox:
             ).fetchall()
             for monitor, kind in open_ones:
                 if monitor not in monitors or kind not in kinds:
-                    self._end(database, monitor, kind, time)
+                    self._end(database, monitor, kind, time, time)
 
-    def _begin(self, database: sqlite3.Connection, monitor: str, change: Change) -> None:
+    def _begin(
+        self, database: sqlite3.Connection, monitor: str, change: Change, now: float
+    ) -> None:
         number = database.execute(
             "INSERT INTO alert (id, kind, monitor, began, details) VALUES (?, ?, ?, ?, ?)",
             (
@@ -118,18 +125,20 @@ class Outbox:
             if receiver.takes(monitor):
                 database.execute(
                     "INSERT INTO delivery VALUES (?, ?, NULL, ?, ?)",
-                    (number, receiver.name, change.time, change.time),
+                    (number, receiver.name, now, now),
                 )
                 self._bound(database, receiver)
 
-    def _end(self, database: sqlite3.Connection, monitor: str, kind: str, time: float) -> None:
+    def _end(
+        self, database: sqlite3.Connection, monitor: str, kind: str, time: float, now: float
+    ) -> None:
         numbers = database.execute(
             "UPDATE alert SET ended = ? WHERE kind = ? AND monitor = ? AND ended IS NULL"
             " RETURNING number",
             (time, kind, monitor),
         ).fetchall()
         database.executemany("UPDATE delivery SET due = ?, since = ? WHERE alert = ?",
-            [(time, time, number) for (number,) in numbers],
+            [(now, now, number) for (number,) in numbers],
         )  # fmt: skip
 
     def _bound(self, database: sqlite3.Connection, receiver: Receiver) -> None:
@@ -271,8 +280,8 @@ class Outbox:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
             try:
+                self._database.execute("BEGIN IMMEDIATE")
                 yield self._database
                 self._database.execute("COMMIT")
             except BaseException:
