@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 
 import pytest
@@ -101,3 +102,24 @@ def test_what_is_not_taken_for_too_long_is_given_up_and_counted(tmp_path, listen
         tmp_path, [receiver], 3, lambda outbox: outbox.given_up() == {"hook": 3}, 2000.0
     )
     assert delivery.last_failure == "it answered 500"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Apprise's own, of imghdr
+@pytest.mark.parametrize("kind", ["webhook", "alertmanager", "apprise"])
+@pytest.mark.parametrize("status", [200, 500])
+def test_no_log_has_an_address_or_a_secret(tmp_path, listening, caplog, kind, status):
+    if kind == "apprise":
+        pytest.importorskip("apprise")
+    listening.status = status
+    caplog.set_level(logging.DEBUG)
+    url = f"http://127.0.0.1:{listening.port}/a-secret-path"
+    if kind == "apprise":
+        url = url.replace("http", "json")
+    secret = "" if kind == "apprise" else "a secret of some length"
+    receiver = Receiver(
+        "hook", kind, url, secret, pause_seconds=0.01, backoff_seconds=0.01, give_up_seconds=1000.0
+    )
+    told(tmp_path, [receiver], 1, lambda _: listening.taken or listening.refused)
+    assert "a-secret-path" not in caplog.text
+    assert "a secret of" not in caplog.text
+    assert str(listening.port) not in caplog.text

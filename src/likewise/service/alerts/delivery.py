@@ -13,6 +13,7 @@ text.
 
 import asyncio
 import contextlib
+import logging
 import time as clock
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -32,6 +33,8 @@ from likewise.values.errors import BadRule
 
 _TOGETHER = 100  # alerts in one message
 _LONGEST_BACKOFF_SECONDS = 300.0
+_TALKATIVE = ("httpx2", "httpcore2", "urllib3", "apprise")
+"""Loggers that would write addresses, which may be secret, and headers into the service's log."""
 _LOOK_SECONDS = 60.0  # how often is looked without being told that something is due
 
 
@@ -129,6 +132,8 @@ class AppriseSender:
 
 
 def sender_of(receiver: Receiver, public_url: str) -> Sender:
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if receiver.kind == "apprise":
         return AppriseSender(receiver)
     return HTTPSender(receiver, public_url)
