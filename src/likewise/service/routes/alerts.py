@@ -1,7 +1,8 @@
 """Alerts of a monitor: looking at them, and saying that somebody has seen one."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -14,6 +15,54 @@ if TYPE_CHECKING:
     from likewise.service.app import App
 
 _MOST = 1000
+
+
+class AlertBody(msgspec.Struct):
+    """An alert, as `Alert.to_dict` has it."""
+
+    id: str
+    kind: str
+    monitor: str
+    severity: str
+    status: str
+    summary: str
+    details: dict[str, Any]
+    began: str
+    ended: str | None
+    acknowledged: str | None
+    acknowledged_by: str | None
+
+
+class RateBody(msgspec.Struct):
+    """How the rate of a monitor stands, as it was last concluded."""
+
+    finding: str
+    because: str | None
+    violations: int
+    comparable: int
+    usual_violations: int
+    usual_comparable: int
+    usual_low: float | None
+    usual_high: float | None
+
+
+class ReceiverBody(msgspec.Struct):
+    """Who is told, and how that goes."""
+
+    name: str
+    kind: str
+    waiting: int
+    given_up: int
+    failures: int
+    last_failure: str | None
+
+
+class AlertsBody(msgspec.Struct):
+    """The alerts of a monitor, newest first."""
+
+    alerts: list[AlertBody]
+    rate: RateBody
+    receivers: list[ReceiverBody]
 
 
 def routes(app: "App") -> list[BaseRoute]:
@@ -37,11 +86,11 @@ def routes(app: "App") -> list[BaseRoute]:
             raise Refused(400, f"limit is {told!r}; expected 1 to {_MOST}.")
         found = await alerting.alerts(name, int(told), status)
         receivers = await alerting.receivers(name)
-        body = {
-            "alerts": [alert.to_dict() for alert in found],
-            "rate": alerting.state(name),
-            "receivers": receivers,
-        }
+        body = AlertsBody(
+            [AlertBody(**alert.to_dict()) for alert in found],
+            RateBody(**alerting.state(name)),
+            [ReceiverBody(**one) for one in receivers],
+        )
         return Response(encode(body), media_type="application/json")
 
     async def acknowledged(request: Request) -> Response:
@@ -52,7 +101,7 @@ def routes(app: "App") -> list[BaseRoute]:
         alert = await alerting.acknowledge(name, id, by)
         if alert is None:
             raise Refused(404, f"the monitor {name!r} has no alert with that id.")
-        return Response(encode(alert.to_dict()), media_type="application/json")
+        return Response(encode(AlertBody(**alert.to_dict())), media_type="application/json")
 
     base = "/v1/monitors/{name}/alerts"
     return [
