@@ -257,7 +257,7 @@ def _served(name: str, told: Any, folder: Path) -> Served:
             given[file] = _path(folder, given[file])
     if "burst" in given:
         given["burst"] = made(Burst, f"{where}, burst", given["burst"])
-    served = made(Served, where, given)
+    served: Served = made(Served, where, given)
     if served.rule is None and served.ledger is None:
         raise BadRule(f"{where} has neither a rule nor a ledger that could have one")
     return served
