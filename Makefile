@@ -84,6 +84,8 @@ pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
 	$(call compile,faiss)
 	$(call compile,docs)
 	$(call compile,torch)
+	$(call compile,serve)
+	$(call compile,build)
 	@awk -v cpu_build=$(TORCH_FOR_CPU) -f requirements/cpu_only.awk requirements/torch.txt > requirements/torch.txt.new
 	@mv requirements/torch.txt.new requirements/torch.txt
 

@@ -25,6 +25,7 @@ from likewise.service.operations import Operation
 from likewise.service.refusals import Refused, told
 from likewise.service.routes import (
     administration,
+    alerts,
     decisions,
     events,
     health,
@@ -46,6 +47,7 @@ MODULES: tuple[ModuleType, ...] = (
     history,
     events,
     administration,
+    alerts,
     health,
     openapi,
 )

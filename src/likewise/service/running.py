@@ -77,6 +77,8 @@ async def _run(
         elif not service.stopping:
             many = len(service.monitors)
             tell(f"ready: {many} monitor{'s' if many > 1 else ''}")
+            if service.alerting is not None:
+                service.alerting.start()
 
     opening.add_done_callback(opened)
     try:
@@ -88,6 +90,8 @@ async def _run(
             await service.drain(seconds)
         except TimeoutError:
             logger.warning("what waited was not judged in time; it was not answered")
+        if service.alerting is not None:
+            await service.alerting.stop()
         service.close()
     await opening  # which raises if the ledgers could not be opened
 

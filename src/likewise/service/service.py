@@ -11,6 +11,8 @@ from pathlib import Path
 from likewise.monitors import opening
 from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
+from likewise.service.alerts.alerting import Alerting
+from likewise.service.alerts.settings import alert_settings
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served, Settings
@@ -25,6 +27,8 @@ class Service:
         self.settings = settings
         self.tokens = Tokens(settings.tokens)
         self.monitors: Mapping[str, Hosted] = {}
+        self.alert_settings = alert_settings(settings)
+        self.alerting: Alerting | None = None
         self.ready = False
         self.stopping = False
         """Whether it was told to end: long answers end, and nothing new is taken."""
@@ -45,6 +49,8 @@ class Service:
                 monitor = monitor_of(name, served, self.settings.limits)
                 monitor.limit_words(self.settings.limits.labels)
                 opened[name] = Hosted(name, monitor, served, self.settings.limits)
+            if self.alert_settings is not None:
+                self.alerting = Alerting(self.alert_settings, opened)
         except BaseException:
             for hosted in opened.values():
                 hosted.close()

@@ -233,10 +233,10 @@ class Settings:
         }
         return cls(
             monitors=monitors,
-            server=_made(Server, "server", server),
-            limits=_made(Limits, "limits", _table(told, "limits")),
-            tokens=tuple(_made(Token, "tokens", one) for one in tokens),
-            alerts=_table(told, "alerts"),
+            server=made(Server, "server", server),
+            limits=made(Limits, "limits", _table(told, "limits")),
+            tokens=tuple(made(Token, "tokens", one) for one in tokens),
+            alerts=_alerts(told, folder),
         )
 
 
@@ -256,11 +256,29 @@ def _served(name: str, told: Any, folder: Path) -> Served:
         if file in given:
             given[file] = _path(folder, given[file])
     if "burst" in given:
-        given["burst"] = _made(Burst, f"{where}, burst", given["burst"])
-    served: Served = _made(Served, where, given)
+        given["burst"] = made(Burst, f"{where}, burst", given["burst"])
+    served: Served = made(Served, where, given)
     if served.rule is None and served.ledger is None:
         raise BadRule(f"{where} has neither a rule nor a ledger that could have one")
     return served
+
+
+def _alerts(told: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """As it stands in the file, with paths relative to its folder."""
+    alerts = dict(_table(told, "alerts"))
+    if "outbox" in alerts:
+        alerts["outbox"] = _path(folder, alerts["outbox"])
+    if isinstance(alerts.get("receivers"), list):
+        alerts["receivers"] = [
+            {
+                name: _path(folder, value) if name in ("url_file", "secret_file") else value
+                for name, value in one.items()
+            }
+            if isinstance(one, dict)
+            else one
+            for one in alerts["receivers"]
+        ]
+    return alerts
 
 
 def _path(folder: Path, value: Any) -> str:
@@ -273,7 +291,7 @@ def _refuse_unknown(where: str, told: Mapping[str, Any], known: set[str]) -> Non
             raise BadRule(f"{where}: {name!r} is no setting; there are {', '.join(sorted(known))}")
 
 
-def _made(kind: type[Any], where: str, told: Any) -> Any:
+def made(kind: type[Any], where: str, told: Any) -> Any:
     """A dataclass from a table, each value of the type that its field says."""
     if not isinstance(told, Mapping):
         raise BadRule(f"{where}: expected a table, not {told!r}")

@@ -1,0 +1,1 @@
+"""Telling someone: what is worth an alert, remembered until it was told."""

@@ -1,0 +1,120 @@
+"""An alert: what is told, and what became of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+NAMES = {
+    "violation_rate": "LikewiseViolationRate",
+    "burst": "LikewiseBurst",
+    "same_input": "LikewiseSameInput",
+    "losses": "LikewiseLosses",
+    "no_decisions": "LikewiseNoDecisions",
+    "stale_head": "LikewiseStaleHead",
+}
+"""As Alertmanager calls them."""
+_SEVERITY = {"burst": "critical", "same_input": "critical", "stale_head": "critical"}
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that holds, or held."""
+
+    id: str
+    kind: str
+    monitor: str
+    began: float
+    """Seconds since 1970, as all times here."""
+    ended: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    acknowledged: float | None = None
+    acknowledged_by: str | None = None
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.kind]
+
+    @property
+    def severity(self) -> str:
+        return _SEVERITY.get(self.kind, "warning")
+
+    @property
+    def status(self) -> str:
+        return "firing" if self.ended is None else "resolved"
+
+    @property
+    def summary(self) -> str:
+        """In words, with every rate beside its denominator."""
+        return f"{self.monitor}: {_SUMMARIES[self.kind](self.details)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What GET …/alerts says of it."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "monitor": self.monitor,
+            "severity": self.severity,
+            "status": self.status,
+            "summary": self.summary,
+            "details": dict(self.details),
+            "began": shown(self.began),
+            "ended": None if self.ended is None else shown(self.ended),
+            "acknowledged": None if self.acknowledged is None else shown(self.acknowledged),
+            "acknowledged_by": self.acknowledged_by,
+        }
+
+
+def shown(time: float) -> str:
+    """As RFC 3339, in UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(time, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _rate(details: Mapping[str, Any]) -> str:
+    found, of = details["violations"], details["comparable"]
+    low, high = details["usual_low"], details["usual_high"]
+    return (
+        f"{found:,} of {of:,} comparable decisions contradict an earlier one ({found / of:.2%}),"
+        f" {details['finding']} what is usual ({low:.2%} to {high:.2%}, from"
+        f" {details['usual_violations']:,} of {details['usual_comparable']:,})"
+    )
+
+
+def _burst(details: Mapping[str, Any]) -> str:
+    return f"{details['count']:,} burst alarms{_at(details)}"
+
+
+def _same_input(details: Mapping[str, Any]) -> str:
+    count = details["count"]
+    say = "decisions contradict" if count != 1 else "decision contradicts"
+    return f"{count:,} {say} an earlier one with the very same input{_at(details)}"
+
+
+def _losses(details: Mapping[str, Any]) -> str:
+    return f"{details['count']:,} more decisions are missing, {details['missing']:,} in all"
+
+
+def _no_decisions(details: Mapping[str, Any]) -> str:
+    return f"no decision for {details['seconds']:,.0f} s"
+
+
+def _stale_head(details: Mapping[str, Any]) -> str:
+    return f"decisions wait, and nothing has reached the ledger for {details['seconds']:,.0f} s"
+
+
+def _at(details: Mapping[str, Any]) -> str:
+    if "row" not in details:
+        return ""
+    key = f", key {details['key']!r}" if "key" in details else ""
+    return f" (the last at row {details['row']}{key})"
+
+
+_SUMMARIES = {
+    "violation_rate": _rate,
+    "burst": _burst,
+    "same_input": _same_input,
+    "losses": _losses,
+    "no_decisions": _no_decisions,
+    "stale_head": _stale_head,
+}

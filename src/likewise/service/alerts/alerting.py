@@ -1,0 +1,221 @@
+"""Looks for what there is to tell, keeps it, and has it told; begun and ended with the service.
+
+Every second, and at once when a verdict cannot wait, each monitor is looked at in a thread; what
+has changed is on disk before anybody is told. A failure to look, or of the disk, is logged, and
+the next look makes up for it: nothing is marked as seen before it is kept.
+"""
+
+import asyncio
+import contextlib
+import time as clock
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from likewise.runtime.log import logger
+from likewise.service.alerts.alert import Alert
+from likewise.service.alerts.conditions import Change, Seen, began, resumed, step
+from likewise.service.alerts.delivery import Delivery, sender_of
+from likewise.service.alerts.outbox import Outbox
+from likewise.service.alerts.settings import AlertSettings
+from likewise.service.alerts.sources import Heard, source_of
+from likewise.service.hosted import Hosted
+
+_END_SECONDS = 5.0  # for a last message under way
+
+
+class _Watched:
+    """One monitor: its news, and what was seen of it."""
+
+    def __init__(self, hosted: Hosted, settings: AlertSettings, outbox: Outbox) -> None:
+        """Waits for the disk."""
+        self.hosted = hosted
+        self.heard = Heard()
+        self._settings = settings
+        self._outbox = outbox
+        self._source = source_of(hosted, settings.thresholds.window_seconds, keys=settings.keys)
+        now = clock.time()
+        found = outbox.seen(hosted.name)
+        if found is None:
+            rows, missing, head = self._source.now()
+            self.seen, self._rows = began(now, missing=missing, head=head), rows
+            outbox.keep(hosted.name, self.seen, rows, [], now=now)
+        else:
+            seen, self._rows = found
+            self.seen = resumed(seen, now)
+
+    def look(self, heard: Heard) -> bool:
+        """In a thread: see what is new and keep it; whether an alert began or ended."""
+        news, rows = self._source.look(self._rows, heard)
+        seen: Seen = self.seen
+        changes: list[Change] = []
+        for one in news:
+            told = one if self._settings.keys else replace(one, last_key=None)
+            seen, more = step(seen, told, self._settings.thresholds)
+            changes += more
+        if changes or rows != self._rows or seen.worth_keeping != self.seen.worth_keeping:
+            self._outbox.keep(self.hosted.name, seen, rows, changes, now=clock.time())
+        self._source.kept()
+        self.seen, self._rows = seen, rows
+        return any(change.what != "continued" for change in changes)
+
+
+class Alerting:
+    """All of it, for one service."""
+
+    def __init__(self, settings: AlertSettings, monitors: Mapping[str, Hosted]) -> None:
+        """Opens the outbox; waits for the disk."""
+        self.settings = settings
+        self.outbox = Outbox(settings)
+        try:
+            self._watched = {
+                name: _Watched(hosted, settings, self.outbox) for name, hosted in monitors.items()
+            }
+            self.outbox.end_unwatched(list(monitors), settings.thresholds.kinds, clock.time())
+        except BaseException:
+            self.outbox.close()
+            raise
+        self._looking = ThreadPoolExecutor(1, thread_name_prefix="likewise-alerts-look")
+        self._keeping = ThreadPoolExecutor(1, thread_name_prefix="likewise-alerts-tell")
+        self.deliveries = [
+            Delivery(
+                receiver, sender_of(receiver, settings.public_url), self.outbox, self.in_thread
+            )
+            for receiver in settings.receivers
+        ]
+        self._wake = asyncio.Event()
+        self._looker: asyncio.Task[None] | None = None
+        self._tellers: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """On the event loop: begin to look and to tell."""
+        for watched in self._watched.values():
+            watched.hosted.listeners.append(self._listener(watched))
+        self._looker = asyncio.create_task(self._look_on())
+        self._tellers = [asyncio.create_task(delivery.run()) for delivery in self.deliveries]
+
+    async def stop(self) -> None:
+        """Look once more, tell receivers that answer what is due, and let go of the outbox."""
+        try:
+            if self._looker is not None:
+                await _cancelled([self._looker])
+                if await self._look():
+                    self._wake_deliveries()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_END_SECONDS):
+                        while await self._due_now():
+                            await asyncio.sleep(0.05)
+                await _cancelled(self._tellers)
+            for delivery in self.deliveries:
+                await delivery.close()
+        finally:
+            self._looking.shutdown()
+            self._keeping.shutdown()
+            self.outbox.close()
+
+    async def in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call something that waits for the disk."""
+        return await asyncio.get_running_loop().run_in_executor(self._keeping, call, *arguments)
+
+    # What the routes ask
+
+    def state(self, monitor: str) -> dict[str, Any]:
+        """How the rate of a monitor stands, as it was last concluded."""
+        rate = self._watched[monitor].seen.rate
+        return {
+            "finding": rate.finding,
+            "because": rate.because or None,
+            "violations": rate.violations,
+            "comparable": rate.comparable,
+            "usual_violations": rate.usual_violations,
+            "usual_comparable": rate.usual_comparable,
+            "usual_low": rate.low if not rate.because else None,
+            "usual_high": rate.high if not rate.because else None,
+        }
+
+    async def alerts(self, monitor: str, most: int, status: str | None) -> list[Alert]:
+        found: list[Alert] = await self.in_thread(self._alerts, monitor, most, status)
+        return found
+
+    def _alerts(self, monitor: str, most: int, status: str | None) -> list[Alert]:
+        return self.outbox.alerts(monitor, most=most, status=status)
+
+    async def receivers(self, monitor: str) -> list[dict[str, Any]]:
+        """Who is told of a monitor, and how that goes."""
+        waiting = await self.in_thread(self.outbox.waiting)
+        given_up = await self.in_thread(self.outbox.given_up)
+        return [
+            {
+                "name": delivery.receiver.name,
+                "kind": delivery.receiver.kind,
+                "waiting": waiting.get(delivery.receiver.name, 0),
+                "given_up": given_up.get(delivery.receiver.name, 0),
+                "failures": delivery.failures,
+                "last_failure": delivery.last_failure,
+            }
+            for delivery in self.deliveries
+            if delivery.receiver.takes(monitor)
+        ]
+
+    async def acknowledge(self, monitor: str, id: str, by: str) -> Alert | None:
+        """Somebody has seen an alert; None if there is none such."""
+        found: Alert | None = await self.in_thread(
+            self.outbox.acknowledge, monitor, id, by, clock.time()
+        )
+        self._wake_deliveries()
+        return found
+
+    # Looking
+
+    def _listener(self, watched: _Watched) -> Callable[[Hosted, Any], None]:
+        def hear(hosted: Hosted, verdict: Any) -> None:
+            watched.heard.hear(hosted, verdict)
+            if watched.heard.urgent:
+                self._wake.set()
+
+        return hear
+
+    async def _look_on(self) -> None:
+        while True:
+            if await self._look():
+                self._wake_deliveries()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.every_seconds):
+                    await self._wake.wait()
+                    # Verdicts that cannot wait come in swarms: a moment makes them one look.
+                    await asyncio.sleep(min(0.05, self.settings.every_seconds))
+
+    async def _look(self) -> bool:
+        """Look at every monitor; whether there is something to tell."""
+        self._wake.clear()
+        tell = False
+        loop = asyncio.get_running_loop()
+        for name, watched in self._watched.items():
+            heard = watched.heard.taken()
+            try:
+                tell |= await loop.run_in_executor(self._looking, watched.look, heard)
+            except Exception as error:
+                watched.heard.add(heard)
+                logger.warning("alerts: %s cannot be looked at (%s)", name, type(error).__name__)
+        return tell
+
+    def _wake_deliveries(self) -> None:
+        for delivery in self.deliveries:
+            delivery.wake()
+
+    async def _due_now(self) -> bool:
+        """Whether a receiver that answers is still to be told of something."""
+        now = clock.time()
+        for delivery in self.deliveries:
+            if delivery.failures or delivery.pausing:
+                continue
+            if await self.in_thread(self.outbox.due, delivery.receiver, now, 1):
+                return True
+        return False
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

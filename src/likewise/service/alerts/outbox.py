@@ -1,0 +1,366 @@
+"""Alerts on disk: what holds, what was told to whom, and how far each monitor was looked at.
+
+One SQLite file, which only its owner may read and one process uses at a time. What was seen of a
+monitor and the alerts that follow from it are one transaction, and it is on disk when `keep`
+returns; so after a kill nothing is counted twice and no alert is forgotten. A delivery is marked as
+told after the receiver has said so: a kill in between has it told again.
+
+Invariant: at most one alert of a kind and monitor has not ended. A receiver that takes a monitor's
+alerts owes each of them one message at least: its latest state (firing or resolved).
+Bound: `waiting` untold alerts of a receiver (the oldest is given up and counted), `kept` alerts
+that are over.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from likewise.runtime import private_files as private
+from likewise.service.alerts.alert import Alert
+from likewise.service.alerts.conditions import Change, Holding, Seen
+from likewise.service.alerts.settings import AlertSettings, Receiver
+from likewise.service.alerts.usual_band import Conclusion, Window
+from likewise.values.errors import BadFile
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE seen (monitor TEXT PRIMARY KEY, rows INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE TABLE alert (
+    number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, kind TEXT NOT NULL, monitor TEXT NOT NULL,
+    began REAL NOT NULL, ended REAL, details TEXT NOT NULL,
+    acknowledged REAL, acknowledged_by TEXT
+);
+CREATE UNIQUE INDEX open_alert ON alert (kind, monitor) WHERE ended IS NULL;
+CREATE TABLE delivery (
+    alert INTEGER NOT NULL, receiver TEXT NOT NULL,
+    told TEXT, due REAL, since REAL NOT NULL,
+    PRIMARY KEY (receiver, alert)
+) WITHOUT ROWID;
+CREATE INDEX due_delivery ON delivery (receiver, due) WHERE due IS NOT NULL;
+CREATE TABLE given_up (receiver TEXT PRIMARY KEY, alerts INTEGER NOT NULL);
+"""
+_COLUMNS = "id, kind, monitor, began, ended, details, acknowledged, acknowledged_by"
+_OPEN_SECONDS = 30.0  # of a rolling restart: the process before may still have it
+
+
+class Outbox:
+    """The file; its methods may be called from any thread, and wait for the disk."""
+
+    def __init__(self, settings: AlertSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._database = _opened(settings.outbox)
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+    # What was seen
+
+    def seen(self, monitor: str) -> tuple[Seen, int] | None:
+        """What is remembered of a monitor, and how many of its rows were looked at."""
+        with self._lock:
+            found = self._database.execute(
+                "SELECT body, rows FROM seen WHERE monitor = ?", (monitor,)
+            ).fetchone()
+        return None if found is None else (_seen_of(found[0]), found[1])
+
+    def keep(
+        self, monitor: str, seen: Seen, rows: int, changes: Sequence[Change], *, now: float
+    ) -> None:
+        """Remember what was seen of a monitor, with the alerts that began, went on or ended.
+
+        now: when they are due; they may have begun long before, while nobody looked
+        """
+        with self._writing() as database:
+            for change in changes:
+                if change.what == "begun":
+                    self._begin(database, monitor, change, now)
+                elif change.what == "continued":
+                    database.execute(
+                        "UPDATE alert SET details = ?"
+                        " WHERE kind = ? AND monitor = ? AND ended IS NULL",
+                        (json.dumps(change.details), change.kind, monitor),
+                    )
+                else:
+                    self._end(database, monitor, change.kind, change.time, now)
+            database.execute(
+                "INSERT OR REPLACE INTO seen VALUES (?, ?, ?)",
+                (monitor, rows, json.dumps(asdict(seen))),
+            )
+            if changes:
+                self._prune(database)
+
+    def end_unwatched(self, monitors: Sequence[str], kinds: Sequence[str], time: float) -> None:
+        """End alerts of monitors and kinds that the settings no longer have."""
+        with self._writing() as database:
+            open_ones = database.execute(
+                "SELECT monitor, kind FROM alert WHERE ended IS NULL"
+            ).fetchall()
+            for monitor, kind in open_ones:
+                if monitor not in monitors or kind not in kinds:
+                    self._end(database, monitor, kind, time, time)
+
+    def _begin(
+        self, database: sqlite3.Connection, monitor: str, change: Change, now: float
+    ) -> None:
+        number = database.execute(
+            "INSERT INTO alert (id, kind, monitor, began, details) VALUES (?, ?, ?, ?, ?)",
+            (
+                secrets.token_hex(8),
+                change.kind,
+                monitor,
+                change.time,
+                json.dumps(change.details),
+            ),
+        ).lastrowid
+        for receiver in self._settings.receivers:
+            if receiver.takes(monitor):
+                database.execute(
+                    "INSERT INTO delivery VALUES (?, ?, NULL, ?, ?)",
+                    (number, receiver.name, now, now),
+                )
+                self._bound(database, receiver)
+
+    def _end(
+        self, database: sqlite3.Connection, monitor: str, kind: str, time: float, now: float
+    ) -> None:
+        numbers = database.execute(
+            "UPDATE alert SET ended = ? WHERE kind = ? AND monitor = ? AND ended IS NULL"
+            " RETURNING number",
+            (time, kind, monitor),
+        ).fetchall()
+        database.executemany("UPDATE delivery SET due = ?, since = ? WHERE alert = ?",
+            [(now, now, number) for (number,) in numbers],
+        )  # fmt: skip
+
+    def _bound(self, database: sqlite3.Connection, receiver: Receiver) -> None:
+        """Give up the oldest where too many wait, those that are over first."""
+        (count,) = database.execute(
+            "SELECT count(*) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
+            (receiver.name,),
+        ).fetchone()
+        over = count - self._settings.waiting
+        if over > 0:
+            database.execute(
+                "UPDATE delivery SET due = NULL WHERE receiver = ? AND alert IN (SELECT number FROM"
+                " alert JOIN delivery ON number = alert WHERE receiver = ? AND due IS NOT NULL"
+                " ORDER BY ended IS NULL, number LIMIT ?)",
+                (receiver.name, receiver.name, over),
+            )
+            _count_given_up(database, receiver.name, over)
+
+    def _prune(self, database: sqlite3.Connection) -> None:
+        """Forget the oldest alerts that are over and were told."""
+        database.execute(
+            "DELETE FROM alert WHERE ended IS NOT NULL AND number NOT IN (SELECT number FROM alert"
+            " WHERE ended IS NOT NULL ORDER BY number DESC LIMIT ?) AND number NOT IN (SELECT alert"
+            " FROM delivery WHERE due IS NOT NULL)",
+            (self._settings.kept,),
+        )
+        database.execute("DELETE FROM delivery WHERE alert NOT IN (SELECT number FROM alert)")
+
+    # Telling
+
+    def due(self, receiver: Receiver, now: float, most: int) -> list[Alert]:
+        """Alerts that a receiver is to be told of now, oldest first."""
+        with self._lock:
+            rows = self._database.execute(
+                f"SELECT {_COLUMNS} FROM delivery JOIN alert ON number = alert"
+                " WHERE receiver = ? AND due <= ? ORDER BY number LIMIT ?",
+                (receiver.name, now, most),
+            ).fetchall()
+        return [_alert(row) for row in rows]
+
+    def next_due(self, receiver: Receiver) -> float | None:
+        """When a receiver is to be told of something next."""
+        with self._lock:
+            (due,) = self._database.execute(
+                "SELECT min(due) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
+                (receiver.name,),
+            ).fetchone()
+        return None if due is None else float(due)
+
+    def told(self, receiver: Receiver, alerts: Sequence[Alert], now: float) -> None:
+        """A receiver has taken these, in the state that they are given in."""
+        with self._writing() as database:
+            for alert in alerts:
+                number, ended, acknowledged = database.execute(
+                    "SELECT number, ended, acknowledged FROM alert WHERE id = ?", (alert.id,)
+                ).fetchone()
+                if ended is not None and alert.ended is None:
+                    due: float | None = now  # it ended meanwhile, which is to be told, too
+                else:
+                    due = _repeated(receiver, ended, acknowledged, now)
+                database.execute(
+                    "UPDATE delivery SET told = ?, due = ?, since = ? WHERE alert = ?"
+                    " AND receiver = ?",
+                    (alert.status, due, now if due is None else due, number, receiver.name),
+                )
+
+    def give_up(self, receiver: Receiver, now: float) -> int:
+        """Give up what could not be told for too long; how many alerts that were."""
+        with self._writing() as database:
+            count = database.execute(
+                "UPDATE delivery SET due = NULL WHERE receiver = ? AND due IS NOT NULL"
+                " AND since < ? AND due <= ?",
+                (receiver.name, now - receiver.give_up_seconds, now),
+            ).rowcount
+            if count:
+                _count_given_up(database, receiver.name, count)
+        return count
+
+    def given_up(self) -> dict[str, int]:
+        """How many alerts were given up, by receiver."""
+        with self._lock:
+            return dict(self._database.execute("SELECT receiver, alerts FROM given_up").fetchall())
+
+    def waiting(self) -> dict[str, int]:
+        """How many alerts are due or will be told again, by receiver."""
+        with self._lock:
+            return dict(
+                self._database.execute(
+                    "SELECT receiver, count(*) FROM delivery WHERE due IS NOT NULL GROUP BY 1"
+                ).fetchall()
+            )
+
+    # Looking and acknowledging
+
+    def alerts(self, monitor: str, *, most: int = 100, status: str | None = None) -> list[Alert]:
+        """Of one monitor, newest first."""
+        which = {"firing": "AND ended IS NULL", "resolved": "AND ended IS NOT NULL"}.get(
+            status or "", ""
+        )
+        with self._lock:
+            rows = self._database.execute(
+                f"SELECT {_COLUMNS} FROM alert WHERE monitor = ? {which}"
+                " ORDER BY number DESC LIMIT ?",
+                (monitor, most),
+            ).fetchall()
+        return [_alert(row) for row in rows]
+
+    def acknowledge(self, monitor: str, id: str, by: str, now: float) -> Alert | None:
+        """Somebody has seen an alert, so it is not told again until it ends; None: no such alert.
+
+        The first who says so is kept. Alertmanager goes on being told: it would take it for ended.
+        """
+        with self._writing() as database:
+            row = database.execute(
+                "SELECT number, acknowledged FROM alert WHERE monitor = ? AND id = ?",
+                (monitor, id),
+            ).fetchone()
+            if row is None:
+                return None
+            number, before = row
+            if before is None:
+                database.execute(
+                    "UPDATE alert SET acknowledged = ?, acknowledged_by = ? WHERE number = ?",
+                    (now, by, number),
+                )
+                for receiver in self._settings.receivers:
+                    if receiver.kind != "alertmanager":
+                        database.execute(
+                            "UPDATE delivery SET due = NULL WHERE alert = ? AND receiver = ?"
+                            " AND told = 'firing'"
+                            " AND (SELECT ended FROM alert WHERE number = ?) IS NULL",
+                            (number, receiver.name, number),
+                        )
+            found = database.execute(
+                f"SELECT {_COLUMNS} FROM alert WHERE number = ?", (number,)
+            ).fetchone()
+        return _alert(found)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                yield self._database
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
+
+
+def _repeated(
+    receiver: Receiver, ended: float | None, acknowledged: float | None, now: float
+) -> float | None:
+    """When an alert that was told is told again; None if it is not."""
+    if ended is not None or not receiver.repeat_seconds:
+        return None
+    if acknowledged is not None and receiver.kind != "alertmanager":
+        return None
+    return now + receiver.repeat_seconds
+
+
+def _count_given_up(database: sqlite3.Connection, receiver: str, count: int) -> None:
+    database.execute(
+        "INSERT INTO given_up VALUES (?, ?)"
+        " ON CONFLICT (receiver) DO UPDATE SET alerts = alerts + excluded.alerts",
+        (receiver, count),
+    )
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """The database, made unless it is there."""
+    try:
+        private.make_folder(path.parent)
+        os.close(private.open_private(path))
+        database = sqlite3.connect(
+            path, timeout=_OPEN_SECONDS, isolation_level=None, check_same_thread=False
+        )
+    except OSError as error:
+        raise BadFile(
+            f"the alerts in {str(path)!r} cannot be kept: {private.why(error)}."
+        ) from None
+    try:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("BEGIN IMMEDIATE")
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            for statement in _SCHEMA.split(";"):
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {_VERSION}")
+        database.execute("COMMIT")
+    except sqlite3.Error as error:
+        database.close()
+        raise BadFile(
+            f"the alerts in {str(path)!r} cannot be opened ({error}). Is another service using"
+            " them? If the file is damaged, move it away: alerts begin anew."
+        ) from None
+    if version not in (0, _VERSION):
+        database.close()
+        raise BadFile(
+            f"the alerts in {str(path)!r} are of version {version}; this likewise knows"
+            f" {_VERSION}. Use the newer one, or move the file away."
+        )
+    return database
+
+
+def _alert(row: tuple[Any, ...]) -> Alert:
+    id, kind, monitor, began, ended, details, acknowledged, by = row
+    return Alert(id, kind, monitor, began, ended, json.loads(details), acknowledged, by)
+
+
+def _seen_of(text: str) -> Seen:
+    body = json.loads(text)
+    window = body["window"]
+    return Seen(
+        **{
+            **body,
+            "window": None if window is None else Window(**window),
+            "earlier": tuple(Window(**one) for one in body["earlier"]),
+            "rate": Conclusion(**body["rate"]),
+            "holding": {kind: Holding(**one) for kind, one in body["holding"].items()},
+        }
+    )

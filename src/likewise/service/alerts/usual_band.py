@@ -1,0 +1,104 @@
+"""Is the rate of contradictions what it usually is?
+
+A rate is `violations` of `comparable` decisions in a window of time. What is usual is the sum over
+earlier windows. Both get a Wilson score interval, so many standard deviations wide on each side,
+and the rate is unusual if the two intervals do not meet. Windows vary more than chance alone would
+have them (an evening is not a morning), so all counts are divided by the spread first: Pearson's
+chi-squared of the earlier windows by its degrees of freedom, where that is above 1.
+
+Where there are too few decisions, or too few earlier windows, nothing is concluded, and the reason
+is said.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Finding = Literal["usual", "above", "below", "cannot be concluded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Counts of a stretch of time."""
+
+    number: int
+    """Which one, counted from 1970."""
+    comparable: int = 0
+    """The denominator: decisions that had a like case; all of them where that is not asked."""
+    violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """How much is needed to conclude something, and how far is unusual."""
+
+    deviations: float = 4.0
+    least_comparable: int = 100
+    """In the window that is judged."""
+    least_windows: int = 12
+    """Earlier windows with comparable decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What can be said of one window."""
+
+    finding: Finding
+    because: str = ""
+    """Why nothing can be concluded."""
+    violations: int = 0
+    comparable: int = 0
+    usual_violations: int = 0
+    usual_comparable: int = 0
+    low: float = 0.0
+    """The usual rate lies between here…"""
+    high: float = 1.0
+    """…and here."""
+    spread: float = 1.0
+
+
+def conclude(window: Window, earlier: Sequence[Window], band: Band) -> Conclusion:
+    """Compare a window with those before it."""
+    known = [one for one in earlier if one.comparable > 0]
+    usual = sum(one.violations for one in known)
+    of = sum(one.comparable for one in known)
+    counts = {
+        "violations": window.violations,
+        "comparable": window.comparable,
+        "usual_violations": usual,
+        "usual_comparable": of,
+    }
+    if len(known) < band.least_windows:
+        because = f"{len(known)} earlier windows of at least {band.least_windows}"
+        return Conclusion("cannot be concluded", because, **counts)
+    if window.comparable < band.least_comparable:
+        because = f"{window.comparable} comparable decisions of at least {band.least_comparable}"
+        return Conclusion("cannot be concluded", because, **counts)
+    wide = spread(known)
+    low, high = wilson(usual / wide, of / wide, band.deviations)
+    from_here, to_here = wilson(window.violations / wide, window.comparable / wide, band.deviations)
+    finding: Finding = "above" if from_here > high else "below" if to_here < low else "usual"
+    return Conclusion(finding, "", **counts, low=low, high=high, spread=wide)
+
+
+def spread(windows: Sequence[Window]) -> float:
+    """How much more windows differ than chance alone would have them; at least 1."""
+    of = sum(one.comparable for one in windows)
+    rate = sum(one.violations for one in windows) / of if of else 0.0
+    if len(windows) < 2 or not 0.0 < rate < 1.0:
+        return 1.0
+    squares = sum(
+        (one.violations - one.comparable * rate) ** 2 / (one.comparable * rate * (1.0 - rate))
+        for one in windows
+        if one.comparable
+    )
+    return max(1.0, squares / (len(windows) - 1))
+
+
+def wilson(found: float, of: float, deviations: float) -> tuple[float, float]:
+    """All rates that so many found are within so many standard deviations of."""
+    square = deviations * deviations
+    middle = (found + square / 2) / (of + square)
+    half = deviations * math.sqrt(found * (of - found) / of + square / 4) / (of + square)
+    return max(0.0, middle - half), min(1.0, middle + half)

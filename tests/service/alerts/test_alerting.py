@@ -1,0 +1,76 @@
+"""Looking at a ledger after the service was away: what happened meanwhile is found, as it was."""
+
+import time
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from likewise.service.alerts.alerting import _Watched
+from likewise.service.alerts.conditions import Thresholds, began
+from likewise.service.alerts.outbox import Outbox
+from likewise.service.alerts.settings import AlertSettings, Receiver
+from likewise.service.alerts.sources import Heard
+from likewise.service.hosted import Hosted
+from likewise.service.settings import Limits, Served
+
+HOUR = 3600
+START = 1_700_000_000 // HOUR * HOUR
+
+
+@pytest.fixture
+def loans(tmp_path):
+    """A ledger with pairs of like decisions, of which a share contradict each other by the hour."""
+    monitor = lw.open(
+        tmp_path / "ledger", lw.Rule(metric="linf", epsilon=0.1), comparable=True, durability="off"
+    )
+    pairs, numbers = 250, np.arange(250)
+    for hour, share in enumerate([0.02] * 20 + [0.2] + [0.02] * 2):
+        x = (hour * pairs + np.repeat(numbers, 2)) + np.tile([0.0, 0.05], pairs)
+        z = np.tile([0, 1], pairs) * np.repeat(numbers < pairs * share, 2)
+        times = START + HOUR * hour + np.arange(2 * pairs) / 2
+        monitor.observe_many(x[:, None], z, times=times)
+    hosted = Hosted("loans", monitor, Served(rule="r"), Limits())
+    yield hosted
+    hosted.close()
+
+
+def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp_path):
+    hook = Receiver("hook", "webhook", "http://127.0.0.1:1/", "s" * 16)
+    settings = AlertSettings(
+        tmp_path / "alerts",
+        thresholds=Thresholds(no_decisions_seconds=0),
+        receivers=(hook,),
+    )
+    outbox = Outbox(settings)
+    try:
+        outbox.keep("loans", began(START, missing=0, head=""), 0, [], now=START)
+        watched = _Watched(loans, settings, outbox)
+        assert watched.look(Heard())
+        (alert,) = outbox.alerts("loans")
+        assert alert.kind == "violation_rate"
+        assert alert.began >= START + 21 * HOUR  # when its window had closed
+        assert alert.ended is not None
+        assert alert.details["finding"] == "above"
+        assert (alert.details["violations"], alert.details["comparable"]) == (50, 250)
+        assert (alert.details["usual_violations"], alert.details["usual_comparable"]) == (100, 5000)
+        assert "50 of 250 comparable decisions" in alert.summary
+        assert not watched.look(Heard())  # and it is not told again
+        again = _Watched(loans, settings, outbox)
+        assert not again.look(Heard())
+        assert len(outbox.alerts("loans")) == 1
+        assert [one.status for one in outbox.due(hook, time.time(), 100)] == ["resolved"]
+        assert outbox.give_up(hook, time.time()) == 0  # it is years old, and due since now
+    finally:
+        outbox.close()
+
+
+def test_what_was_there_before_alerts_were_wanted_is_not_told(loans, tmp_path):
+    settings = AlertSettings(tmp_path / "alerts")
+    outbox = Outbox(settings)
+    try:
+        watched = _Watched(loans, settings, outbox)
+        assert not watched.look(Heard())
+        assert outbox.alerts("loans") == []
+    finally:
+        outbox.close()
