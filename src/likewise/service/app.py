@@ -17,7 +17,14 @@ from starlette.routing import BaseRoute
 from likewise.service.calls import Call, Hot
 from likewise.service.door import ASGIScope, Door, Gone, Receive, Send, header
 from likewise.service.refusals import Refused, told
-from likewise.service.routes import administration, decisions, health, history
+from likewise.service.routes import (
+    administration,
+    cloudevents,
+    decisions,
+    health,
+    history,
+    metrics,
+)
 from likewise.service.service import Service
 from likewise.values.errors import LikewiseError
 
@@ -41,7 +48,9 @@ class App:
                 *_routes(decisions, self),
                 *_routes(history, self),
                 *_routes(administration, self),
+                *_routes(cloudevents, self),
                 *_routes(health, self),
+                *_routes(metrics, self),
             ],
             exception_handlers={LikewiseError: _refused, Refused: _refused},
         )

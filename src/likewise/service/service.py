@@ -4,7 +4,7 @@ Invariant: monitors are opened before anything is answered, and closed after eve
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from likewise.monitors import opening
@@ -27,6 +27,8 @@ class Service:
         self.ready = False
         self.under_way = 0
         """Requests that have begun and not ended."""
+        self.before_drain: list[Callable[[], Awaitable[None]]] = []
+        """Awaited before the queues are emptied for the last time."""
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
@@ -53,6 +55,8 @@ class Service:
     async def drain(self, seconds: float) -> None:
         """Take nothing new, and have everything that waits answered."""
         self.ready = False
+        for call in self.before_drain:
+            await call()
         waiting = [hosted.drain() for hosted in self.monitors.values()]
         if waiting:
             await asyncio.wait_for(asyncio.gather(*waiting), seconds)

@@ -77,11 +77,15 @@ class Limits:
     pairs: int = 10_000
     """Halves of CloudEvents that wait for the other half."""
     pair_seconds: float = 60.0
+    pair_bytes: int = 256 << 20
+    """Of the bodies of those halves."""
+    disk_bytes: int = 64 << 20
+    """Free on the disk of a ledger; with less, /readyz says that it is not ready."""
 
     def __post_init__(self) -> None:
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
-            least = 0 if one.name in ("rate", "skew_seconds", "witnesses") else 1
+            least = 0 if one.name in ("rate", "skew_seconds", "witnesses", "disk_bytes") else 1
             if isinstance(value, bool) or not value >= least:
                 raise BadRule(f"limits: {one.name} is {value!r}; expected at least {least}")
 
@@ -164,6 +168,15 @@ class Served:
     """Whether an embedder that the rule names may be loaded."""
     sync_administration: bool = True
     """Whether administrative calls become events of the ledger."""
+    unpaired_requests: str = "lost"
+    """What a CloudEvents request without a response is: "lost", decisions that are missing, or
+    "counted" only, since a prediction that failed has no response."""
+
+    def __post_init__(self) -> None:
+        if self.unpaired_requests not in ("lost", "counted"):
+            raise BadRule(
+                f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted"
+            )
 
 
 @dataclass(frozen=True)
