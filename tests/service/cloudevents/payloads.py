@@ -82,7 +82,7 @@ def raw_of(datatype, values):
 
 
 def with_raw(place, tensors, **more):
-    """A body of the binary extension: JSON, then the raw tensors (name, shape, datatype, values)."""
+    """A body of the binary extension: JSON, then (name, shape, datatype, values) raw."""
     described, raw = [], b""
     for name, shape, datatype, values in tensors:
         piece = raw_of(datatype, values)
