@@ -27,6 +27,8 @@ class Service:
         self.ready = False
         self.under_way = 0
         """Requests that have begun and not ended."""
+        self.opened: list[Callable[[Hosted], None]] = []
+        """Told of each monitor when it is open."""
         self.before_drain: list[Callable[[], Awaitable[None]]] = []
         """Awaited before the queues are emptied for the last time."""
 
@@ -36,7 +38,9 @@ class Service:
         try:
             for name, served in self.settings.monitors.items():
                 monitor = monitor_of(name, served, self.settings.limits)
-                opened[name] = Hosted(name, monitor, served, self.settings.limits)
+                opened[name] = hosted = Hosted(name, monitor, served, self.settings.limits)
+                for told in self.opened:
+                    told(hosted)
         except BaseException:
             for hosted in opened.values():
                 hosted.close()
