@@ -11,6 +11,7 @@ import uvicorn
 
 from likewise.runtime.log import logger
 from likewise.service.app import App
+from likewise.service.reporting import Reporter
 from likewise.service.service import Service
 from likewise.service.settings import Settings
 
@@ -40,6 +41,8 @@ async def _run(service: Service) -> None:
         proxy_headers=server.behind_proxy,
     )
     listening = uvicorn.Server(config)
+    reporter = Reporter(service)
+    reporting = asyncio.create_task(reporter.run())
     opening = asyncio.create_task(asyncio.to_thread(service.open))
     opening.add_done_callback(lambda task: _opened(task, listening))
     try:
@@ -51,6 +54,8 @@ async def _run(service: Service) -> None:
             await service.drain(server.drain_seconds)
         except TimeoutError:
             logger.warning("what waited was not judged in time; it was not answered")
+        reporting.cancel()
+        reporter.ended()
         service.close()
     await opening  # which raises if the ledgers could not be opened
 
