@@ -14,10 +14,11 @@ Not here: HTTP (app.py), who may do what (door.py).
 import asyncio
 import time as clock
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -96,6 +97,25 @@ class Hosted:
         self.counts.observing.add(clock.perf_counter() - begin)
         self.took(verdict)
         return verdict
+
+    async def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
+        """Judge decisions one after another: for each its verdict, or why it is refused."""
+        begin = clock.perf_counter()
+        try:
+            answers = await self.do(
+                partial(self.monitor.observe_each, decisions), rows=len(decisions)
+            )
+        except LikewiseError as error:
+            self.counts.refused[type(error).__name__] += len(decisions)
+            raise
+        seconds = (clock.perf_counter() - begin) / max(1, len(answers))
+        for answer in answers:
+            if isinstance(answer, LikewiseError):
+                self.counts.refused[type(answer).__name__] += 1
+            else:
+                self.counts.observing.add(seconds)
+                self.took(answer)
+        return answers
 
     async def observe_many(self, count: int, call: Callable[[], Verdicts]) -> Verdicts:
         """Judge a batch and remember it, or refuse it whole.

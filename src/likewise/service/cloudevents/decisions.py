@@ -69,7 +69,7 @@ def decisions_of(
         raise Mismatch(inputs.count, outputs.count)
     table = rule.features is not None
     x_of = _row_of_table(inputs, names) if table else _vector(rule, inputs)
-    z_of = _output(rule, outputs, names)
+    z_of = _output(rule, limits, outputs, names)
     model = outputs.model or ":".join(filter(None, (response.service, response.endpoint))) or None
     when = response.time if response.time is not None else request.time
     time = None if limits.skew_seconds == 0 else checked_time(limits, when)
@@ -137,14 +137,14 @@ def _row_of_table(inputs: Rows, names: Names) -> _Get:
     return lambda place: dict(zip(wanted, listed[place], strict=True))
 
 
-def _output(rule: Rule, outputs: Rows, names: Names) -> _Get:
+def _output(rule: Rule, limits: Limits, outputs: Rows, names: Names) -> _Get:
     """The output of a row, or for a table all of them by name."""
     if outputs.arrays is not None:
         columns = {name: _columns(array) for name, array in outputs.arrays.items()}
         if names.output is None and len(columns) > 1 and rule.features is not None:
             return lambda place: {name: column(place) for name, column in columns.items()}
         column = columns[_chosen(list(columns), names)]
-        return lambda place: _shaped(rule, column(place))
+        return lambda place: _shaped(rule, limits, column(place))
     listed = outputs.listed or []
 
     def listed_output(place: int) -> Any:
@@ -153,7 +153,7 @@ def _output(rule: Rule, outputs: Rows, names: Names) -> _Get:
             if names.output is None and rule.features is not None:
                 return z
             z = z[_chosen(list(z), names)]
-        return _shaped(rule, z)
+        return _shaped(rule, limits, z)
 
     return listed_output
 
@@ -175,14 +175,17 @@ def _columns(array: Array) -> _Get:
     return values.__getitem__
 
 
-def _shaped(rule: Rule, z: Any) -> Any:
+def _shaped(rule: Rule, limits: Limits, z: Any) -> Any:
     """An output as the rule's kind of output takes it."""
     if z is None or isinstance(z, dict):
         raise Refused(422, "a row of the response has no output.")
     if rule.output == "probabilities" and not isinstance(z, list):
         return [z]
     if rule.output == "label" and isinstance(z, list):
-        return _frozen(z)
+        label = _frozen(z)
+        if len(repr(label)) > limits.label_bytes:
+            raise Refused(413, f"the output has more than {limits.label_bytes} bytes.")
+        return label
     return z
 
 

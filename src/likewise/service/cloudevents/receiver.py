@@ -140,22 +140,18 @@ class Receiver:
         except LikewiseError as error:
             counts.refused[type(error).__name__] += rows.count
             raise
-        begin = clock.perf_counter()
-        call = partial(hosted.monitor.observe_each, decisions)
         try:
-            answers = await hosted.do(call, rows=len(decisions))
+            answers = await hosted.observe_each(decisions)
         except (Refused, BadFile) as error:
-            counts.refused[type(error).__name__] += len(decisions)
+            if isinstance(error, Refused):
+                counts.refused[str(error.status)] += len(decisions)
             self.joiner.put_back(pair, clock.monotonic())
             self._expire(clock.monotonic())
             raise
-        counts.observing.add((clock.perf_counter() - begin) / len(answers), len(answers))
         for answer in answers:
             if isinstance(answer, LikewiseError):
-                counts.refused[type(answer).__name__] += 1
                 received.refuse(place, answer)
             else:
-                hosted.took(answer)
                 received.decisions += 1
                 received.violations += answer.violation
 
