@@ -11,6 +11,7 @@ import uvicorn
 
 from likewise.runtime.log import logger
 from likewise.service.app import App
+from likewise.service.metrics.otlp import Otlp
 from likewise.service.reporting import Reporter
 from likewise.service.service import Service
 from likewise.service.settings import Settings
@@ -42,7 +43,11 @@ async def _run(service: Service) -> None:
     )
     listening = uvicorn.Server(config)
     reporter = Reporter(service)
-    reporting = asyncio.create_task(reporter.run())
+    told = [asyncio.create_task(reporter.run())]
+    otlp = None
+    if service.settings.otlp is not None:
+        otlp = Otlp(service, service.settings.otlp)
+        told.append(asyncio.create_task(otlp.run()))
     opening = asyncio.create_task(asyncio.to_thread(service.open))
     opening.add_done_callback(lambda task: _opened(task, listening))
     try:
@@ -54,8 +59,11 @@ async def _run(service: Service) -> None:
             await service.drain(server.drain_seconds)
         except TimeoutError:
             logger.warning("what waited was not judged in time; it was not answered")
-        reporting.cancel()
+        for task in told:
+            task.cancel()
         reporter.ended()
+        if otlp is not None:
+            await otlp.close()
         service.close()
     await opening  # which raises if the ledgers could not be opened
 

@@ -25,6 +25,9 @@
     burst = { last = 1000, alarm = 20 }
     comparable = true
 
+    [otlp]                        # with the extra `otlp`
+    endpoint = "http://127.0.0.1:4318"
+
 Settings are frozen and checked when they are made. Unknown names are refused: a limit with a typing
 mistake would be no limit.
 """
@@ -180,6 +183,23 @@ class Served:
 
 
 @dataclass(frozen=True)
+class OtlpSettings:
+    """The table [otlp] of the settings."""
+
+    endpoint: str
+    """Of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318."""
+    every_seconds: float = 30.0
+    violations: bool = True
+    """Whether each violation is an event."""
+
+    def __post_init__(self) -> None:
+        if not self.endpoint.startswith(("http://", "https://")):
+            raise BadRule(f"otlp: endpoint is {self.endpoint!r}; expected http://… or https://…")
+        if not self.every_seconds > 0:
+            raise BadRule(f"otlp: every_seconds is {self.every_seconds!r}; expected more than 0")
+
+
+@dataclass(frozen=True)
 class Settings:
     """All of it."""
 
@@ -189,6 +209,7 @@ class Settings:
     tokens: tuple[Token, ...] = ()
     alerts: Mapping[str, Any] = field(default_factory=dict)
     """As it stands in the file; alerts/settings.py reads it."""
+    otlp: OtlpSettings | None = None
 
     def __post_init__(self) -> None:
         if not self.monitors:
@@ -232,7 +253,7 @@ class Settings:
 
     @classmethod
     def of(cls, told: Mapping[str, Any], folder: Path) -> Self:
-        known = {"server", "limits", "tokens", "monitors", "alerts"}
+        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp"}
         _refuse_unknown("the settings", told, known)
         monitors = {
             name: _served(name, one, folder) for name, one in _table(told, "monitors").items()
@@ -250,6 +271,7 @@ class Settings:
             limits=_made(Limits, "limits", _table(told, "limits")),
             tokens=tuple(_made(Token, "tokens", one) for one in tokens),
             alerts=_table(told, "alerts"),
+            otlp=_made(OtlpSettings, "otlp", told["otlp"]) if "otlp" in told else None,
         )
 
 
