@@ -26,10 +26,12 @@ from likewise.service.refusals import Refused, told
 from likewise.service.routes import (
     administration,
     alerts,
+    cloudevents,
     decisions,
     events,
     health,
     history,
+    metrics,
     openapi,
     streams,
 )
@@ -48,7 +50,9 @@ MODULES: tuple[ModuleType, ...] = (
     events,
     administration,
     alerts,
+    cloudevents,
     health,
+    metrics,
     openapi,
 )
 

@@ -40,6 +40,14 @@ class Counts:
     """Sent again under their keys, and answered as before."""
     refused: Counter[str] = field(default_factory=Counter)
     """By the class of the error, or the status of what was refused at the door."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Decisions that the monitor was told are lost, by the reason."""
+    unpaired: Counter[str] = field(default_factory=Counter)
+    """CloudEvents whose other half did not come in time, by kind: request or response."""
+    repeated_events: Counter[str] = field(default_factory=Counter)
+    """CloudEvents that came before, by kind."""
+    waiting_events: int = 0
+    """CloudEvents that wait for their other half."""
     last_decision: float = 0.0
     """When, in seconds since 1970."""
     observing: Durations = field(default_factory=Durations)

@@ -23,6 +23,8 @@ import uvicorn
 
 from likewise.runtime.log import logger
 from likewise.service.app import App
+from likewise.service.metrics.otlp import Otlp
+from likewise.service.reporting import Reporter
 from likewise.service.service import Service
 from likewise.service.settings import Server, Settings
 from likewise.values.errors import BadRule
@@ -69,6 +71,12 @@ async def _run(
 ) -> None:
     seconds = service.settings.server.drain_seconds
     tell(f"listening on {_address(service.settings.server, listener)}")
+    reporter = Reporter(service)
+    told = [asyncio.create_task(reporter.run())]
+    otlp = None
+    if service.settings.otlp is not None:
+        otlp = Otlp(service, service.settings.otlp)
+        told.append(asyncio.create_task(otlp.run()))
     opening = asyncio.create_task(asyncio.to_thread(service.open))
 
     def opened(task: "asyncio.Task[None]") -> None:
@@ -92,6 +100,11 @@ async def _run(
             logger.warning("what waited was not judged in time; it was not answered")
         if service.alerting is not None:
             await service.alerting.stop()
+        for task in told:
+            task.cancel()
+        reporter.ended()
+        if otlp is not None:
+            await otlp.close()
         service.close()
     await opening  # which raises if the ledgers could not be opened
 

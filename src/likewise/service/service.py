@@ -5,7 +5,7 @@ Invariant: monitors are opened before anything is answered, and closed after eve
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from likewise.monitors import opening
@@ -40,6 +40,10 @@ class Service:
         """Connections that listen to events."""
         self.refused: Counter[str] = Counter()
         """Requests that were refused before a monitor was found, by status."""
+        self.opened: list[Callable[[Hosted], None]] = []
+        """Told of each monitor when it is open."""
+        self.before_drain: list[Callable[[], Awaitable[None]]] = []
+        """Awaited before the queues are emptied for the last time."""
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
@@ -48,7 +52,9 @@ class Service:
             for name, served in self.settings.monitors.items():
                 monitor = monitor_of(name, served, self.settings.limits)
                 monitor.limit_words(self.settings.limits.labels)
-                opened[name] = Hosted(name, monitor, served, self.settings.limits)
+                opened[name] = hosted = Hosted(name, monitor, served, self.settings.limits)
+                for told in self.opened:
+                    told(hosted)
             if self.alert_settings is not None:
                 self.alerting = Alerting(self.alert_settings, opened)
         except BaseException:
@@ -79,6 +85,8 @@ class Service:
     async def drain(self, seconds: float) -> None:
         """Have everything that waits answered."""
         self.stop()
+        for call in self.before_drain:
+            await call()
         waiting = [hosted.drain() for hosted in self.monitors.values()]
         if waiting:
             await asyncio.wait_for(asyncio.gather(*waiting), seconds)

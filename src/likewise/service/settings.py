@@ -25,6 +25,9 @@
     burst = { last = 1000, alarm = 20 }
     comparable = true
 
+    [otlp]                        # with the extra `otlp`
+    endpoint = "http://127.0.0.1:4318"
+
 Settings are frozen and checked when they are made. Unknown names are refused: a limit with a typing
 mistake would be no limit.
 """
@@ -79,11 +82,15 @@ class Limits:
     pairs: int = 10_000
     """Halves of CloudEvents that wait for the other half."""
     pair_seconds: float = 60.0
+    pair_bytes: int = 256 << 20
+    """Of the bodies of those halves."""
+    disk_bytes: int = 64 << 20
+    """Free on the disk of a ledger; with less, /readyz says that it is not ready."""
 
     def __post_init__(self) -> None:
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
-            least = 0 if one.name in ("rate", "skew_seconds", "witnesses") else 1
+            least = 0 if one.name in ("rate", "skew_seconds", "witnesses", "disk_bytes") else 1
             if isinstance(value, bool) or not value >= least:
                 raise BadRule(f"limits: {one.name} is {value!r}; expected at least {least}")
 
@@ -164,6 +171,32 @@ class Served:
     comparable: bool = True
     trust_code: bool = False
     """Whether an embedder that the rule names may be loaded."""
+    unpaired_requests: str = "lost"
+    """What a CloudEvents request without a response is: "lost", decisions that are missing, or
+    "counted" only, since a prediction that failed has no response."""
+
+    def __post_init__(self) -> None:
+        if self.unpaired_requests not in ("lost", "counted"):
+            raise BadRule(
+                f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted"
+            )
+
+
+@dataclass(frozen=True)
+class OtlpSettings:
+    """The table [otlp] of the settings."""
+
+    endpoint: str
+    """Of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318."""
+    every_seconds: float = 30.0
+    violations: bool = True
+    """Whether each violation is an event."""
+
+    def __post_init__(self) -> None:
+        if not self.endpoint.startswith(("http://", "https://")):
+            raise BadRule(f"otlp: endpoint is {self.endpoint!r}; expected http://… or https://…")
+        if not self.every_seconds > 0:
+            raise BadRule(f"otlp: every_seconds is {self.every_seconds!r}; expected more than 0")
 
 
 @dataclass(frozen=True)
@@ -176,6 +209,7 @@ class Settings:
     tokens: tuple[Token, ...] = ()
     alerts: Mapping[str, Any] = field(default_factory=dict)
     """As it stands in the file; alerts/settings.py reads it."""
+    otlp: OtlpSettings | None = None
 
     def __post_init__(self) -> None:
         if not self.monitors:
@@ -219,7 +253,7 @@ class Settings:
 
     @classmethod
     def of(cls, told: Mapping[str, Any], folder: Path) -> Self:
-        known = {"server", "limits", "tokens", "monitors", "alerts"}
+        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp"}
         _refuse_unknown("the settings", told, known)
         monitors = {
             name: _served(name, one, folder) for name, one in _table(told, "monitors").items()
@@ -237,6 +271,7 @@ class Settings:
             limits=made(Limits, "limits", _table(told, "limits")),
             tokens=tuple(made(Token, "tokens", one) for one in tokens),
             alerts=_alerts(told, folder),
+            otlp=made(OtlpSettings, "otlp", told["otlp"]) if "otlp" in told else None,
         )
 
 

@@ -1,11 +1,21 @@
-"""Is it alive, can it be asked?"""
+"""Is it alive, can it be asked?
 
-from typing import TYPE_CHECKING
+/healthz answers 200 as long as the event loop answers: whatever else is wrong, starting again would
+not mend it. /readyz answers 503 with reasons while a ledger is not open, a queue is full, or a
+ledger's disk has less than `Limits.disk_bytes` free: then decisions should not be sent here.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from likewise.service.hosted import Hosted
+from likewise.service.metrics.reading import Disk
 from likewise.service.wire import encode
 
 if TYPE_CHECKING:
@@ -16,10 +26,62 @@ def routes(app: "App") -> list[BaseRoute]:
     service = app.service
 
     async def alive(_: Request) -> Response:
-        return Response(b'{"alive":true}', media_type="application/json")
+        paths = {name: path for name, hosted in service.monitors.items() if (path := _path(hosted))}
+        writable = {name: await asyncio.to_thread(_writable, path) for name, path in paths.items()}
+        return _answer(200, {"alive": True, "disk_writable": writable})
 
     async def ready(_: Request) -> Response:
-        body = encode({"ready": service.ready})
-        return Response(body, 200 if service.ready else 503, media_type="application/json")
+        reasons = []
+        if not service.ready:
+            reasons.append(_reason(None, "closed", "the ledgers are not open, or closing."))
+        for hosted in service.monitors.values():
+            reasons += [one for one in (_queue(hosted), await _disk(hosted)) if one is not None]
+        told: dict[str, Any] = {"ready": not reasons}
+        if reasons:
+            told["reasons"] = reasons
+        return _answer(503 if reasons else 200, told)
 
     return [Route("/healthz", alive), Route("/readyz", ready)]
+
+
+def _queue(hosted: Hosted) -> dict[str, Any] | None:
+    waiting, most = hosted.waiting_rows, hosted.limits.waiting_rows
+    if waiting < most:
+        return None
+    return _reason(hosted.name, "queue", f"{waiting} decisions wait, of at most {most}.")
+
+
+async def _disk(hosted: Hosted) -> dict[str, Any] | None:
+    path, least = _path(hosted), hosted.limits.disk_bytes
+    if path is None:
+        return None
+    try:
+        disk = await asyncio.to_thread(Disk.of, path)
+    except OSError as error:
+        return _reason(hosted.name, "disk", f"the disk cannot be asked: {type(error).__name__}.")
+    if disk.free >= least:
+        return None
+    message = f"the disk has {disk.free} bytes free; expected at least {least}."
+    return _reason(hosted.name, "disk", message)
+
+
+def _reason(monitor: str | None, reason: str, message: str) -> dict[str, Any]:
+    return {"monitor": monitor, "reason": reason, "message": message}
+
+
+def _path(hosted: Hosted) -> Path | None:
+    return hosted.monitor.path if hosted.monitor.durable else None
+
+
+def _writable(path: Path) -> bool:
+    """Whether files may be written there; nothing is."""
+    try:
+        read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+    except OSError:
+        return False
+    return not read_only and os.access(path, os.W_OK)
+
+
+def _answer(status: int, told: dict[str, Any]) -> Response:
+    headers = {"cache-control": "no-store"}
+    return Response(encode(told), status, headers, media_type="application/json")

@@ -1,0 +1,180 @@
+"""From an HTTP request to CloudEvents: binary, structured and batch mode, gzipped or not.
+
+Only what joining needs is read: which prediction it belongs to, which half of it this is, when it
+was, and the body of the prediction as bytes. A body that begins with 1f 8b is inflated, whatever
+its headers say: Knative may take the header Content-Encoding off and leave the body packed.
+
+Bound: an inflated body has at most `Limits.body_bytes` bytes.
+"""
+
+import base64
+import binascii
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from likewise.service.refusals import Refused
+from likewise.service.settings import Limits
+
+_GZIP = b"\x1f\x8b"
+_KINDS = {".inference.request": "request", ".inference.response": "response"}
+_PLACE_DIGITS = 8  # of a key: a slash and the place of a decision in its prediction
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One half of a prediction.
+
+    service, namespace, component, endpoint   KServe's names, "" where they are not given
+    """
+
+    id: str
+    kind: str
+    """request or response."""
+    body: bytes
+    time: str | None = None
+    service: str = ""
+    namespace: str = ""
+    component: str = ""
+    endpoint: str = ""
+
+
+class _Structured(msgspec.Struct, frozen=True):
+    """An event whose attributes stand beside its body, in JSON."""
+
+    specversion: str
+    id: str
+    type: str
+    source: str
+    time: str | None = None
+    inferenceservicename: str = ""
+    namespace: str = ""
+    component: str = ""
+    endpoint: str = ""
+    data: msgspec.Raw = msgspec.Raw()
+    data_base64: str | None = None
+
+
+_decode_one = msgspec.json.Decoder(_Structured).decode
+_decode_batch = msgspec.json.Decoder(list[_Structured]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -> list[Event]:
+    """The events of a request; Refused if it has none, or one that makes no sense."""
+    body = _inflated(body, limits.body_bytes)
+    attributes: dict[str, str] = {}
+    content_type = ""
+    for name, value in headers:
+        if name.startswith(b"ce-"):
+            attributes[name[3:].decode("latin-1")] = _unquoted(value)
+        elif name == b"content-type":
+            content_type = value.decode("latin-1").partition(";")[0].strip().lower()
+    if content_type == "application/cloudevents+json":
+        return [_of_structured(_decoded(_decode_one, body), limits)]
+    if content_type == "application/cloudevents-batch+json":
+        return [_of_structured(one, limits) for one in _decoded(_decode_batch, body)]
+    if not attributes:
+        raise Refused(
+            400,
+            "there is no event: expected headers ce-id, ce-type, …, or the content type"
+            " application/cloudevents+json.",
+        )
+    missing = [n for n in ("specversion", "id", "type", "source") if n not in attributes]
+    if missing:
+        raise Refused(400, f"the event has no header ce-{missing[0]}.")
+    return [
+        _checked(
+            attributes["specversion"],
+            attributes["type"],
+            Event(
+                attributes["id"],
+                "",
+                body,
+                attributes.get("time"),
+                attributes.get("inferenceservicename", ""),
+                attributes.get("namespace", ""),
+                attributes.get("component", ""),
+                attributes.get("endpoint", ""),
+            ),
+            limits,
+        )
+    ]
+
+
+def _of_structured(one: _Structured, limits: Limits) -> Event:
+    if one.data_base64 is not None:
+        try:
+            body = base64.b64decode(one.data_base64, validate=True)
+        except (binascii.Error, ValueError):
+            raise Refused(400, "data_base64 is no base64.") from None
+    else:
+        body = bytes(one.data)
+        if body.startswith(b'"'):  # a body that is text, which may be JSON in turn
+            body = _decoded(_decode_text, body).encode()
+    event = Event(
+        one.id,
+        "",
+        _inflated(body, limits.body_bytes),
+        one.time,
+        one.inferenceservicename,
+        one.namespace,
+        one.component,
+        one.endpoint,
+    )
+    return _checked(one.specversion, one.type, event, limits)
+
+
+def _checked(version: str, type_: str, event: Event, limits: Limits) -> Event:
+    if version != "1.0":
+        raise Refused(400, "the event's specversion is not 1.0.")
+    kind = next((kind for end, kind in _KINDS.items() if type_.endswith(end)), None)
+    if kind is None:
+        raise Refused(
+            422,
+            "the event's type is neither org.kubeflow.serving.inference.request nor .response.",
+        )
+    most = limits.key_bytes - _PLACE_DIGITS
+    if not event.id or len(event.id.encode()) > most:
+        raise Refused(422, f"the event's id has no bytes, or more than {most}.")
+    for name in (event.service, event.namespace, event.component, event.endpoint):
+        if len(name.encode()) > limits.label_bytes:
+            raise Refused(413, f"an attribute has more than {limits.label_bytes} bytes.")
+    if not event.body:
+        raise Refused(422, "the event has no data.")
+    return replace(event, kind=kind)
+
+
+def _inflated(body: bytes, most: int) -> bytes:
+    if not body.startswith(_GZIP):
+        return body
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        inflated = unpacking.decompress(body, most + 1)
+    except zlib.error:
+        raise Refused(400, "the body begins as gzip does, and is none.") from None
+    if len(inflated) > most:
+        raise Refused(413, f"the body has more than {most} bytes when it is inflated.")
+    if not unpacking.eof or unpacking.unused_data:
+        raise Refused(400, "the body is gzipped, and does not end where it should.")
+    return inflated
+
+
+def _unquoted(value: bytes) -> str:
+    try:
+        return unquote(value.decode("latin-1"), errors="strict")
+    except UnicodeDecodeError:
+        raise Refused(400, "a header of the event is not percent-encoded UTF-8.") from None
+
+
+def _decoded(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return decode(body)
+    except msgspec.ValidationError as error:
+        raise Refused(422, f"the event is not what is expected: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refused(400, "the event is no JSON.") from None

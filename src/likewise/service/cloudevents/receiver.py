@@ -1,0 +1,218 @@
+"""Takes events for one monitor: joins them, has pairs judged, and tells what was lost.
+
+A half whose other half does not come is counted by its kind, and its decisions are told to the
+monitor as lost, which a ledger keeps in its chain. A response without a request is a decision that
+nobody can judge any more. A request without a response is either that, because the response got
+lost, or no decision at all: KServe sends no response for a prediction that failed. Which of them
+cannot be told here; with `unpaired_requests = "counted"` in the monitor's settings they are counted
+and not told.
+
+Invariant: nothing waits between the arrival of a half and the place of its decisions in the queue,
+so pairs are judged in the order in which they became complete. A pair that finds no room in the
+queue, or no disk, is not taken: its first half waits on, and the second may be sent again.
+"""
+
+import asyncio
+import time as clock
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from likewise.runtime.log import logger
+from likewise.service.cloudevents import bodies
+from likewise.service.cloudevents.decisions import Mismatch, Names, decisions_of
+from likewise.service.cloudevents.events import Event
+from likewise.service.cloudevents.joining import GivenUp, Half, Joiner, Outcome, Pair
+from likewise.service.hosted import Hosted
+from likewise.service.refusals import Refused, status_of
+from likewise.values.errors import BadFile, LikewiseError
+
+_TRY_AGAIN_SECONDS = 1.0
+
+
+@dataclass
+class Received:
+    """What became of the events of one request."""
+
+    events: int = 0
+    waiting: int = 0
+    repeated: int = 0
+    late: int = 0
+    decisions: int = 0
+    violations: int = 0
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    status: int = 200
+    retry: float | None = None
+
+    def refuse(self, place: int, error: LikewiseError | Refused) -> None:
+        """Tell why an event, or a decision of its pair, was refused; the first sets the status."""
+        known = isinstance(error, Refused)
+        status = error.status if isinstance(error, Refused) else status_of(error)
+        if self.status == 200 or status >= 500:
+            self.status = status
+        if isinstance(error, Refused) and error.retry is not None:
+            self.retry = error.retry
+        name = "Refused" if known else type(error).__name__
+        self.refused.append({"event": place, "error": name, "message": str(error)})
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {
+            "events": self.events,
+            "waiting": self.waiting,
+            "repeated": self.repeated,
+            "late": self.late,
+            "decisions": self.decisions,
+            "violations": self.violations,
+        }
+        return told | ({"refused": self.refused} if self.refused else {})
+
+
+class Receiver:
+    """The halves of one monitor's predictions."""
+
+    def __init__(self, hosted: Hosted) -> None:
+        limits = hosted.limits
+        self._hosted = hosted
+        self.joiner = Joiner(limits.pairs, limits.pair_seconds, limits.pair_bytes)
+        self._untold: Counter[str] = Counter()  # decisions that the monitor must be told are lost
+        self._telling: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def take(self, events: list[Event], names: Names) -> Received:
+        """Events of one request; each is taken or refused by itself."""
+        received = Received(len(events))
+        for place, event in enumerate(events):
+            try:
+                await self._take(place, event, names, received)
+            except (Refused, LikewiseError) as error:
+                received.refuse(place, error)
+        return received
+
+    async def _take(self, place: int, event: Event, names: Names, received: Received) -> None:
+        hosted, limits = self._hosted, self._hosted.limits
+        counts = hosted.counts
+        try:
+            rows = bodies.read(event.kind, event.body, limits.batch_rows)
+        except Refused as error:
+            counts.refused[str(error.status)] += 1
+            raise
+        now = clock.monotonic()
+        half = Half(event, rows.count)
+        self._expire(now)
+        outcome = self.joiner.add(half, now)
+        self._expire(now)
+        if outcome is Outcome.WAITING:
+            received.waiting += 1
+        elif outcome is Outcome.REPEATED:
+            received.repeated += 1
+            counts.repeated_events[event.kind] += 1
+        elif outcome is Outcome.LATE:
+            received.late += 1
+            counts.unpaired[event.kind] += 1
+        elif outcome is Outcome.DIFFERENT:
+            counts.refused["RepeatedKey"] += rows.count
+            raise Refused(409, f"another {event.kind} with this id came, and was different.")
+        else:
+            await self._judge(place, outcome, half, rows, names, received)
+
+    async def _judge(
+        self,
+        place: int,
+        pair: Pair,
+        half: Half,
+        rows: bodies.Rows,
+        names: Names,
+        received: Received,
+    ) -> None:
+        hosted, counts = self._hosted, self._hosted.counts
+        other = bodies.read(pair.first.kind, pair.first.event.body, hosted.limits.batch_rows)
+        both = (rows, other) if half.kind == "request" else (other, rows)
+        events = (pair.request.event, pair.response.event)
+        try:
+            decisions = decisions_of(hosted.monitor.rule, hosted.limits, events, both, names)
+        except Mismatch:
+            counts.refused["mismatch"] += max(rows.count, other.count)
+            raise
+        except Refused as error:
+            counts.refused[str(error.status)] += rows.count
+            raise
+        except LikewiseError as error:
+            counts.refused[type(error).__name__] += rows.count
+            raise
+        try:
+            answers = await hosted.observe_each(decisions)
+        except (Refused, BadFile) as error:
+            if isinstance(error, Refused):
+                counts.refused[str(error.status)] += len(decisions)
+            self.joiner.put_back(pair, clock.monotonic())
+            self._expire(clock.monotonic())
+            raise
+        for answer in answers:
+            if isinstance(answer, LikewiseError):
+                received.refuse(place, answer)
+            else:
+                received.decisions += 1
+                received.violations += answer.violation
+
+    # Halves that are given up
+
+    def _expire(self, now: float) -> None:
+        """Give up what has waited too long, and come back when the next has."""
+        self._count(self.joiner.expire(now))
+        self._hosted.counts.waiting_events = len(self.joiner)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        ends = [end for end in (self.joiner.next_end,) if end is not None]
+        if self._untold:
+            ends.append(now + _TRY_AGAIN_SECONDS)
+        if ends:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, min(ends) - now) + 0.001, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._expire(clock.monotonic())
+
+    def _count(self, given_up: list[GivenUp]) -> None:
+        counts = self._hosted.counts
+        for half in given_up:
+            counts.unpaired[half.kind] += 1
+            if half.kind == "request" and self._hosted.settings.unpaired_requests == "counted":
+                continue
+            counts.dropped[f"unpaired {half.kind}"] += half.count
+            self._untold[half.kind] += half.count
+        if self._untold and self._telling is None:
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        """Tell the monitor of losses; what cannot be told now is told later."""
+        try:
+            while self._untold:
+                kind, count = next(iter(self._untold.items()))
+                call = partial(self._hosted.monitor.lost, count, f"unpaired {kind}")
+                await self._hosted.do(call)
+                self._untold[kind] -= count
+                if not self._untold[kind]:
+                    del self._untold[kind]
+        except (Refused, LikewiseError) as error:
+            logger.warning(
+                "losses could not be written, and will be tried again: %s", type(error).__name__
+            )
+        finally:
+            self._telling = None
+
+    async def close(self) -> None:
+        """Give up all that wait, and tell the monitor; the service ends."""
+        self._count(self.joiner.close(clock.monotonic()))
+        self._hosted.counts.waiting_events = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._telling is not None:
+            await self._telling
+        if self._untold:
+            logger.error(
+                "%d decisions are lost, and the ledger could not be told", self._untold.total()
+            )

@@ -1,0 +1,160 @@
+"""Tensors of the Open Inference Protocol (v2), from JSON or from raw bytes, as arrays.
+
+A tensor has a name, a shape, a datatype, and `data`: flat or nested, row by row. In the binary
+extension `data` is missing, `parameters.binary_data_size` says how many raw bytes it has, and these
+follow the JSON in the order of the tensors.
+
+Numbers get the type that the tensor names, so that the same input is the same vector whichever way
+it was sent: what is sent in JSON as FP32 is rounded to it. BF16 is kept as float32, BOOL as it is,
+BYTES as text.
+
+Bound: as many rows as `Limits.batch_rows`; data that does not fit its shape is refused before
+anything is made of it.
+"""
+
+import math
+from itertools import chain
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from likewise.service.refusals import Refused
+
+_TYPES = {
+    "BOOL": np.dtype(np.bool_),
+    "UINT8": np.dtype("<u1"),
+    "UINT16": np.dtype("<u2"),
+    "UINT32": np.dtype("<u4"),
+    "UINT64": np.dtype("<u8"),
+    "INT8": np.dtype("<i1"),
+    "INT16": np.dtype("<i2"),
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "FP16": np.dtype("<f2"),
+    "FP32": np.dtype("<f4"),
+    "FP64": np.dtype("<f8"),
+    "BF16": np.dtype("<f4"),
+}
+_KINDS = {"b": (bool,), "u": (int,), "i": (int,), "f": (int, float)}
+_MOST_DIMENSIONS = 8
+Array = npt.NDArray[Any]
+
+
+class TensorParameters(msgspec.Struct, frozen=True):
+    binary_data_size: int | None = None
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    name: str
+    shape: list[int]
+    datatype: str
+    data: list[Any] | None = None
+    parameters: TensorParameters = TensorParameters()
+
+
+def arrays_of(tensors: list[Tensor], raw: bytes, most_rows: int) -> dict[str, Array]:
+    """By name; all of them have equally many rows. Refused if something does not fit."""
+    arrays: dict[str, Array] = {}
+    at = 0
+    for tensor in tensors:
+        _check_shape(tensor, most_rows)
+        size = tensor.parameters.binary_data_size
+        if tensor.data is not None:
+            array = _of_json(tensor, tensor.data)
+        elif size is None or not 0 <= size <= len(raw) - at:
+            raise Refused(422, "a tensor has neither data nor as many raw bytes as it says.")
+        else:
+            array = _of_bytes(tensor, raw[at : at + size])
+            at += size
+        if tensor.name in arrays:
+            raise Refused(422, "two tensors have the same name.")
+        arrays[tensor.name] = array.reshape(tensor.shape)
+    if at != len(raw):
+        raise Refused(422, "there are more raw bytes than the tensors say.")
+    if len({len(array) for array in arrays.values()}) != 1:
+        raise Refused(422, "the tensors have no rows, or not equally many.")
+    return arrays
+
+
+def _check_shape(tensor: Tensor, most_rows: int) -> None:
+    shape = tensor.shape
+    if not 1 <= len(shape) <= _MOST_DIMENSIONS or min(shape) < 1:
+        raise Refused(
+            422, f"a tensor's shape has no dimension, a size below 1, or over {_MOST_DIMENSIONS}."
+        )
+    if shape[0] > most_rows:
+        raise Refused(413, f"a tensor has {shape[0]} rows; at most {most_rows} are taken.")
+    if tensor.datatype not in _TYPES and tensor.datatype != "BYTES":
+        raise Refused(
+            422, f"a tensor's datatype is not known; expected BYTES, {', '.join(_TYPES)}."
+        )
+
+
+def _of_json(tensor: Tensor, data: list[Any]) -> Array:
+    flat = _flat(data, tensor.shape)
+    if tensor.datatype == "BYTES":
+        if not all(type(value) is str for value in flat):
+            raise Refused(422, "a tensor of BYTES has something else than text.")
+        return np.array(flat, object)
+    kind = _TYPES[tensor.datatype]
+    if not set(map(type, flat)) <= set(_KINDS[kind.kind]):
+        raise Refused(422, f"a tensor of {tensor.datatype} has something else in its data.")
+    try:
+        with np.errstate(over="ignore"):  # infinite then, which the monitor refuses
+            return np.array(flat, kind)
+    except (OverflowError, ValueError):
+        raise Refused(422, f"a number does not fit into {tensor.datatype}.") from None
+
+
+def _flat(data: list[Any], shape: list[int]) -> list[Any]:
+    """Data without its nesting, as long as the shape says."""
+    level, whole = data, math.prod(shape)
+    for depth in range(len(shape)):
+        if not any(type(one) is list for one in level):
+            break
+        size = shape[depth + 1] if depth + 1 < len(shape) else -1
+        expected = math.prod(shape[: depth + 1])
+        if len(level) != expected or not all(
+            type(one) is list and len(one) == size for one in level
+        ):
+            raise Refused(422, "a tensor's data is not nested as its shape says.")
+        level = list(chain.from_iterable(level))
+    if len(level) != whole:
+        raise Refused(422, "a tensor has more or fewer values than its shape says.")
+    return level
+
+
+def _of_bytes(tensor: Tensor, raw: bytes) -> Array:
+    count = math.prod(tensor.shape)
+    if tensor.datatype == "BYTES":
+        return np.array(_texts(raw, count), object)
+    kind = np.dtype("<u2") if tensor.datatype == "BF16" else _TYPES[tensor.datatype]
+    if len(raw) != count * kind.itemsize:
+        raise Refused(422, "a tensor has more or fewer raw bytes than its shape says.")
+    if tensor.datatype == "BOOL":  # any byte but 0 is true
+        truths: Array = np.frombuffer(raw, np.uint8) != 0
+        return truths
+    array: Array = np.frombuffer(raw, kind)
+    if tensor.datatype == "BF16":  # the upper half of a float32
+        array = (array.astype("<u4") << 16).view("<f4")
+    return array
+
+
+def _texts(raw: bytes, count: int) -> list[str]:
+    """Texts, each after its length in four bytes."""
+    texts: list[str] = []
+    at = 0
+    try:
+        while at < len(raw) and len(texts) < count:
+            size = int.from_bytes(raw[at : at + 4], "little")
+            if at + 4 + size > len(raw):
+                break
+            texts.append(raw[at + 4 : at + 4 + size].decode())
+            at += 4 + size
+    except UnicodeDecodeError:
+        raise Refused(422, "a tensor of BYTES is no UTF-8 text.") from None
+    if at != len(raw) or len(texts) != count:
+        raise Refused(422, "a tensor of BYTES does not have as many texts as its shape says.")
+    return texts

@@ -1,0 +1,1 @@
+"""What the service says about itself: numbers, for Prometheus and for OTLP."""

@@ -1,0 +1,109 @@
+"""Every metric: its name, its kind, its labels, and what it means (docs/reference/metrics.md).
+
+No label has a value of a person, and none has more values than a deployment has monitors, models,
+reasons and kinds; models beyond the first hundred of a monitor count together, as `(other)`.
+"""
+
+from dataclasses import dataclass
+
+MODELS = 100
+OTHER = "(other)"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    name: str
+    kind: str
+    """counter, gauge or histogram."""
+    text: str
+    labels: tuple[str, ...] = ()
+    """Beside `monitor`, which all have."""
+
+
+ALL = (
+    Metric(
+        "likewise_decisions_total", "counter", "Decisions that were judged.", ("model_version",)
+    ),
+    Metric(
+        "likewise_violations_total",
+        "counter",
+        "Decisions that contradict an earlier one.",
+        ("model_version",),
+    ),
+    Metric(
+        "likewise_comparable_decisions_total",
+        "counter",
+        "Decisions with a near earlier input, whatever its output.",
+    ),
+    Metric("likewise_witness_pairs_total", "counter", "Pairs of contradicting decisions."),
+    Metric("likewise_burst_alarms_total", "counter", "Decisions at which a burst was noticed."),
+    Metric(
+        "likewise_repeated_decisions_total",
+        "counter",
+        "Decisions that were sent again under their keys, and answered as before.",
+    ),
+    Metric(
+        "likewise_refused_decisions_total",
+        "counter",
+        "Decisions, or requests with them, that were refused.",
+        ("reason",),
+    ),
+    Metric(
+        "likewise_dropped_decisions_total",
+        "counter",
+        "Decisions that were made and will never be judged, which the history was told.",
+        ("reason",),
+    ),
+    Metric(
+        "likewise_unpaired_events_total",
+        "counter",
+        "CloudEvents whose other half did not come in time.",
+        ("kind",),
+    ),
+    Metric("likewise_repeated_events_total", "counter", "CloudEvents that came before.", ("kind",)),
+    Metric("likewise_waiting_events", "gauge", "CloudEvents that wait for their other half."),
+    Metric(
+        "likewise_missing_decisions",
+        "gauge",
+        "Decisions known to be missing from the history, whoever told it, since it began.",
+    ),
+    Metric("likewise_queue_decisions", "gauge", "Decisions that wait to be judged."),
+    Metric("likewise_queue_capacity", "gauge", "Decisions that may wait."),
+    Metric(
+        "likewise_queue_oldest_age_seconds", "gauge", "How long the first in the queue has waited."
+    ),
+    Metric(
+        "likewise_observe_duration_seconds",
+        "histogram",
+        "From a decision's arrival to its verdict; in a batch, its share of the whole.",
+    ),
+    Metric(
+        "likewise_commit_duration_seconds",
+        "histogram",
+        "To judge and to write what was taken from the queue together.",
+    ),
+    Metric("likewise_history_rows", "gauge", "Decisions that are remembered."),
+    Metric("likewise_history_bytes", "gauge", "Memory that they take, roughly."),
+    Metric(
+        "likewise_share_visited_ratio",
+        "gauge",
+        "Of the history, looked at by each of the last thousand decisions.",
+    ),
+    Metric(
+        "likewise_last_decision_timestamp_seconds", "gauge", "When the last decision was judged."
+    ),
+    Metric(
+        "likewise_ledger_head_timestamp_seconds",
+        "gauge",
+        "When the files of the ledger were last written.",
+    ),
+    Metric("likewise_disk_free_bytes", "gauge", "Free on the disk of the ledger."),
+    Metric("likewise_disk_size_bytes", "gauge", "The size of the disk of the ledger."),
+    Metric(
+        "likewise_rule_info",
+        "gauge",
+        "Always 1; what the rule is.",
+        ("fingerprint", "metric", "epsilon", "index", "exact"),
+    ),
+)
+BY_NAME = {metric.name: metric for metric in ALL}

@@ -1,0 +1,156 @@
+"""The same numbers, and an event for each violation, sent to an OpenTelemetry collector (OTLP).
+
+Numbers are read on the event loop every few seconds, and sent from a thread. Counters and gauges
+have the names and labels that Prometheus reads; of a histogram only its sum and its count are sent,
+as two counters, since OpenTelemetry has none that is read when somebody asks.
+
+An event says which monitor, row and model, how many witnesses, and how near the nearest was; no
+input, output or key. While the collector is away the SDK keeps the last few thousand events and
+drops older ones: this is a convenience, and the ledger is the record.
+"""
+
+import asyncio
+import math
+import time as clock
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from likewise.service.counts import Durations
+from likewise.service.hosted import Hosted
+from likewise.service.metrics.names import ALL, Metric
+from likewise.service.metrics.reading import Readings
+from likewise.service.metrics.samples import Sample, samples
+from likewise.service.service import Service
+from likewise.service.settings import OtlpSettings
+from likewise.values.errors import BadRule
+from likewise.values.verdicts import Verdict
+from likewise.version import __version__
+
+_WAIT_MILLISECONDS = 5_000
+_TIMEOUT_SECONDS = 2.0  # for one request: a collector that is away must not hold up the end
+
+
+class Otlp:
+    """Sends what a service counts; made before its monitors are opened."""
+
+    def __init__(self, service: Service, settings: OtlpSettings) -> None:
+        try:
+            from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+            from opentelemetry.sdk._logs import LoggerProvider
+            from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+            from opentelemetry.sdk.metrics import MeterProvider
+            from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+            from opentelemetry.sdk.resources import Resource
+        except ImportError:
+            raise BadRule("[otlp] needs OpenTelemetry: install the extra `otlp`") from None
+        self._service = service
+        self._every = settings.every_seconds
+        self._readings = Readings()
+        self._snapshot: dict[str, list[tuple[str, Sample]]] = {}
+        base = settings.endpoint.rstrip("/")
+        about = Resource.create({"service.name": "likewise", "service.version": __version__})
+        reader = PeriodicExportingMetricReader(
+            OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=_TIMEOUT_SECONDS),
+            export_interval_millis=math.inf,
+        )
+        self._meters = MeterProvider([reader], resource=about, shutdown_on_exit=False)
+        meter = self._meters.get_meter("likewise", __version__)
+        for metric in ALL:
+            if metric.kind == "histogram":
+                for end, take in _OF_DURATIONS.items():
+                    name = f"{metric.name}_{end}"
+                    call = self._reads(metric, take)
+                    meter.create_observable_counter(name, [call], description=metric.text)
+            elif metric.kind == "counter":
+                meter.create_observable_counter(
+                    metric.name, [self._reads(metric, _itself)], description=metric.text
+                )
+            else:
+                meter.create_observable_gauge(
+                    metric.name, [self._reads(metric, _itself)], description=metric.text
+                )
+        self._logs = LoggerProvider(resource=about, shutdown_on_exit=False)
+        self._logs.add_log_record_processor(
+            BatchLogRecordProcessor(
+                OTLPLogExporter(endpoint=f"{base}/v1/logs", timeout=_TIMEOUT_SECONDS)
+            )
+        )
+        self._events = self._logs.get_logger("likewise", __version__)
+        if settings.violations:
+            service.opened.append(lambda hosted: hosted.listeners.append(self._violated))
+
+    async def run(self) -> None:
+        """Send every few seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(self._every)
+            await self.send()
+
+    async def send(self) -> None:
+        """Read the numbers now, and send them."""
+        snapshot: dict[str, list[tuple[str, Sample]]] = {}
+        for hosted in self._service.monitors.values():
+            for sample in samples(hosted, await self._readings.of(hosted)):
+                snapshot.setdefault(sample.name, []).append((hosted.name, _copied(sample)))
+        self._snapshot = snapshot
+        await asyncio.to_thread(self._meters.force_flush, _WAIT_MILLISECONDS)
+
+    async def close(self) -> None:
+        """Send for the last time."""
+        await self.send()
+        await asyncio.to_thread(self._logs.force_flush, _WAIT_MILLISECONDS)
+        await asyncio.to_thread(self._meters.shutdown)
+        await asyncio.to_thread(self._logs.shutdown)
+
+    def _reads(self, metric: Metric, take: Callable[[Any], float]) -> Callable[[Any], Any]:
+        from opentelemetry.metrics import Observation
+
+        def read(_: Any) -> Iterable[Any]:
+            for monitor, sample in self._snapshot.get(metric.name, ()):
+                labels = dict(zip(metric.labels, sample.labels, strict=True))
+                yield Observation(take(sample.value), {"monitor": monitor} | labels)
+
+        return read
+
+    def _violated(self, hosted: Hosted, verdict: Verdict) -> None:
+        from opentelemetry._logs import LogRecord, SeverityNumber
+
+        if not verdict.violation:
+            return
+        told: dict[str, Any] = {
+            "likewise.monitor": hosted.name,
+            "likewise.row": verdict.row,
+            "likewise.witnesses": verdict.count,
+        }
+        nearest = verdict.witnesses.nearest(1)
+        if nearest:
+            told["likewise.nearest_distance"] = nearest[0].input_distance
+        if verdict.model is not None:
+            told["likewise.model_version"] = verdict.model
+        self._events.emit(
+            LogRecord(
+                timestamp=clock.time_ns(),
+                severity_number=SeverityNumber.WARN,
+                severity_text="WARN",
+                event_name="likewise.violation",
+                attributes=told,
+            )
+        )
+
+
+def _itself(value: float) -> float:
+    return value
+
+
+def _copied(sample: Sample) -> Sample:
+    """Durations go on being counted while a thread sends them."""
+    if isinstance(sample.value, Durations):
+        copy = Durations(list(sample.value.buckets), sample.value.total)
+        return Sample(sample.name, copy, sample.labels)
+    return sample
+
+
+_OF_DURATIONS: Mapping[str, Callable[[Any], float]] = {
+    "sum": lambda durations: durations.total,
+    "count": lambda durations: sum(durations.buckets),
+}

@@ -1,0 +1,100 @@
+"""The numbers as Prometheus reads them.
+
+In OpenMetrics the newest violation stands beside their number, as an exemplar. It has the row and
+no key: what Prometheus has stored cannot be erased with a person.
+"""
+
+import time as clock
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    Exemplar,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from likewise.service.counts import EDGES, Durations
+from likewise.service.hosted import Hosted
+from likewise.service.metrics.names import ALL
+from likewise.service.metrics.reading import Reading
+from likewise.service.metrics.samples import samples
+from likewise.values.verdicts import Verdict
+
+_EDGES = tuple(repr(edge) for edge in EDGES)
+_VIOLATIONS = "likewise_violations_total"
+_MOST = 10_000  # exemplars that are kept
+
+
+class Newest:
+    """The newest violation of each monitor and model."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Exemplar] = {}
+
+    def listen(self, hosted: Hosted) -> None:
+        """Hear of a monitor's violations from now on."""
+        hosted.listeners.append(self._note)
+
+    def _note(self, hosted: Hosted, verdict: Verdict) -> None:
+        key = hosted.name, verdict.model or ""
+        if verdict.violation and (key in self._found or len(self._found) < _MOST):
+            labels = {"row": str(verdict.row)}
+            self._found[key] = Exemplar(labels, 1.0, clock.time())
+
+    def of(self, monitor: str, model: str) -> Exemplar | None:
+        return self._found.get((monitor, model))
+
+
+class _Families(Collector):
+    """All that was read, family by family."""
+
+    def __init__(self, hosted: Sequence[tuple[Hosted, Reading | None]], newest: Newest) -> None:
+        self._hosted = hosted
+        self._newest = newest
+
+    def collect(self) -> Iterable[Metric]:
+        families: Mapping[str, Any] = {
+            metric.name: _KINDS[metric.kind](
+                metric.name, metric.text, labels=("monitor", *metric.labels)
+            )
+            for metric in ALL
+        }
+        for one, reading in self._hosted:
+            for sample in samples(one, reading):
+                labels, value = (one.name, *sample.labels), sample.value
+                family = families[sample.name]
+                if isinstance(value, Durations):
+                    family.add_metric(labels, _buckets(value), value.total)
+                elif sample.name == _VIOLATIONS:
+                    family.add_metric(labels, value, exemplar=self._newest.of(*labels))
+                else:
+                    family.add_metric(labels, value)
+        return [family for family in families.values() if family.samples]
+
+
+_KINDS = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
+def page(
+    hosted: Sequence[tuple[Hosted, Reading | None]], newest: Newest, accept: str
+) -> tuple[bytes, str]:
+    """What a scrape is answered, and its content type."""
+    encode, content_type = choose_encoder(accept)
+    return encode(_Families(hosted, newest)), content_type
+
+
+def _buckets(durations: Durations) -> list[tuple[str, float]]:
+    told, sofar = [], 0
+    for edge, count in zip((*_EDGES, "+Inf"), list(durations.buckets), strict=True):
+        sofar += count
+        told.append((edge, float(sofar)))
+    return told

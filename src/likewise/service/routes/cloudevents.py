@@ -1,0 +1,58 @@
+"""CloudEvents come in: the requests and responses of a model that KServe serves."""
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from likewise.service.cloudevents.decisions import Names
+from likewise.service.cloudevents.events import events_of
+from likewise.service.cloudevents.receiver import Receiver
+from likewise.service.door import Gone
+from likewise.service.refusals import Refused
+from likewise.service.wire import encode
+
+if TYPE_CHECKING:
+    from likewise.service.app import App
+
+
+def routes(app: "App") -> list[BaseRoute]:
+    service, door = app.service, app.door
+    receivers: dict[str, Receiver] = {}
+
+    async def receive(request: Request) -> Response:
+        if request.path_params["slashes"].strip("/"):
+            raise Refused(404, "there is no such route; expected …/cloudevents.")
+        name = request.path_params["name"]
+        door.check_room()
+        door.admit(request.scope, "observe", name)
+        hosted = service.named(name)
+        try:
+            body = await door.body(request.scope, request.receive)
+            query = dict(parse_qsl(request.scope["query_string"].decode("latin-1")))
+            events = events_of(request.scope["headers"], body, hosted.limits)
+            names = Names.of(query)
+        except Gone:
+            return Response(status_code=400)  # to nobody
+        except Refused as error:
+            hosted.counts.refused[str(error.status)] += 1
+            raise
+        receiver = receivers.get(name)
+        if receiver is None:
+            receiver = receivers[name] = Receiver(hosted)
+            service.before_drain.append(receiver.close)
+        received = await receiver.take(events, names)
+        headers = {} if received.retry is None else {"retry-after": str(round(received.retry))}
+        return Response(
+            encode(received.to_dict()), received.status, headers, media_type="application/json"
+        )
+
+    return [
+        Route(
+            "/v1/monitors/{name}/cloudevents{slashes:path}",
+            receive,
+            methods=["POST"],
+        )
+    ]

@@ -1,0 +1,31 @@
+"""For Prometheus: what the service has counted."""
+
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from likewise.service.metrics.prometheus import Newest, page
+from likewise.service.metrics.reading import Readings
+
+if TYPE_CHECKING:
+    from likewise.service.app import App
+
+
+def routes(app: "App") -> list[BaseRoute]:
+    service, door = app.service, app.door
+    readings, newest = Readings(), Newest()
+    service.opened.append(newest.listen)
+
+    async def metrics(request: Request) -> Response:
+        token = door.admit(request.scope, "read")
+        seen = [
+            (hosted, await readings.of(hosted))
+            for name, hosted in service.monitors.items()
+            if token is None or token.allows("read", name)
+        ]
+        body, kind = page(seen, newest, request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": kind})
+
+    return [Route("/metrics", metrics)]
