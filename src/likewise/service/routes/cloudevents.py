@@ -1,6 +1,6 @@
 """CloudEvents come in: the requests and responses of a model that KServe serves."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -11,11 +11,27 @@ from likewise.service.cloudevents.decisions import Names
 from likewise.service.cloudevents.events import events_of
 from likewise.service.cloudevents.receiver import Receiver
 from likewise.service.door import Gone
+from likewise.service.operations import Operation
 from likewise.service.refusals import Refused
 from likewise.service.wire import encode
 
 if TYPE_CHECKING:
     from likewise.service.app import App
+
+OPERATIONS = [
+    Operation(
+        "POST",
+        "/v1/monitors/{name}/cloudevents",
+        "observe",
+        "Requests and responses of a served model, as KServe's logger sends them",
+        answers=dict[str, Any],
+        takes={
+            "application/json": (),
+            "application/cloudevents+json": (),
+            "application/cloudevents-batch+json": (),
+        },
+    )
+]
 
 
 def routes(app: "App") -> list[BaseRoute]:

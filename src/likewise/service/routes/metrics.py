@@ -8,9 +8,14 @@ from starlette.routing import BaseRoute, Route
 
 from likewise.service.metrics.prometheus import Newest, page
 from likewise.service.metrics.reading import Readings
+from likewise.service.operations import Operation
 
 if TYPE_CHECKING:
     from likewise.service.app import App
+
+OPERATIONS = [
+    Operation("GET", "/metrics", "read", "Counts, for Prometheus", media="text/plain"),
+]
 
 
 def routes(app: "App") -> list[BaseRoute]:
