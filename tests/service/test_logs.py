@@ -172,6 +172,9 @@ def test_service_tells_its_start_its_losses_and_its_end(tmp_path, written):
             reporter = Reporter(app.service)
             for told in app.service.opened:
                 told(served)
+            running = asyncio.create_task(reporter.run())
+            await asyncio.sleep(0.01)
+            running.cancel()
             for i in range(3):
                 body = b'{"predictions": [1, 2]}'
                 path = f"{MONITOR}/cloudevents"
@@ -190,7 +193,8 @@ def test_service_tells_its_start_its_losses_and_its_end(tmp_path, written):
     here = {"monitor": "default"}
     assert told == [
         {"event": "started", "monitors": 1, "tokens": 0},
-        {"event": "ready", **here, "rows": 0, "missing": 0, "durable": True},
+        {"event": "opened", **here, "rows": 0, "missing": 0, "durable": True},
+        {"event": "ready", "monitors": 1},
         {"event": "dropped", **here, "count": 4, "reason": "unpaired response"},
         {"event": "slow commits", **here, "count": 1, "seconds": 1.0},
         {"event": "dropped", **here, "count": 5, "reason": "unpaired response"},

@@ -15,6 +15,7 @@ from likewise.service.service import Service
 
 EVERY_SECONDS = 10.0
 SLOW_SECONDS = 1.0
+_LOOK_SECONDS = 0.05
 _SLOW = EDGES.index(SLOW_SECONDS) + 1  # the first bucket of what took longer
 
 
@@ -30,6 +31,10 @@ class Reporter:
 
     async def run(self) -> None:
         """Tell what is new, every few seconds, until cancelled."""
+        while not self._service.ready:
+            await asyncio.sleep(_LOOK_SECONDS)
+        monitors = len(self._service.monitors)
+        _log("ready", f"{monitors} monitors can be asked", monitors=monitors)
         while True:
             await asyncio.sleep(EVERY_SECONDS)
             self.tell()
@@ -67,7 +72,7 @@ class Reporter:
         monitor = hosted.monitor
         rows, missing = monitor.rows, monitor.missing
         _log(
-            "ready",
+            "opened",
             f"{hosted.name}: open, with {rows} rows",
             monitor=hosted.name,
             rows=rows,

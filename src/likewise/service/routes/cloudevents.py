@@ -1,5 +1,6 @@
 """CloudEvents come in: the requests and responses of a model that KServe serves."""
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -39,8 +40,6 @@ def routes(app: "App") -> list[BaseRoute]:
     receivers: dict[str, Receiver] = {}
 
     async def receive(request: Request) -> Response:
-        if request.path_params["slashes"].strip("/"):
-            raise Refused(404, "there is no such route; expected …/cloudevents.")
         name = request.path_params["name"]
         door.check_room()
         door.admit(request.scope, "observe", name)
@@ -65,10 +64,7 @@ def routes(app: "App") -> list[BaseRoute]:
             encode(received.to_dict()), received.status, headers, media_type="application/json"
         )
 
-    return [
-        Route(
-            "/v1/monitors/{name}/cloudevents{slashes:path}",
-            receive,
-            methods=["POST"],
-        )
-    ]
+    route = Route("/v1/monitors/{name}/cloudevents", receive, methods=["POST"])
+    # Trailing slashes are no other address: KServe does not follow a redirect.
+    route.path_regex = re.compile(route.path_regex.pattern.removesuffix("$") + "/*$")
+    return [route]
