@@ -1,7 +1,10 @@
 """The server as a process: decisions come in, verdicts go out, and it ends in good order."""
 
+import http.client
 import json
+import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -394,3 +397,27 @@ def test_requests_under_way_and_rates_are_limited(tmp_path):
 def test_started_fails_where_the_server_does(tmp_path):
     with pytest.raises(AssertionError, match="cannot be read"):
         started(tmp_path / "nowhere.toml")
+
+
+def test_others_are_served_over_tls_and_with_tokens_only(tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    made = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    files = ["-keyout", tmp_path / "tls.key", "-out", tmp_path / "tls.crt"]
+    subprocess.run([*made.split(), *files], check=True, capture_output=True)
+    token, hashed = new_token()
+    text = (
+        '[server]\nhost = "0.0.0.0"\ncertificate = "tls.crt"\nkey = "tls.key"\n'
+        f'[[tokens]]\nname = "a"\nhash = "{hashed}"\n'
+    )
+    with serving(settings(tmp_path, text)) as server:
+        context = ssl.create_default_context(cafile=tmp_path / "tls.crt")
+        context.check_hostname = False
+        for given, status in ((token, 200), ("lw_other", 401)):
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", server.port, context=context, timeout=30
+            )
+            body = {"x": [1.0], "z": "a"}
+            answer = server.post("observe", body, token=given, connection=connection)
+            connection.close()
+            assert answer.status == status
