@@ -54,6 +54,7 @@ SECTIONS = {
         "docs/reference/rules",
         "docs/reference/monitors",
         "docs/reference/ledgers",
+        "docs/reference/service",
         "docs/reference/command-line",
         "docs/reference/python",
         "docs/reference/metrics",

@@ -114,3 +114,25 @@ def test_blocks_are_taken_as_the_page_says():
         ("python", None, None),
         ("python", None, None),
     ]
+
+
+def test_service_page_has_every_route_setting_and_limit_with_its_default():
+    from dataclasses import fields
+
+    from likewise.service.app import App
+    from likewise.service.service import Service
+    from likewise.service.settings import SCOPES, Limits, Served, Server, Settings, Token
+
+    page = text("reference", "service.md")
+    app = App(Service(Settings({"default": Served(rule="rule.toml")})))
+    for one in app.operations:
+        scope = one.scope or ""
+        assert f"| `{one.method} {one.path}` | {scope}".rstrip() in page, one.path
+        for query in one.queries:
+            assert f"`{query.name}" in page, query.name
+    for kind in (Server, Served, Token):
+        for one in fields(kind):
+            assert f"`{one.name}`" in page, f"{kind.__name__}: {one.name}"
+    for one in fields(Limits):
+        assert f"| `{one.name}` | {int(one.default):,} |" in page, f"{one.name}: {one.default}"
+    assert all(f"`{scope}`" in page for scope in SCOPES)

@@ -1,7 +1,11 @@
 """The server as a process: decisions come in, verdicts go out, and it ends in good order."""
 
+import http.client
 import json
+import shutil
 import signal
+import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -10,6 +14,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.cli import main
+from likewise.service.tokens import new_token
 from tests.serving import RULE, command, reached_end, serving, settings, started
 
 
@@ -240,6 +246,12 @@ def test_limits_refuse_and_leave_no_trace(memory):
         batch = {"x": [[1.0]] * 2, "z": [0.1, 0.2], "models": ["m0", "m9"]}
         assert memory.post("batch", batch).status == 422
         assert memory.get().json() == before
+        person = {"id": "p", "age": 1, "sex": "f", "job": "j" * 101, "approved": "no"}
+        memory.name = "loans"
+        assert memory.post("observe", {"values": person}).status == 413
+        columns = {name: [value] for name, value in person.items()}
+        assert memory.post("batch", {"values": columns}).status == 413
+        memory.name = "score"
         far = memory.post("observe", {"x": [1.0], "z": 9.0}).json()
         assert far["count"] == 5 and len(far["witnesses"]) == 3 and far["omitted"] == 2
     finally:
@@ -318,9 +330,11 @@ def test_a_socket_of_the_file_system_serves_the_same(tmp_path):
     assert not where.exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
+def test_a_server_that_cannot_serve_says_why(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    settings(tmp_path)
+    (tmp_path / "bad.toml").write_text("[limits]\nbody_byte = 5\n")
+    for arguments, code, words in (
         (["--workers", "2", "--rule", "rule.toml"], 2, "one process owns the history"),
         ([], 2, "expected a CONFIG"),
         (["nowhere.toml"], 2, "cannot be read"),
@@ -328,15 +342,16 @@ def test_a_socket_of_the_file_system_serves_the_same(tmp_path):
         (["--rule", "rule.toml", "--host", "0.0.0.0"], 2, "there are no tokens"),
         (["--rule", "rule.toml", "--ledger", "rule.toml"], 3, "rule.toml"),
         (["bad.toml"], 2, "'body_byte' is no setting"),
-    ],
-)
-def test_a_server_that_cannot_serve_says_why(tmp_path, monkeypatch, arguments, code, words):
-    monkeypatch.chdir(tmp_path)
+    ):
+        assert main(["serve", *arguments, "--port", "0"]) == code, arguments
+        said = capsys.readouterr().err
+        assert words in said and "Traceback" not in said
+
+
+def test_the_process_ends_with_the_code_and_the_reason(tmp_path):
     settings(tmp_path)
-    (tmp_path / "bad.toml").write_text("[limits]\nbody_byte = 5\n")
-    port = ["--port", "0"] if arguments else []
-    ended, said = reached_end(command(*arguments, *port))
-    assert ended == code and words in said and "Traceback" not in said
+    code, said = reached_end(command(tmp_path / "settings.toml", "--workers", "2"))
+    assert code == 2 and "one process owns the history" in said and "Traceback" not in said
 
 
 def test_a_port_or_a_ledger_in_use_is_said(tmp_path):
@@ -347,8 +362,6 @@ def test_a_port_or_a_ledger_in_use_is_said(tmp_path):
 
 def test_a_token_is_printed_once_and_its_lines_work(tmp_path):
     made = [sys.executable, "-m", "likewise", "token", "--name", "scoring"]
-    import subprocess
-
     said = subprocess.run(
         [*made, "--scopes", "observe,read", "--monitors", "default"],
         capture_output=True,
@@ -370,7 +383,6 @@ def test_a_token_is_printed_once_and_its_lines_work(tmp_path):
 
 
 def test_requests_under_way_and_rates_are_limited(tmp_path):
-    from likewise.service.tokens import new_token
 
     token, hashed = new_token()
     text = f'[limits]\nrate = 0.5\n[[tokens]]\nname = "a"\nhash = "{hashed}"\nscopes = ["admin"]\n'
@@ -385,3 +397,27 @@ def test_requests_under_way_and_rates_are_limited(tmp_path):
 def test_started_fails_where_the_server_does(tmp_path):
     with pytest.raises(AssertionError, match="cannot be read"):
         started(tmp_path / "nowhere.toml")
+
+
+def test_others_are_served_over_tls_and_with_tokens_only(tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    made = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    files = ["-keyout", tmp_path / "tls.key", "-out", tmp_path / "tls.crt"]
+    subprocess.run([*made.split(), *files], check=True, capture_output=True)
+    token, hashed = new_token()
+    text = (
+        '[server]\nhost = "0.0.0.0"\ncertificate = "tls.crt"\nkey = "tls.key"\n'
+        f'[[tokens]]\nname = "a"\nhash = "{hashed}"\n'
+    )
+    with serving(settings(tmp_path, text)) as server:
+        context = ssl.create_default_context(cafile=tmp_path / "tls.crt")
+        context.check_hostname = False
+        for given, status in ((token, 200), ("lw_other", 401)):
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", server.port, context=context, timeout=30
+            )
+            body = {"x": [1.0], "z": "a"}
+            answer = server.post("observe", body, token=given, connection=connection)
+            connection.close()
+            assert answer.status == status

@@ -4,17 +4,20 @@ How many distinct labels, categories and models a history may have is the monito
 it alone knows them (`Monitor.limit_words`).
 """
 
+import datetime
 import time as clock
 from collections.abc import Iterable
 from typing import Any
 
 from likewise.ledger import words
 from likewise.ledger.times import microseconds
+from likewise.rules.feature import Feature
+from likewise.rules.rule import Rule
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits
 from likewise.values.errors import BadFile
 
-_PLAIN = (str, int, float, bool)
+_PLAIN = (int, float, datetime.date, datetime.datetime)
 
 
 def checked(limits: Limits, label: Any, key: Any, model: Any) -> None:
@@ -39,19 +42,34 @@ def _check_length(what: str, text: str, most: int) -> None:
         raise Refused(413, f"{what} has more than {most} bytes.")
 
 
-def checked_row(limits: Limits, values: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table, as a monitor takes it; Refused if a text is too long.
+def checked_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table, as a monitor takes it; Refused if a text is too long."""
+    features = rule.features or {}
+    return {
+        name: plain_value(value, _most(limits, features.get(name)))
+        for name, value in values.items()
+    }
 
-    Texts that are embedded, and pictures, have the bound of a line only.
-    """
-    return {name: plain_value(limits, value) for name, value in values.items()}
+
+def checked_column(limits: Limits, rule: Rule, name: str, column: Any) -> Any:
+    """The same of a column."""
+    if not isinstance(column, list):
+        return column
+    most = _most(limits, (rule.features or {}).get(name))
+    return [plain_value(value, most) for value in column]
 
 
-def plain_value(limits: Limits, value: Any) -> Any:
+def _most(limits: Limits, feature: Feature | None) -> int:
+    """How long a text of a column may be: what is embedded has the bound of a line only."""
+    embedded = feature is not None and feature.kind in ("text", "image")
+    return limits.line_bytes if embedded else limits.label_bytes
+
+
+def plain_value(value: Any, most: int) -> Any:
     """A value as Python has it: JSON has no form for dates and the like."""
     if isinstance(value, str):
-        if len(value) > limits.line_bytes >> 2:
-            _check_length("a value", value, limits.line_bytes)
+        if len(value) > most >> 2:
+            _check_length("a value", value, most)
         return value
     if value is None or isinstance(value, _PLAIN):
         return value
@@ -68,7 +86,7 @@ def plain_value(limits: Limits, value: Any) -> Any:
 def label_of(limits: Limits, label: Any, kind: str) -> Any:
     """An output as a monitor takes it."""
     if isinstance(label, list | dict) and kind == "label":
-        label = plain_value(limits, label)
+        label = plain_value(label, limits.label_bytes)
         if len(str(label)) > limits.label_bytes:
             raise Refused(413, f"the output has more than {limits.label_bytes} characters.")
     return label

@@ -14,10 +14,10 @@ from likewise.service import wire
 from likewise.service.admission import (
     checked,
     checked_all,
+    checked_column,
     checked_row,
     checked_time,
     label_of,
-    plain_value,
 )
 from likewise.service.answers import verdict_bytes
 from likewise.service.arrow_columns import ARROW, columns_of
@@ -151,7 +151,7 @@ def decision_of(hosted: Hosted, body: DecisionBody) -> Decision:
     if rule.features is not None:
         if body.values is None or x is not None or body.z is not None:
             raise Refused(422, "the rule is about a table: expected `values`, without `x` and `z`.")
-        x, z = checked_row(limits, body.values), FROM_ROW
+        x, z = checked_row(limits, rule, body.values), FROM_ROW
         checked(limits, None, body.key, body.model)
     else:
         z = body.z
@@ -178,8 +178,13 @@ def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
         columns = {"x": _matrix(body.x, body.type), "z": body.z, **_beside(body)}
     else:
         sent = decoded(wire.decode_columns, call.body)
-        x, z = _table(hosted, sent)
-        columns = {"x": x, "z": z, **_beside(sent)}
+        table, z = _table(hosted, sent)
+        columns = {"x": table, "z": z, **_beside(sent)}
+    x = columns["x"]
+    if isinstance(x, ColumnTable):
+        columns["x"] = ColumnTable(
+            {name: checked_column(limits, rule, name, x.columns[name]) for name in x.columns}
+        )
     if columns["z"] is not FROM_ROW:
         columns["z"] = _labels(hosted, columns["z"])
     if columns["keys"] is not None:
@@ -264,16 +269,7 @@ def _table(hosted: Hosted, body: ColumnsBody) -> tuple[Any, Any]:
     sizes = {len(column) for column in body.values.values()}
     if len(sizes) != 1:
         raise Refused(422, "the columns of `values` are not equally long.")
-    limits = hosted.limits
-    return (
-        ColumnTable(
-            {
-                name: [plain_value(limits, value) for value in column]
-                for name, column in body.values.items()
-            }
-        ),
-        FROM_ROW,
-    )
+    return ColumnTable(body.values), FROM_ROW
 
 
 def _check_count(hosted: Hosted, count: int) -> None:

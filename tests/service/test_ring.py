@@ -1,0 +1,140 @@
+"""The ring of latest verdicts: bounded, in order, and honest about what has left it."""
+
+import asyncio
+
+import likewise as lw
+from likewise.monitors.protocol import Decision
+from likewise.service.hosted import Hosted
+from likewise.service.recent import Recent
+from likewise.service.refusals import Refused
+from likewise.service.routes.events import _told
+from likewise.service.service import Service
+from likewise.service.settings import Limits, Served, Settings
+
+LIMITS = Limits(recent=5, witnesses=2)
+
+
+def hosted():
+    monitor = lw.Monitor(lw.Rule("linf", 0.1))
+    return Hosted("default", monitor, Served(rule="-"), LIMITS)
+
+
+def test_ring_keeps_the_latest_and_says_which_have_left():
+    served = hosted()
+    for i in range(12):
+        served.took(served.monitor.observe([0.0], "ab"[i % 2]))
+    assert [one.row for one in served.recent.after(-1)] == [7, 8, 9, 10, 11]
+    assert served.recent.dropped == 6 and served.next_row == 12
+    assert [one.row for one in served.recent.after(9)] == [10, 11]
+    assert served.recent.of(8).count == 4 and served.recent.of(3) is None
+    assert len(served.recent.of(8).witnesses) == 2 and served.recent.of(8).omitted == 2
+    served.close()
+
+
+def test_a_batch_longer_than_the_ring_leaves_its_end_and_holds_no_arrays_of_the_batch():
+    served = hosted()
+    served.took_many(served.monitor.observe_many([[0.0]] * 12, list("ab" * 6)))
+    assert [one.row for one in served.recent.after(-1)] == [7, 8, 9, 10, 11]
+    assert served.recent.dropped == 6
+    assert sum(served.counts.violations.values()) == 11 and served.counts.pairs == 36
+    assert all(one.witnesses.rows.base is None for one in served.recent.after(-1))
+    served.close()
+
+
+def test_listeners_hear_of_every_verdict_in_order():
+    served, heard = hosted(), []
+    served.listeners.append(lambda _, verdict: heard.append(verdict.row))
+    served.took_many(served.monitor.observe_many([[0.0]] * 12, list("ab" * 6)))
+    served.took(served.monitor.observe([0.0], "a"))
+    assert heard == list(range(1, 13))
+    served.close()
+
+
+def test_a_reader_that_is_too_slow_is_cut_off_and_told_so():
+    async def run():
+        served = hosted()
+        service = Service(Settings({"default": Served(rule="-")}, limits=LIMITS))
+        reader = _told(service, served, -1)
+        assert await anext(reader) == b"retry: 1000\n\n"
+        for i in range(3):
+            served.took(served.monitor.observe([0.0], "ab"[i % 2]))
+        first = await anext(reader)
+        assert b"id: 1\n" in first and b"id: 2\n" in first
+        for i in range(12):  # while it does not read
+            served.took(served.monitor.observe([0.0], "ab"[i % 2]))
+        last = await anext(reader)
+        assert b"event: cut\n" in last and b"id:" not in last
+        assert [one async for one in reader] == []
+        served.close()
+
+    asyncio.run(run())
+
+
+def test_a_reader_is_told_when_the_server_ends():
+    async def run():
+        served = hosted()
+        service = Service(Settings({"default": Served(rule="-")}, limits=LIMITS))
+        service.monitors = {"default": served}
+        reader = _told(service, served, -1)
+        await anext(reader)
+        waiting = asyncio.ensure_future(anext(reader))
+        await asyncio.sleep(0.01)
+        service.stop()
+        assert b"event: end\n" in await waiting
+        served.close()
+
+    asyncio.run(run())
+
+
+def test_news_wakes_all_who_wait_and_ends_in_time():
+    async def run():
+        recent = Recent(3, 1)
+        assert await recent.news(0.01) is False
+        waiting = [asyncio.ensure_future(recent.news(10)) for _ in range(3)]
+        await asyncio.sleep(0)
+        recent.wake()
+        assert await asyncio.gather(*waiting) == [True] * 3
+
+    asyncio.run(run())
+
+
+def test_who_waits_for_room_gets_it_and_who_does_not_is_refused(tmp_path):
+    async def run():
+        limits = Limits(waiting_rows=10)
+        monitor = lw.open(tmp_path / "l", lw.Rule("linf", 0.1))
+        served = Hosted("default", monitor, Served(rule="-"), limits)
+        waiting = [
+            asyncio.ensure_future(served.observe(Decision([float(i)], "a"))) for i in range(10)
+        ]
+        await asyncio.sleep(0)
+        try:
+            await served.observe(Decision([50.0], "a"))
+        except Refused as error:
+            assert error.status == 429 and error.retry
+        else:
+            raise AssertionError("there was no room")
+        await served.room(5)
+        later = await served.observe_each([Decision([60.0], "a"), Decision(["x"], "a")])
+        assert [one.row for one in await asyncio.gather(*waiting)] == list(range(10))
+        assert later[0].row == 10 and isinstance(later[1], lw.BadDecision)
+        assert served.waiting_rows == 0 and served.oldest_age == 0.0
+        served.close()
+
+    asyncio.run(run())
+
+
+def test_a_caller_that_goes_away_takes_nothing_back(tmp_path):
+    async def run():
+        monitor = lw.open(tmp_path / "l", lw.Rule("linf", 0.1))
+        served = Hosted("default", monitor, Served(rule="-"), Limits())
+        await served.observe(Decision([0.0], "a"))
+        gone = asyncio.ensure_future(served.observe(Decision([0.0], "b")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await served.drain()
+        assert monitor.rows == 2
+        assert sum(served.counts.decisions.values()) == 2, "it is counted all the same"
+        assert [one.row for one in served.recent.after(-1)] == [1], "and told"
+        served.close()
+
+    asyncio.run(run())
