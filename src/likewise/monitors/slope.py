@@ -51,7 +51,7 @@ from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
 from likewise.values.past import Past
 from likewise.values.printing import missing_in_words
-from likewise.values.verdicts import Floats, Rows, Verdict, Verdicts, Witnesses
+from likewise.values.verdicts import Compared, Floats, Rows, Verdict, Verdicts, Witnesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ class SlopeVerdict:
     known: bool = False
     """Whether the decision was sent before, under its key: this is what was answered then. Its
     distances and slope are NaN if they were destroyed since, by an erasure."""
+    over: Compared | None = None
+    """With a ledger: which rows it was compared with."""
 
     @property
     def clean(self) -> bool:
@@ -108,10 +110,14 @@ class SlopeVerdicts:
     others. None if there is none."""
     row_numbers: Rows | None = None
     """The row of each, where some were sent before; else they count from `first_row` on."""
+    firsts: Rows | None = None
+    """With a ledger: the first row that each was compared with."""
+    absent: Rows | None = None
+    """How many rows since then were erased, and could not be compared with."""
 
     def __post_init__(self) -> None:
         columns = (self.slopes, self.witnesses, self.input_distances, self.output_distances)
-        for array in (*columns, self.violations, self.row_numbers):
+        for array in (*columns, self.violations, self.row_numbers, self.firsts, self.absent):
             if array is not None:
                 array.flags.writeable = False
 
@@ -142,14 +148,19 @@ class SlopeVerdicts:
         if repeated is not None:
             return repeated
         witness = int(self.witnesses[i])
+        row = None if self.first_row is None else int(self.rows[i])
+        over = None
+        if self.firsts is not None and self.absent is not None and row is not None:
+            over = Compared(int(self.firsts[i]), row, int(self.absent[i]))
         return SlopeVerdict(
-            None if self.first_row is None else int(self.rows[i]),
+            row,
             float(self.slopes[i]),
             None if witness < 0 else witness,
             float(self.input_distances[i]),
             float(self.output_distances[i]),
             bool(self.violations[i]),
             self.missing,
+            over=over,
         )
 
     def __iter__(self) -> Iterator[SlopeVerdict]:
@@ -314,6 +325,8 @@ class SlopeMonitor:
             verdicts.missing,
             repeats,
             verdicts.row_numbers,
+            verdicts.firsts,
+            verdicts.absent,
         )
 
     def load(
@@ -421,13 +434,12 @@ class SlopeMonitor:
         return len(self._monitor)
 
     def _verdict(self, verdict: Verdict) -> SlopeVerdict:
-        found, missing, known = verdict.witnesses, verdict.missing, verdict.known
+        found, beside = verdict.witnesses, (verdict.missing, verdict.known, verdict.over)
         if len(found) == 0:
-            return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, False, missing, known)
+            return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, False, *beside)
         row, near, far = found.first
         slope = self.question.slope(near, far)
-        steep = slope > self.level
-        return SlopeVerdict(verdict.row, slope, row, near, far, steep, missing, known)
+        return SlopeVerdict(verdict.row, slope, row, near, far, slope > self.level, *beside)
 
     def _slopes(self, found: Witnesses) -> Floats:
         columns = (found.input_distances, found.output_distances)
