@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from likewise.ledger.layout import Layout
 from likewise.ledger.store import Store
 from likewise.rules.steepest import Steepest
 from tests.commands import likewise
+from tests.interruptions import at_step
 from tests.nearest_oracle import hunt, slope, steepest
 from tests.segments import small_segments
 from tests.strategies import prove, streams
@@ -299,3 +301,34 @@ def test_an_altered_witness_is_found(ledger):
     segment.write_bytes(whole)
     with pytest.raises(lw.BadFile, match="row 40"):
         lw.SlopeMonitor.open(ledger)
+
+
+def test_observe_may_be_interrupted_anywhere(tmp_path):
+    """Also where the window is gone through, since the steepest of all has mostly left it."""
+    rng = np.random.default_rng(9)
+    x, z = rng.random((4_000, 2)).round(2), rng.integers(0, 3, 4_000).astype(float)
+    taken, places, ended = [], [], 0
+    with lw.SlopeMonitor.open(tmp_path, RULE, window="8 rows", durability="off") as monitor:
+
+        def compare(verdict, i):
+            taken.append(i)
+            row = len(taken) - 1
+            wanted = expected_of(RULE, 1.0, x[taken], z[taken], row, max(0, row - 8), ())
+            check(verdict, wanted, 1.0)
+
+        for i in range(200):
+            compare(monitor.observe(x[i], z[i]), i)
+        i = 200
+        while ended < 10:  # one may be through early, since it had the window only
+            call = partial(monitor.observe, x[i], z[i])
+            places.append(at_step(len(places), call, signals=True))
+            ended = 0 if places[-1] else ended + 1
+            assert monitor.rows in (len(taken), len(taken) + 1)
+            if monitor.rows > len(taken):
+                taken.append(i)
+            compare(monitor.observe(x[i + 1], z[i + 1]), i + 1)
+            i += 2
+        within = [place for place in places if "among" in place or "Steepest" in place]
+        assert len(within) > 5, places
+        assert monitor.verify().ok
+    assert lw.replay(tmp_path).ok
