@@ -1,7 +1,8 @@
 """What a run that nobody interrupts answers, worked out by comparing with every row before.
 
-Plain NumPy: inputs near in every coordinate (linf), labels that differ. Rows may leave a window or
-be erased; each verdict is over what was there at its time.
+Plain NumPy: inputs near in every coordinate (linf), labels that differ; or, for slopes, the
+steepest pair. Rows may leave a window or be erased; each verdict is over what was there at its
+time.
 """
 
 from dataclasses import dataclass
@@ -29,11 +30,13 @@ class Expected:
 class Uninterrupted:
     """Takes decisions one by one.
 
+    epsilon within which inputs are near; None: verdicts are slopes
     window  how many rows a decision is compared with at most; None for all
     """
 
     def __init__(self, epsilon, window=None):
-        self.reach = epsilon * (1 + SLACK)
+        self.reach = np.inf if epsilon is None else epsilon * (1 + SLACK)
+        self.slopes = epsilon is None
         self.window = window
         self.decisions = []
         self.erased = set()
@@ -62,6 +65,9 @@ class Uninterrupted:
         distances = np.abs(self._x[first:now] - x[:2]).max(axis=1, initial=0.0)
         differs = (self._z[first:now] != label) & ~self._gone[first:now]
         places = np.flatnonzero((distances <= self.reach) & differs)
+        if self.slopes and len(places):
+            with np.errstate(divide="ignore"):
+                places = places[[np.argmax(1.0 / distances[places])]]  # labels are 1 apart
         by_distance = places[np.argsort(distances[places], kind="stable")][:3]
         nearest = [(first + i, distances[i]) for i in by_distance.tolist()]
         absent = int(self._gone[first:now].sum())

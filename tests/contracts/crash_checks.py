@@ -101,9 +101,11 @@ class ByRow:
             with new_ledgers_in(version):
                 lw.open(self.folder, crashing.RULE).close()
         self.drawn = random.Random(seed)
-        words = crashing.MIXES[kind].window.split()
+        self.mix = crashing.MIXES[kind]
+        words = self.mix.window.split()
         self.beside = Uninterrupted(
-            crashing.RULE.epsilon, int(words[0]) if words[0] != "all" else None
+            None if self.mix.slopes else crashing.RULE.epsilon,
+            int(words[0]) if words[0] != "all" else None,
         )
         self.tried = 0
         self.spans = {}  # of instants, where those of test_crashes.py do not suit
@@ -151,7 +153,7 @@ class ByRow:
             beside.take(*crashing.decision(self.seed, len(beside)))
 
     def finish(self):
-        with lw.open(self.folder) as monitor:
+        with self.mix.open(self.folder) as monitor:
             for row in range(len(self.beside), len(self.beside) + 30):
                 given = crashing.decision(self.seed, row)
                 x, z, key = given
@@ -393,6 +395,7 @@ CHECKS = {
     "submit": ByName,
     "erase": ByRow,
     "window": ByRow,
+    "slopes": ByRow,
     "migrate": Migrations,
     "backup": Backups,
 }

@@ -5,6 +5,7 @@
 What a child does follows from the seed and its turn; what a decision is, from its row or its name.
 
     commit, batch, erase, window    decisions one by one and in batches, erasures, opening again
+    slopes                          the same in a ledger of slopes, with a window
     group                           eight threads, each with its next decision once it was answered
     submit                          many decisions are handed in before the first is answered
     backup                          a thread copies the ledger over and over while another writes
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from threading import Thread
+
+import numpy as np
 
 import likewise as lw
 from likewise.ledger import records
@@ -43,6 +46,12 @@ class Mix:
     many: float = 0.1
     erase: float = 0.04
     close: float = 0.04
+    slopes: bool = False
+
+    def open(self, folder, **settings):
+        """The ledger, begun or gone on with."""
+        opening = lw.SlopeMonitor.open if self.slopes else lw.open
+        return opening(folder, RULE, window=self.window, **settings)
 
 
 MIXES = {
@@ -50,6 +59,7 @@ MIXES = {
     "batch": Mix(("batch",)),
     "erase": Mix(("commit", "batch"), erase=0.4),
     "window": Mix(("commit", "batch"), "200 rows", many=0.3),
+    "slopes": Mix(("commit", "batch"), "200 rows", many=0.2, erase=0.1, slopes=True),
     "backup": Mix(erase=0.01, close=0.0),
 }
 
@@ -65,7 +75,11 @@ def decision(seed, name):
 
 def told(row, verdict):
     """A verdict as it is acknowledged."""
-    return summary(row, verdict.witnesses.rows, verdict.over.first, verdict.over.absent)
+    if isinstance(verdict, lw.SlopeVerdict):
+        rows = np.array([] if verdict.witness is None else [verdict.witness], np.int64)
+    else:
+        rows = verdict.witnesses.rows
+    return summary(row, rows, verdict.over.first, verdict.over.absent)
 
 
 def summary(row, witnesses, first, absent):
@@ -111,7 +125,7 @@ def feed(folder, seed, mix, turn, beside=None):
 
     def opened():
         say("opening")
-        monitor = lw.open(folder, RULE, durability=durability, window=mix.window)
+        monitor = mix.open(folder, durability=durability)
         say("opened", monitor.rows)
         return monitor
 
@@ -225,11 +239,12 @@ def migrate(folder, new):
 def main(folder, seed, kind):
     records.SEGMENT_BYTES = SMALL_FILES
     folder = Path(folder)
-    warm = lw.Monitor(RULE)  # compiled here, so that children are ready at once
-    warm.observe([0.5, 0.5], "yes")
-    warm.observe_many([[0.5, 0.5]], ["no"])
-    warm.forget([0])
-    warm.close()
+    for kind_of_monitor in (lw.Monitor, lw.SlopeMonitor):
+        warm = kind_of_monitor(RULE)  # compiled here, so that children are ready at once
+        warm.observe([0.5, 0.5], "yes")
+        warm.observe_many([[0.5, 0.5]], ["no"])
+        warm.forget([0])
+        warm.close()
 
     def life(order):
         turn, unanswered = order["turn"], order.get("unanswered", [])

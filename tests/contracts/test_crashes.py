@@ -21,11 +21,12 @@ KILLS = {
     "submit": 200,
     "erase": 250,
     "window": 250,
+    "slopes": 100,
     "migrate": 200,
     "backup": 200,
     "spill": 200,
 }
-"""2,000 in all."""
+"""2,100 in all."""
 FEW = {
     "commit": 8,
     "batch": 5,
@@ -33,6 +34,7 @@ FEW = {
     "submit": 5,
     "erase": 6,
     "window": 6,
+    "slopes": 5,
     "migrate": 5,
     "backup": 5,
 }
@@ -48,6 +50,7 @@ WORDS = {
     "submit": ("opening", "done", "trying", "opened"),
     "erase": ("opening", "erasing", "opened", "erased"),
     "window": ("opening", "opened", "trying", "closing"),
+    "slopes": ("trying", "opened", "erasing", "closing"),
     "migrate": ("migrating", "migrating", "migrating", "migrated"),
     "backup": ("copying", "copying", "opened", "copied"),
 }

@@ -153,6 +153,16 @@ for durability in ("commit", "batch", "off"):
         near_points,
         BAD_POINT,
     )
+for durability in ("commit", "off"):
+    KINDS[f"ledger of slopes, {durability}"] = Kept(
+        lambda folder, durability=durability: lw.SlopeMonitor.open(
+            folder / "ledger", lw.Rule("linf", 0.15, output="number"), durability=durability
+        ),
+        slopes,
+        near_points,
+        ([0.1, np.nan, 0.2], 0.5),
+        steepest=True,
+    )
 KINDS["ledger of a table"] = Kept(
     lambda folder: lw.open(folder / "ledger", PEOPLE, durability="off"),
     people,

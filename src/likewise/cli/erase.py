@@ -36,7 +36,8 @@ def erase(
         rows = sorted({*(row_of(opened, None, one) for one in key), *row})
     if not yes:
         _ask(f"{len(rows):,} decision{'s' * (len(rows) != 1)} from {ledger}")
-    with opening.open(ledger, check=False, models=False) as monitor:
+    keeping = opening.Keeping(check=False)
+    with opening.open_ledger(ledger, None, keeping, as_it_is=True, models=False)[0] as monitor:
         erased: Any = monitor.erase(rows=rows)
     if json:
         print_json({"rows": list(erased.rows), "complete": erased.complete})

@@ -24,15 +24,20 @@ def show(
     from likewise.cli.endings import FINE
     from likewise.cli.ledgers import look, row_of
     from likewise.cli.screen import print_json, say, say_lines
+    from likewise.values.plain import json_value
     from likewise.values.printing import missing_in_words
 
     with look(ledger) as opened:
         entry = opened.entry(row_of(opened, row, key))
         pairs = [] if entry.erased else _pairs(opened, entry)
+        slopes = [_slope(opened.question, pair) for pair in pairs] if opened.question else None
     if json:
         told = {"row": entry.row, "key": entry.key, "time": entry.time, "erased": entry.erased}
         told |= {"output": entry.output, "count": entry.count, "missing": entry.missing}
-        print_json({**told, "pairs": [pair.to_dict() for pair in pairs]})
+        shown = [pair.to_dict() for pair in pairs]
+        for pair, slope in zip(shown, slopes or [], strict=False):
+            pair["slope"] = json_value(slope)
+        print_json({**told, "pairs": shown})
         return FINE
     named = "" if entry.key is None else f", key {entry.key}"
     say(f"row {entry.row:,}{named}, {entry.time}")
@@ -42,14 +47,21 @@ def show(
     told_count = "not judged" if entry.count is None else told_count
     compared = f"compared with rows {entry.over.first:,} to {entry.row:,}"
     say(f"{told_count}, {compared}{missing_in_words(entry.missing)}")
-    for pair in pairs:
+    for i, pair in enumerate(pairs):
         say()
-        say_lines(str(pair))
+        title = pair.title()
+        if slopes is not None:
+            title = f"slope {slopes[i]:.6g} against row {pair.witness.row:,}"
+        say_lines("\n".join([title, *str(pair).splitlines()[1:]]))
     unseen = (entry.count or 0) - len(pairs)
     if unseen and not entry.erased:
         say()
         say(f"and {unseen:,} more, of which the ledger keeps the number, or erased since")
     return FINE
+
+
+def _slope(question: Any, pair: Any) -> float:
+    return float(question.slope(pair.witness.input_distance, pair.witness.output_distance))
 
 
 def _pairs(ledger: Any, entry: Any) -> list[Any]:

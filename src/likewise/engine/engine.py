@@ -24,6 +24,7 @@ from likewise.engine.admission import Admission
 from likewise.engine.chooser import BUILD, EVERY, Index
 from likewise.engine.explanation import Explanation, explanation_of
 from likewise.engine.wildcards import Open, Opens
+from likewise.indexes.nearest import NearestTree
 from likewise.indexes.python_index import PythonIndex
 from likewise.kernels import table as t
 from likewise.values.errors import BadDecision, LikewiseError
@@ -128,12 +129,22 @@ class Engine(Admission):
             if remember:
                 self.wildcards.add(self.rows - 1, left_open)
         if first > 0 and len(witnesses) and witnesses.rows[0] < first:
-            witnesses = witnesses.some(witnesses.rows >= first)
+            place = self.rows if row is None else row
+            witnesses = self._from(first, place, witnesses)
         beside = self._said(like) if self.comparable else self.beside
         if self._neighbours is not None:
             raised = self._alarm is not None and near >= self._alarm
             beside = beside._replace(neighbours=near, alarm=raised)
         return Verdict(row, witnesses, beside)
+
+    def _from(self, first: int, row: int, witnesses: Witnesses) -> Witnesses:
+        """Witnesses of a written row that come from `first` on, given all that an index found.
+
+        An index that names only the best of all may know of another one there.
+        """
+        if isinstance(self.index, NearestTree):
+            return self.index.among(row, first)
+        return witnesses.some(witnesses.rows >= first)
 
     def _with_wildcards(
         self, witnesses: Witnesses, near: int, first: int, left_open: Open, row: int | None
@@ -294,7 +305,14 @@ class Engine(Admission):
     def _verdicts(self, verdicts: Verdicts, near: Rows | None, firsts: Rows | None) -> Verdicts:
         """With what stands beside the witnesses; those from before the window are dropped."""
         if firsts is not None and len(firsts) and firsts[-1] > 0:
-            verdicts = verdicts.some_witnesses(verdicts.witnesses.rows >= firsts[verdicts.owners])
+            within = verdicts.witnesses.rows >= firsts[verdicts.owners]
+            if isinstance(self.index, NearestTree) and not within.all():
+                each = [verdict.witnesses for verdict in verdicts]
+                for i in verdicts.owners[~within].tolist():
+                    each[i] = self.index.among(verdicts.first_row + i, int(firsts[i]))
+                verdicts = Verdicts.of(verdicts.first_row, each)
+            else:
+                verdicts = verdicts.some_witnesses(within)
         return replace(
             verdicts,
             neighbours=near,

@@ -10,6 +10,9 @@ codes of far points coincide; much less, and they say little. So the unit is cho
 hunts found: their median becomes half of the reach. Until the first are done it is the rule's own
 epsilon. The unit changes speed, never an answer.
 
+The tree knows no first row. Where the best of all comes before the rows that count, those are gone
+through one by one (`among`).
+
 Invariant: at most one witness for each decision, and it comes before it.
 Cost: as LiveTree; choosing another unit builds the trees anew (0.2 s for a million rows), once at
 some hundred rows, then at most each time the history has grown sixteenfold, if the unit is off.
@@ -23,9 +26,12 @@ import numpy as np
 from likewise.history.decisions import History
 from likewise.indexes.live import LiveTree
 from likewise.indexes.workers import Found, Workers
+from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.nearest import hunt
+from likewise.kernels.propose import propose
 from likewise.metrics.geometry import geometry, grid_of
+from likewise.rules.steepest import Steepest
 from likewise.values.verdicts import Floats, Rows, Witnesses
 
 _BATCH = -1  # instead of a row: the rows of a batch
@@ -85,6 +91,32 @@ class NearestTree(LiveTree):
         self._found[self._noted % t.RECENT_MOST] = answer.first[1]
         self._noted += 1
         return answer
+
+    def among(self, row: int, first: int) -> Witnesses:
+        """The steepest of the rows from `first` on to a written row, without the tree.
+
+        The row was judged before: it is a remembered one, or what was observed or checked last.
+        """
+        desk, table, history = self.state.desk, self._table, self.state.history
+        assert table[t.QUESTION] == t.STEEPEST
+        width, given, numbers = history.out_width, self.given.copy(), self._numbers.copy()
+        numbers[t.REACH], numbers[t.DELTA] = np.inf, 0.0
+        if row < history.total:
+            outputs = history.region(t.OUTPUTS).view(np.float64, (row + 1) * width)
+            self.given[:] = outputs[row * width :]
+        desk.propose(np.arange(first, row))
+        table[t.FIRST], table[t.STOP] = row, row - first
+        try:  # if this is cut off, `State.settle` brings the table back
+            table[t.NUMBERS], table[t.TASK] = numbers.ctypes.data, task.DECIDE
+            found = propose(self._address)
+        finally:
+            table[t.NUMBERS], table[t.TASK] = self._numbers.ctypes.data, 0
+            self.given[:] = given
+        rows, near, far, _ = desk.results(found)
+        slope = Steepest(float(numbers[t.EXPONENT])).slope
+        slopes = np.fromiter(map(slope, near.tolist(), far.tolist()), np.float64, len(rows))
+        best = np.lexsort((rows, -far, -slopes))[: int((slopes > 0).any())]
+        return Witnesses(rows[best], near[best], far[best])
 
     # Many decisions
 

@@ -22,7 +22,7 @@ from likewise.ledger.times import shown
 from likewise.ledger.verify import Verification, verify
 from likewise.reading.packing import CODE, VECTOR
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadFile, BadRow
+from likewise.values.errors import BadFile, BadRow, BadRule
 from likewise.values.keys import Key
 from likewise.values.positions import Places, Position
 from likewise.values.verdicts import Compared, Witness
@@ -100,6 +100,8 @@ class Ledger:
 
     def _begin(self) -> None:
         self.rule: Rule = self.reader.rule
+        self.question = self.reader.question
+        """What its verdicts answer: None for contradictions, a `Steepest` for slopes."""
         state = self.reader.state()
         self.first = state.first
         """The first row that is still there."""
@@ -127,6 +129,14 @@ class Ledger:
 
     def __len__(self) -> int:
         return self.rows - self.first - int((self._erased >= self.first).sum())
+
+    def insist_on_contradictions(self) -> None:
+        """Raise BadRule if its verdicts are slopes, which nearly every decision has."""
+        if self.question is not None:
+            raise BadRule(
+                f"the ledger {str(self.path)!r} holds slopes, and contradictions were asked for."
+                " Look at its entries, at `likewise show` or `likewise replay`."
+            )
 
     def verify(
         self,
@@ -246,6 +256,7 @@ class Ledger:
         within          with a witness at most that far away
         after           with a higher row than this
         """
+        self.insist_on_contradictions()
         wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
         first = self.first if after is None else max(self.first, after + 1)
         for row in wanted.rows(first, self.rows):
@@ -260,6 +271,7 @@ class Ledger:
         last            only those of the last "1 hour", "7 days" before now
         since, until    only those from that time on, and before that time
         """
+        self.insist_on_contradictions()
         begin, end = stretch(last, since, until)
         found = LedgerStats(since=begin, until=end)
         judged = self.reader.state().judged

@@ -29,6 +29,7 @@ from likewise.ledger.stored import MOST, Decisions, Event, LedgerState, Names
 from likewise.ledger.window import Window
 from likewise.rules.embedder import Mark
 from likewise.rules.rule import Rule
+from likewise.rules.steepest import Steepest
 from likewise.values.errors import BadFile, BadRow, BadRule
 from likewise.values.keys import Key
 from likewise.values.verdicts import Rows
@@ -127,6 +128,19 @@ class LedgerReader:
         except (BadRule, KeyError, TypeError, ValueError):
             pass
         raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.")
+
+    @property
+    def question(self) -> Steepest | None:
+        """What its verdicts answer; None: the rule's own question."""
+        event = self._last("rule")
+        told = None if event is None else event.body.get("question")
+        try:
+            return None if told is None else Steepest.of(told)
+        except BadRule as error:
+            raise BadFile(
+                f"the ledger {str(self.path)!r} answers what this version of likewise does not"
+                f" know: {error}. Nothing was changed: install a newer likewise."
+            ) from None
 
     @property
     def layout(self) -> Layout | None:

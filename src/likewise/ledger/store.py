@@ -37,6 +37,7 @@ from likewise.ledger.schema import FORMAT, check_schema, empty_internal_tables
 from likewise.ledger.stored import KEPT, ChainEnd
 from likewise.ledger.words import written
 from likewise.rules.rule import Rule
+from likewise.rules.steepest import Steepest
 from likewise.values.errors import BadFile
 from likewise.values.positions import Position
 from likewise.version import __version__
@@ -56,12 +57,14 @@ class Store:
         wait: float = 0.0,
         origin: dict[str, Any] | None = None,
         marks: Rule | None = None,
+        question: Steepest | None = None,
     ) -> None:
         """A new ledger under `rule`, or one that is there.
 
         wait    seconds to wait for a process that writes it, before that is an error
         origin  of a new ledger: what it was made of
         marks   whose models are those of `rule`, where they are not to be loaded for it
+        question    of a new ledger: what its verdicts answer, if not the rule's own question
         """
         self.path = path
         self.sync = sync
@@ -83,17 +86,23 @@ class Store:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
             else:
-                self._create(rule, origin, marks)
+                self._create(rule, origin, marks, question)
             self._connect()
             self.finish_erasures()
         except BaseException:
             self.close()
             raise
 
-    def _create(self, rule: Rule | None, origin: dict[str, Any] | None, marks: Rule | None) -> None:
+    def _create(
+        self,
+        rule: Rule | None,
+        origin: dict[str, Any] | None,
+        marks: Rule | None,
+        question: Steepest | None,
+    ) -> None:
         assert rule is not None
         newest = FORMATS[FORMAT]
-        body = {**rule_body(rule, FORMAT, marks), **newest.first_body()}
+        body = {**rule_body(rule, FORMAT, marks, question), **newest.first_body()}
         if origin is not None:
             body["origin"] = origin
         try:
@@ -491,14 +500,18 @@ class Store:
             raise self._failed("the end of a window", error) from None
 
 
-def rule_body(rule: Rule, version: int, marks: Rule | None = None) -> dict[str, Any]:
-    """What an event says of a rule, and of the models that it means, where it has any."""
+def rule_body(
+    rule: Rule, version: int, marks: Rule | None = None, question: Steepest | None = None
+) -> dict[str, Any]:
+    """What an event says of a rule, of the models that it means, and of another question."""
     known = (marks or rule).marks()
     embedders = {column: mark.to_dict() for column, mark in known.items()}
-    body = {
+    body: dict[str, Any] = {
         "format": version,
         "rule": rule.to_toml(),
         "fingerprint": rule.fingerprint if marks is None else marks.fingerprint,
         "likewise": __version__,
     }
+    if question is not None:
+        body["question"] = question.to_dict()
     return {**body, "embedders": embedders} if embedders else body

@@ -8,9 +8,11 @@ from typing import Any
 
 from likewise.engine.engine import Engine
 from likewise.indexes.nearest import NearestTree
+from likewise.kernels import table as t
 from likewise.monitors.monitor import Monitor
 from likewise.reading.vectors import VectorReader
 from likewise.rules.rule import Rule
+from likewise.rules.steepest import Steepest
 from likewise.values.errors import BadRule
 
 
@@ -25,6 +27,23 @@ def refuse_compare(rule: Rule) -> None:
 
 def hunting_monitor(rule: Rule, **question: Any) -> Monitor:
     """The monitor behind `calibrate` and `SlopeMonitor`; its trees answer the question."""
+    engine = hunting_engine(rule, **question)
+    return Monitor.of(VectorReader(rule), engine)
+
+
+def hunting_engine(rule: Rule, **question: Any) -> Engine:
+    """An engine whose trees answer the question; BadRule if it cannot under such a rule."""
+    refuse_unhuntable(rule)
+    return Engine(rule, index="live", tree=partial(NearestTree, **question))
+
+
+def slopes_engine(rule: Rule, question: Steepest) -> Engine:
+    """An engine that names the steepest past pair."""
+    return hunting_engine(rule, question=t.STEEPEST, exponent=question.input_exponent)
+
+
+def refuse_unhuntable(rule: Rule) -> None:
+    """Raise BadRule if nobody can hunt under a rule."""
     if not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
     if rule.features is not None or rule.embed is not None:
@@ -33,5 +52,3 @@ def hunting_monitor(rule: Rule, **question: Any) -> Monitor:
             " a hunt cannot read anything else yet. Encode inputs first, or use a Monitor."
         )
     refuse_compare(rule)
-    engine = Engine(rule, index="live", tree=partial(NearestTree, **question))
-    return Monitor.of(VectorReader(rule), engine)

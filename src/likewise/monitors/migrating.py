@@ -8,6 +8,7 @@ Invariant: under its name there is a whole new ledger, or none.
 Cost: reading the old ledger once to verify it and once to copy it, and writing the new one.
 """
 
+import functools
 import os
 import shutil
 from collections.abc import Mapping
@@ -17,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from likewise.engine.engine import Engine
 from likewise.ledger import folder
 from likewise.ledger.copying import copy_history
 from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.ledger.records import sync_folder
 from likewise.ledger.store import Store, rule_body
 from likewise.monitors import opening
+from likewise.monitors.hunting import refuse_unhuntable
 from likewise.rules.rule import Rule
 from likewise.rules.verdict_neutral import gives_same_verdicts, keeps_same_columns
 from likewise.values.errors import BadFile, BadRule
@@ -120,7 +123,7 @@ def _change_rule(ledger: Ledger, rule: Rule | None, copied: bool) -> Migration:
         )
     store = Store(ledger.path, None, sync=True)
     try:
-        store.event("rule", rule_body(rule, store.reader.format.VERSION))
+        store.event("rule", rule_body(rule, store.reader.format.VERSION, question=ledger.question))
         return Migration(store.rows - store.first, judged_again=False, head=str(ledger.head))
     finally:
         store.close()
@@ -139,7 +142,9 @@ def _partial(new: Path) -> Path:
 
 
 def _copy(ledger: Ledger, partial: Path, rule: Rule, origin: dict[str, Any]) -> dict[str, int]:
-    store = Store(partial, rule, sync=True, origin=origin, marks=ledger.rule)
+    store = Store(
+        partial, rule, sync=True, origin=origin, marks=ledger.rule, question=ledger.question
+    )
     try:
         return copy_history(ledger, store)
     finally:
@@ -154,7 +159,9 @@ def _judge_again(
     rename: Mapping[str, Mapping[Any, Any]],
     add: Mapping[str, Any],
 ) -> dict[str, int]:
-    Store(partial, rule, sync=True, origin=origin).close()
+    if ledger.question is not None:
+        refuse_unhuntable(rule)
+    Store(partial, rule, sync=True, origin=origin, question=ledger.question).close()
     overruled = {event.row for event in ledger.superseded()}
     left_out = {
         "erased": len(ledger.erased()),
@@ -163,9 +170,9 @@ def _judge_again(
         "truths": len(ledger.truths()),
     }
     comparable = any(entry.comparable is not None for entry in _first_rows(ledger))
-    with opening.open(
-        partial, rule, window=ledger.window, max_ahead="any", comparable=comparable
-    ) as monitor:
+    keeping = opening.Keeping(window=ledger.window, max_ahead="any")
+    engine = functools.partial(Engine, comparable=comparable)
+    with opening.open_ledger(partial, rule, keeping, as_it_is=True, engine=engine)[0] as monitor:
         for columns in ledger.columns():
             there = ~columns.erased
             there[[row - columns.first for row in overruled if _is_in(columns, row)]] = False

@@ -11,8 +11,10 @@ Cost: two waits for the disk for each transaction; memory as any monitor's.
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -20,15 +22,17 @@ from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
 from likewise.ledger import folder
 from likewise.ledger.journal import Journal
-from likewise.ledger.store import Store
+from likewise.ledger.store import Store, rule_body
 from likewise.ledger.times import Ahead
 from likewise.ledger.verify import blame_alteration
 from likewise.ledger.window import Window
+from likewise.monitors.hunting import slopes_engine
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.parts import reader_of
 from likewise.rules.burst import Burst
 from likewise.rules.difference import insist_on_checks, the_same_rule
 from likewise.rules.rule import Rule
+from likewise.rules.steepest import Steepest
 from likewise.values.errors import BadRule
 from likewise.values.keys import Keys, plain_key
 
@@ -94,34 +98,98 @@ def open(
 
     All else is as with a `Monitor`. Methods may be called from several threads.
     """
-    if durability not in DURABILITIES:
-        raise BadRule(f"durability is {durability!r}; expected one of {', '.join(DURABILITIES)}")
-    most, seconds = DURABILITIES[durability]
-    most = most if batch_rows is None or durability == "commit" else batch_rows
-    seconds = seconds if batch_seconds is None or durability == "commit" else batch_seconds
-    if most < 1 or not 0 <= seconds < math.inf or witnesses < 0:
-        raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
+    keeping = Keeping(
+        durability, batch_rows, batch_seconds, window, witnesses, max_ahead, check, wait
+    )
     if rows not in ("memory", "disk"):
         raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"')
+    return open_ledger(
+        path,
+        rule,
+        keeping,
+        models=models,
+        rows=rows,
+        engine=partial(Engine, index=index, burst=burst, comparable=comparable),
+    )[0]
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How a ledger is kept: what `open` says of each."""
+
+    durability: Durability = "commit"
+    batch_rows: int | None = None
+    batch_seconds: float | None = None
+    window: str | None = None
+    witnesses: int = 3
+    max_ahead: str | float = "5 minutes"
+    check: bool = True
+    wait: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.durability not in DURABILITIES:
+            known = ", ".join(DURABILITIES)
+            raise BadRule(f"durability is {self.durability!r}; expected one of {known}")
+        most, seconds = self.most
+        if most < 1 or not 0 <= seconds < math.inf or self.witnesses < 0:
+            raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
+
+    @property
+    def most(self) -> tuple[int, float]:
+        """Decisions, and seconds, after which what was answered is on disk at the latest."""
+        rows, seconds = DURABILITIES[self.durability]
+        if self.durability != "commit":
+            rows = rows if self.batch_rows is None else self.batch_rows
+            seconds = seconds if self.batch_seconds is None else self.batch_seconds
+        return rows, seconds
+
+
+def open_ledger(
+    path: str | os.PathLike[str],
+    rule: Rule | None,
+    keeping: Keeping,
+    *,
+    steepest: Mapping[str, float] | None = None,
+    as_it_is: bool = False,
+    models: bool | None = None,
+    rows: str = "memory",
+    engine: Callable[..., Engine] = Engine,
+) -> tuple[Monitor, Steepest | None]:
+    """The monitor of a ledger, and what it asks.
+
+    steepest    for a ledger of slopes: what is to be as given, and not as it was
+    as_it_is    whether the ledger may answer either question
+    engine      makes the engine that judges, of a ledger of contradictions
+    """
     if rule is not None and not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
     path = Path(path)
     models = rule is not None if models is None else models
     if rule is not None and (models or not folder.exists(path)):
         insist_on_checks(rule)
-    wanted = None if window is None else Window.of(window)
-    ahead = Ahead.of(max_ahead)
-    store = Store(path, rule, sync=durability != "off", wait=wait)
+    wanted = None if keeping.window is None else Window.of(keeping.window)
+    ahead = Ahead.of(keeping.max_ahead)
+    asked = None if steepest is None else Steepest(**steepest)
+    sync = keeping.durability != "off"
+    store = Store(path, rule, sync=sync, wait=keeping.wait, question=asked)
     try:
+        if not as_it_is:
+            _insist_on_kind(store, steepest)
+        question = _question(store, steepest)
         rule = the_same_rule(store.reader.rule, rule, path, models=models)
         kept = _window(store, wanted)
+        if question != store.reader.question:
+            body = rule_body(store.reader.rule, store.reader.format.VERSION, question=question)
+            store.event("rule", body)
         reader = reader_of(_without_models(store, rule) if not models else rule)
         reader.rule = rule
-        with _scratch(path, rows) as scratch:
-            engine = Engine(
-                reader.plain, index=index, rows=scratch, burst=burst, comparable=comparable
-            )
-        monitor = Monitor.of(reader, engine, Keys(plain_key))
+        if question is not None:
+            judging = slopes_engine(reader.plain, question)
+        else:
+            with _scratch(path, rows) as scratch:
+                judging = engine(reader.plain, rows=scratch)
+        monitor = Monitor.of(reader, judging, Keys(plain_key))
+        most, seconds = keeping.most
         journal = Journal(
             store,
             monitor.memory,
@@ -130,15 +198,48 @@ def open(
             ahead=ahead,
             most=most,
             wait=seconds,
-            witnesses=witnesses,
-            check=check,
+            witnesses=keeping.witnesses,
+            check=keeping.check,
         )
     except BaseException as error:
         with closing(store):
             blame_alteration(store.reader, error)
         raise
+    durability = keeping.durability
     monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
-    return monitor
+    return monitor, question
+
+
+def _insist_on_kind(store: Store, steepest: Mapping[str, float] | None) -> None:
+    """Raise BadRule if a ledger of slopes is to be one of contradictions, or the other way."""
+    slopes = store.reader.question is not None
+    if slopes == (steepest is not None):
+        return
+    named = f"the ledger {str(store.path)!r}"
+    if slopes:
+        raise BadRule(
+            f"{named} holds slopes, and was to be opened for contradictions. Open it with"
+            " lw.SlopeMonitor.open(folder), or begin another ledger. Nothing was changed."
+        )
+    raise BadRule(
+        f"{named} holds contradictions, and was to be opened for slopes. Open it with"
+        " lw.open(folder), or begin another ledger. Nothing was changed."
+    )
+
+
+def _question(store: Store, steepest: Mapping[str, float] | None) -> Steepest | None:
+    """What is asked from now on: with the level that is given, else with the ledger's own."""
+    stored = store.reader.question
+    if stored is None or not steepest:
+        return stored
+    wanted = replace(stored, **steepest)
+    if wanted.input_exponent != stored.input_exponent:
+        raise BadRule(
+            f"input_exponent is {wanted.input_exponent:g}, and the ledger {str(store.path)!r} was"
+            f" begun with {stored.input_exponent:g}: slopes of both cannot stand beside each other."
+            " Leave it out, or begin another ledger. Nothing was changed."
+        )
+    return wanted
 
 
 @contextmanager

@@ -6,18 +6,40 @@ from typing import Any
 from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
 from likewise.ledger.ledger import Ledger, StoredColumns
+from likewise.monitors.hunting import slopes_engine
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.parts import reader_of
 from likewise.reading.embedded_columns import Embedded
+from likewise.reading.vectors import VectorReader
+from likewise.rules.steepest import Steepest
 from likewise.values.frames import ColumnTable
 from likewise.values.verdicts import Rows, Verdicts
 
 
 def monitor_again(ledger: Ledger, index: Any = "auto", *, comparable: bool = False) -> Monitor:
-    """An empty monitor for what a ledger holds."""
+    """An empty monitor for what a ledger of contradictions holds."""
+    ledger.insist_on_contradictions()
     reader = reader_of(without_models(ledger.rule, ledger.vector_types()))
     reader.rule = ledger.rule
     return Monitor.of(reader, Engine(reader.plain, index=index, comparable=comparable))
+
+
+def slopes_again(ledger: Ledger, question: Steepest) -> Monitor:
+    """The same for a ledger of slopes."""
+    return Monitor.of(VectorReader(ledger.rule), slopes_engine(ledger.rule, question))
+
+
+def slopes_judged_again(
+    monitor: Monitor, columns: StoredColumns, there: Rows, firsts: Rows
+) -> Verdicts:
+    """The steepest past pairs of rows of a ledger, each from its first row on.
+
+    firsts: rows of the monitor. A first row decides which pair is the steepest, so it cannot be
+    left for later, as it can where all witnesses are named.
+    """
+    outputs = [columns.outputs[i] for i in there.tolist()]
+    batch = monitor.memory.reader.many(columns.inputs["input"][there], outputs)
+    return monitor.memory.observe_many(batch, firsts, None)
 
 
 def judge_again(

@@ -17,7 +17,12 @@ import numpy as np
 from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.write_buffer import kept_of_many
-from likewise.monitors.rejudge import judge_again, monitor_again
+from likewise.monitors.rejudge import (
+    judge_again,
+    monitor_again,
+    slopes_again,
+    slopes_judged_again,
+)
 from likewise.values.verdicts import Rows, Verdicts
 
 
@@ -47,7 +52,10 @@ class Replay:
 
 
 def replay(path: str | os.PathLike[str], *, index: Any = "auto") -> Replay:
-    """Judge everything in a ledger again."""
+    """Judge everything in a ledger again.
+
+    index: as for Monitor; slopes are always looked for in a tree
+    """
     with Ledger(path) as ledger:
         return _Replaying(ledger, index).run()
 
@@ -55,7 +63,12 @@ def replay(path: str | os.PathLike[str], *, index: Any = "auto") -> Replay:
 class _Replaying:
     def __init__(self, ledger: Ledger, index: Any) -> None:
         self._ledger = ledger
-        self._monitor = monitor_again(ledger, index)
+        question = ledger.question
+        self._slopes = question is not None
+        if question is None:
+            self._monitor = monitor_again(ledger, index)
+        else:
+            self._monitor = slopes_again(ledger, question)
         self._place_of = np.empty(0, np.int64)  # by row of the monitor: the ledger's
         self._gone: dict[int, int] = {  # by erased row: from which row on it was missing
             row: since
@@ -83,10 +96,15 @@ class _Replaying:
         self._skipped += int(columns.erased.sum())
         if len(there) == 0:
             return None
-        # A key takes no part in a verdict, and was perhaps erased: a row's number will do.
-        verdicts = judge_again(self._monitor, columns, there, (columns.first + there).tolist())
         self._place_of = np.concatenate([self._place_of, columns.first + there])
-        return self._compare(columns, there, verdicts)
+        return self._compare(columns, there, self._verdicts(columns, there))
+
+    def _verdicts(self, columns: StoredColumns, there: Rows) -> Verdicts:
+        if self._slopes:
+            firsts = np.searchsorted(self._place_of, columns.decisions.firsts[there])
+            return slopes_judged_again(self._monitor, columns, there, firsts)
+        # A key takes no part in a verdict, and was perhaps erased: a row's number will do.
+        return judge_again(self._monitor, columns, there, (columns.first + there).tolist())
 
     def _compare(
         self, columns: StoredColumns, there: Rows, verdicts: Verdicts

@@ -18,30 +18,40 @@ the unit of the tree's codes should be. The signature is a rule all the same, so
 what near and different are measured by for every monitor. A rule whose `compare` is not "all" is
 refused: every decision is compared with all earlier ones, whichever model made them.
 
+With a ledger (`SlopeMonitor.open`) decisions and verdicts are on disk before they are answered, as
+with `lw.open`. A verdict's one witness is written, with its distances, from which slopes follow.
+
 Invariant: a rejected decision, or batch, leaves no trace.
-Cost: one traversal for each decision; memory as for a `Monitor`.
+Cost: one traversal for each decision; memory as for a `Monitor`. Where a window has left behind the
+steepest of all, the rows in the window are gone through instead.
 Not here: the whole set of pairs above a level.
 """
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.engine.explanation import Explanation
-from likewise.kernels import table as t
-from likewise.monitors.hunting import hunting_monitor
+from likewise.ledger.erasure import Erasure
+from likewise.ledger.heads import Head
+from likewise.ledger.verify import Verification
+from likewise.ledger.window import Window
+from likewise.monitors.hunting import refuse_unhuntable, slopes_engine
+from likewise.monitors.monitor import Monitor
+from likewise.monitors.opening import Durability, Keeping, open_ledger
 from likewise.reading.protocol import FROM_ROW
+from likewise.reading.vectors import VectorReader
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadRule
+from likewise.rules.steepest import Steepest
 from likewise.values.past import Past
 from likewise.values.printing import missing_in_words
-from likewise.values.verdicts import Floats, Rows, Verdict, Verdicts, Witnesses
-
-_EXPONENTS = (0.01, 100.0)
+from likewise.values.verdicts import Compared, Floats, Rows, Verdict, Verdicts, Witnesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +70,16 @@ class SlopeVerdict:
     """Whether the slope is above the monitor's level."""
     missing: int = 0
     """How many decisions were known to be missing from the history when it was judged."""
+    known: bool = False
+    """Whether the decision was sent before, under its key: this is what was answered then. Its
+    distances and slope are NaN if they were destroyed since, by an erasure."""
+    over: Compared | None = None
+    """With a ledger: which rows it was compared with."""
 
     @property
     def clean(self) -> bool:
-        """Whether it is no violation, and nothing is known to be missing."""
-        return not self.violation and self.missing == 0
+        """Whether it is no violation, nothing is known to be missing, and its slope is there."""
+        return not self.violation and self.missing == 0 and not math.isnan(self.slope)
 
     def __str__(self) -> str:
         name = "this decision" if self.row is None else f"row {self.row}"
@@ -90,17 +105,35 @@ class SlopeVerdicts:
     violations: npt.NDArray[np.bool_]
     missing: int = 0
     """How many decisions were known to be missing from the history when these were judged."""
+    repeats: tuple[SlopeVerdict | None, ...] | None = None
+    """For each decision that was sent before, under its key, what was answered then; None for the
+    others. None if there is none."""
+    row_numbers: Rows | None = None
+    """The row of each, where some were sent before; else they count from `first_row` on."""
+    firsts: Rows | None = None
+    """With a ledger: the first row that each was compared with."""
+    absent: Rows | None = None
+    """How many rows since then were erased, and could not be compared with."""
 
     def __post_init__(self) -> None:
         columns = (self.slopes, self.witnesses, self.input_distances, self.output_distances)
-        for array in (*columns, self.violations):
-            array.flags.writeable = False
+        for array in (*columns, self.violations, self.row_numbers, self.firsts, self.absent):
+            if array is not None:
+                array.flags.writeable = False
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Whether each was sent before, under its key: then this is what was answered then."""
+        each = self.repeats or (None,) * len(self)
+        return np.array([one is not None for one in each], np.bool_)
 
     @property
     def rows(self) -> Rows:
         """The batch's rows in the history; none of decisions that were only checked."""
         if self.first_row is None:
             return np.empty(0, np.int64)
+        if self.row_numbers is not None:
+            return self.row_numbers
         return np.arange(self.first_row, self.first_row + len(self), dtype=np.int64)
 
     def __len__(self) -> int:
@@ -111,15 +144,23 @@ class SlopeVerdicts:
         if not -n <= i < n:
             raise IndexError(f"this batch has {n} verdicts, there is no number {i}")
         i %= n
+        repeated = None if self.repeats is None else self.repeats[i]
+        if repeated is not None:
+            return repeated
         witness = int(self.witnesses[i])
+        row = None if self.first_row is None else int(self.rows[i])
+        over = None
+        if self.firsts is not None and self.absent is not None and row is not None:
+            over = Compared(int(self.firsts[i]), row, int(self.absent[i]))
         return SlopeVerdict(
-            None if self.first_row is None else self.first_row + i,
+            row,
             float(self.slopes[i]),
             None if witness < 0 else witness,
             float(self.input_distances[i]),
             float(self.output_distances[i]),
             bool(self.violations[i]),
             self.missing,
+            over=over,
         )
 
     def __iter__(self) -> Iterator[SlopeVerdict]:
@@ -146,17 +187,67 @@ class SlopeMonitor:
     def __init__(
         self, rule: Rule, *, input_exponent: float = 1.0, level: float | None = None
     ) -> None:
-        low, high = _EXPONENTS
-        if not _is_number(input_exponent) or not low <= input_exponent <= high:
-            raise BadRule(
-                f"input_exponent is {input_exponent!r}; expected a number from {low:g} to {high:g}"
-            )
-        if level is not None and (not _is_number(level) or not level >= 0):
-            raise BadRule(f"level is {level!r}; expected a number from 0, or None")
-        self.rule = rule
-        self.input_exponent = float(input_exponent)
-        self.level = math.inf if level is None else float(level)
-        self._monitor = hunting_monitor(rule, question=t.STEEPEST, exponent=self.input_exponent)
+        question = Steepest(input_exponent, math.inf if level is None else level)
+        self._begin(Monitor.of(VectorReader(rule), slopes_engine(rule, question)), question)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        rule: Rule | None = None,
+        *,
+        input_exponent: float | None = None,
+        level: float | None = None,
+        durability: Durability = "commit",
+        batch_rows: int | None = None,
+        batch_seconds: float | None = None,
+        window: str | None = None,
+        max_ahead: str | float = "5 minutes",
+        check: bool = True,
+        wait: float = 0.0,
+    ) -> Self:
+        """A monitor of slopes whose history is a ledger: a folder, begun or gone on with.
+
+        >>> import likewise as lw, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> rule = lw.Rule("l2", 1, output="number")
+        >>> with lw.SlopeMonitor.open(folder, rule, level=3) as monitor:
+        ...     monitor.observe([0.0, 0.0], 0.2, key="case 17").witness is None
+        True
+        >>> with lw.SlopeMonitor.open(folder) as monitor:  # in another process, another year
+        ...     print(monitor.observe([0.3, 0.4], 0.7), monitor.level, monitor.verify().ok)
+        row 1: slope 1 against row 0, outputs 0.5 apart, inputs 0.5 3.0 True
+
+        input_exponent  of a new ledger, 1 unless given; of one that is there it must be the same
+        level           as it was unless given; math.inf: nothing is a violation from now on
+
+        All else is as for `lw.open`. The ledger says in its chain that it holds slopes: `lw.open`
+        refuses it, as this refuses one of contradictions.
+        """
+        keeping = Keeping(durability, batch_rows, batch_seconds, window, 1, max_ahead, check, wait)
+        if rule is not None:
+            refuse_unhuntable(rule)
+        given = _given(input_exponent, level)
+        monitor, question = open_ledger(path, rule, keeping, steepest=given)
+        assert question is not None
+        slopes = cls.__new__(cls)
+        slopes._begin(monitor, question)
+        return slopes
+
+    def _begin(self, monitor: Monitor, question: Steepest) -> None:
+        self._monitor = monitor
+        self.rule = monitor.rule
+        self.question = question
+        """What is asked of the past beside the rule."""
+
+    @property
+    def input_exponent(self) -> float:
+        return float(self.question.input_exponent)
+
+    @property
+    def level(self) -> float:
+        """A steeper slope is a violation; infinity: nothing is."""
+        return float(self.question.level)
 
     @property
     def rows(self) -> int:
@@ -221,8 +312,22 @@ class SlopeMonitor:
         witnesses[some] = found.rows
         near[some], far[some] = found.input_distances, found.output_distances
         first = None if verdicts.values is not None else verdicts.first_row
-        steep = slopes > self.level
-        return SlopeVerdicts(first, slopes, witnesses, near, far, steep, verdicts.missing)
+        repeats = None
+        if verdicts.repeats is not None:
+            repeats = tuple(None if one is None else self._verdict(one) for one in verdicts.repeats)
+        return SlopeVerdicts(
+            first,
+            slopes,
+            witnesses,
+            near,
+            far,
+            slopes > self.level,
+            verdicts.missing,
+            repeats,
+            verdicts.row_numbers,
+            verdicts.firsts,
+            verdicts.absent,
+        )
 
     def load(
         self,
@@ -239,6 +344,14 @@ class SlopeMonitor:
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
         return self._monitor.forget(rows)
+
+    def erase(self, *, key: Any = None, rows: Any = None) -> Erasure:
+        """Destroy inputs, outputs and keys, in memory and in every file of a ledger.
+
+        key     one key, or a list of them
+        rows    rows, instead of keys
+        """
+        return self._monitor.erase(key=key, rows=rows)
 
     def lost(
         self,
@@ -266,8 +379,48 @@ class SlopeMonitor:
         """What index is in use, and what it costs; its radius is only the unit of its codes."""
         return self._monitor.explain()
 
+    # With a ledger
+
+    @property
+    def durable(self) -> bool:
+        """Whether its history outlives this process: it has a ledger."""
+        return self._monitor.durable
+
+    @property
+    def path(self) -> Path:
+        """The folder of the ledger."""
+        return self._monitor.path
+
+    @property
+    def durability(self) -> str:
+        return self._monitor.durability
+
+    @property
+    def window(self) -> Window:
+        """How much of the past is kept."""
+        return self._monitor.window
+
+    def flush(self) -> None:
+        """Have everything that was answered on disk."""
+        self._monitor.flush()
+
+    def verify(
+        self, head: Head | str | None = None, *, processes: int | None = None
+    ) -> Verification:
+        """Walk the ledger's chain; name the first row that is not as it was written.
+
+        processes   how many share it; without it one, and of a large ledger one for each core
+        """
+        return self._monitor.verify(head, processes=processes)
+
+    def head(self) -> Head:
+        """The end of the ledger's chain, to be kept elsewhere."""
+        return self._monitor.head()
+
+    # The end
+
     def close(self) -> None:
-        """Let go of the history."""
+        """Let go of the history; a ledger keeps what was observed."""
         self._monitor.close()
 
     def __enter__(self) -> Self:
@@ -281,24 +434,20 @@ class SlopeMonitor:
         return len(self._monitor)
 
     def _verdict(self, verdict: Verdict) -> SlopeVerdict:
-        found = verdict.witnesses
+        found, beside = verdict.witnesses, (verdict.missing, verdict.known, verdict.over)
         if len(found) == 0:
-            return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, False, verdict.missing)
+            return SlopeVerdict(verdict.row, 0.0, None, math.inf, 0.0, False, *beside)
         row, near, far = found.first
-        slope = self._slope(near, far)
-        steep = slope > self.level
-        return SlopeVerdict(verdict.row, slope, row, near, far, steep, verdict.missing)
-
-    def _slope(self, near: float, far: float) -> float:
-        """The kernel's slope, to the last bit: its powers are the C library's."""
-        power = near if self.input_exponent == 1.0 else math.pow(near, self.input_exponent)
-        return far / power if power > 0.0 else math.inf
+        slope = self.question.slope(near, far)
+        return SlopeVerdict(verdict.row, slope, row, near, far, slope > self.level, *beside)
 
     def _slopes(self, found: Witnesses) -> Floats:
         columns = (found.input_distances, found.output_distances)
-        slopes = map(self._slope, *(column.tolist() for column in columns))
+        slopes = map(self.question.slope, *(column.tolist() for column in columns))
         return np.fromiter(slopes, dtype=np.float64, count=len(found))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+def _given(input_exponent: float | None, level: float | None) -> dict[str, float]:
+    """What is asked, as far as it is said."""
+    given = {"input_exponent": input_exponent, "level": level}
+    return {name: value for name, value in given.items() if value is not None}
