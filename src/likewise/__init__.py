@@ -22,7 +22,8 @@ from likewise.version import __version__
 if TYPE_CHECKING:
     from likewise.buffering.buffered import Buffered, buffered
     from likewise.buffering.receipt import Receipt
-    from likewise.engine.explanation import Explanation
+    from likewise.client.asynchronous import AsyncClient
+    from likewise.client.client import Client, connect
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
     from likewise.ledger.backup import back_up, restore
@@ -54,15 +55,18 @@ if TYPE_CHECKING:
         HintWarning,
         LikewiseError,
         RepeatedKey,
+        Unreachable,
         Violation,
         ViolationWarning,
     )
+    from likewise.values.explanation import Explanation
     from likewise.values.verdicts import Compared, Verdict, Verdicts, Witness, Witnesses
     from likewise.watching.estimator import WatchedEstimator
     from likewise.watching.records import Failure, Flagged
     from likewise.watching.watched import Watched, watch
 
 _HOMES = {
+    "AsyncClient": "client.asynchronous",
     "BadDecision": "values.errors",
     "BadFile": "values.errors",
     "BadRow": "values.errors",
@@ -71,10 +75,11 @@ _HOMES = {
     "Burst": "rules.burst",
     "Calibration": "monitors.calibration",
     "CannotLook": "values.errors",
+    "Client": "client.client",
     "Compared": "values.verdicts",
     "Embedder": "rules.embedder",
     "Erasure": "ledger.erasure",
-    "Explanation": "engine.explanation",
+    "Explanation": "values.explanation",
     "Failure": "watching.records",
     "FailureWarning": "values.errors",
     "Feature": "rules.feature",
@@ -95,6 +100,7 @@ _HOMES = {
     "SlopeVerdict": "monitors.slope",
     "SlopeVerdicts": "monitors.slope",
     "Split": "indexes.split",
+    "Unreachable": "values.errors",
     "Varied": "monitors.varied",
     "Verdict": "values.verdicts",
     "Verdicts": "values.verdicts",
@@ -107,6 +113,7 @@ _HOMES = {
     "Witnesses": "values.verdicts",
     "buffered": "buffering.buffered",
     "calibrate": "monitors.calibration",
+    "connect": "client.client",
     "back_up": "ledger.backup",
     "migrate": "monitors.migrating",
     "open": "monitors.opening",
@@ -117,6 +124,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncClient",
     "BadDecision",
     "BadFile",
     "BadRow",
@@ -125,6 +133,7 @@ __all__ = [
     "Burst",
     "Calibration",
     "CannotLook",
+    "Client",
     "Compared",
     "Embedder",
     "ErasedKey",
@@ -149,6 +158,7 @@ __all__ = [
     "SlopeVerdict",
     "SlopeVerdicts",
     "Split",
+    "Unreachable",
     "Varied",
     "Verdict",
     "Verdicts",
@@ -163,6 +173,7 @@ __all__ = [
     "back_up",
     "buffered",
     "calibrate",
+    "connect",
     "migrate",
     "open",
     "replay",

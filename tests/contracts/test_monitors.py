@@ -6,7 +6,7 @@ the same for all. The oracle is a few lines of NumPy over what was told, in the 
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 
 import likewise as lw
 from tests.letter_embedders import letters
+from tests.serving import connected
 
 COUNT = 60
 
@@ -165,6 +166,18 @@ KINDS["ledger of texts"] = Kept(
     near_texts,
     (17, "0"),
 )
+for name in (
+    "vectors",
+    "vectors, bursts",
+    "vectors, comparables",
+    "tables, comparables",
+    "embedded",
+    "ledger of vectors, commit",
+    "ledger of a table",
+):
+    KINDS[f"{name}, behind a service"] = replace(
+        KINDS[name], make=lambda folder, make=KINDS[name].make: connected(make(folder))
+    )
 
 
 @pytest.fixture(params=KINDS)

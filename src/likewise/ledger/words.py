@@ -28,7 +28,7 @@ _TOLD = {
 def written(value: Any, what: str) -> str:
     """A label or category as JSON text; raise BadDecision if it has no such form."""
     try:
-        text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
         text.encode()
     except (TypeError, ValueError):  # a lone surrogate is a ValueError too
         raise BadDecision(
@@ -41,19 +41,20 @@ def written(value: Any, what: str) -> str:
 def read(text: str) -> Any:
     """The value that `written` wrote; raise BadFile if it did not."""
     try:
-        return _value(json.loads(text))
+        return value_of(json.loads(text))
     except (TypeError, ValueError, KeyError, ArithmeticError, RecursionError, AttributeError):
         raise BadFile(f"{text!r} in the ledger is no word of a rule: it was altered.") from None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The same as JSON can hold it; raise TypeError if there is no such form."""
     if hasattr(value, "dtype") and hasattr(value, "item"):  # NumPy's own
         value = value.item()
     if value is None or isinstance(value, bool):
         return value
-    for kind, plain in _PLAIN:
+    for kind, form in _PLAIN:
         if isinstance(value, kind):
-            return plain(value)
+            return form(value)
     raise TypeError
 
 
@@ -65,7 +66,7 @@ _PLAIN: list[tuple[type, Callable[[Any], Any]]] = [
     (str, str.__str__),  # an enumeration's member too: as what it equals
     (int, int),
     (float, _of_float),
-    (tuple, lambda value: [_plain(one) for one in value]),
+    (tuple, lambda value: [plain(one) for one in value]),
     (datetime.datetime, lambda value: {"datetime": value.isoformat()}),
     (datetime.date, lambda value: {"date": value.isoformat()}),
     (datetime.time, lambda value: {"time": value.isoformat()}),
@@ -74,9 +75,10 @@ _PLAIN: list[tuple[type, Callable[[Any], Any]]] = [
 ]
 
 
-def _value(plain: Any) -> Any:
+def value_of(plain: Any) -> Any:
+    """The value that `plain` made this of; raises what Python raises if it is none."""
     if isinstance(plain, list):
-        return tuple(_value(one) for one in plain)
+        return tuple(value_of(one) for one in plain)
     if isinstance(plain, dict):
         ((kind, text),) = plain.items()
         return _TOLD[kind](text)

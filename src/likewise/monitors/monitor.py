@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.engine.engine import Engine
-from likewise.engine.explanation import Explanation
 from likewise.engine.memory import Memory
 from likewise.engine.refusal import rows_of
 from likewise.engine.row_models import Models
@@ -67,6 +66,7 @@ from likewise.values.errors import (
     LikewiseError,
     RepeatedKey,
 )
+from likewise.values.explanation import Explanation
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
 from likewise.values.losses import Loss

@@ -31,12 +31,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from likewise.engine.explanation import Explanation
 from likewise.kernels import table as t
 from likewise.monitors.hunting import hunting_monitor
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
+from likewise.values.explanation import Explanation
 from likewise.values.past import Past
 from likewise.values.printing import missing_in_words
 from likewise.values.verdicts import Floats, Rows, Verdict, Verdicts, Witnesses

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute
 from likewise.service.calls import Call, Hot
 from likewise.service.door import ASGIScope, Door, Gone, Receive, Send, header
 from likewise.service.refusals import Refused, told
-from likewise.service.routes import administration, decisions, health, history
+from likewise.service.routes import administration, decisions, health, history, remote
 from likewise.service.service import Service
 from likewise.values.errors import LikewiseError
 
@@ -41,6 +41,7 @@ class App:
                 *_routes(decisions, self),
                 *_routes(history, self),
                 *_routes(administration, self),
+                *_routes(remote, self),
                 *_routes(health, self),
             ],
             exception_handlers={LikewiseError: _refused, Refused: _refused},

@@ -374,6 +374,10 @@ class Verdicts:
     """The model of each of `witnesses`, likewise."""
     missing: int = 0
     """How many decisions were known to be missing from the history when these were judged."""
+    omitted: Rows | None = None
+    """How many witnesses of each are counted but not told, where a service did not tell all."""
+    known: bool = False
+    """Whether these were sent before, under their keys: this is what was answered then."""
 
     past: "Past | None" = field(default=None, repr=False)
     """Where the rows that the verdicts name can be looked up."""
@@ -381,7 +385,14 @@ class Verdicts:
     """Of decisions that were only checked: rows of a table as they came. They have no rows."""
 
     def __post_init__(self) -> None:
-        for array in (self.offsets, self.firsts, self.absent, self.neighbours, self.comparable):
+        for array in (
+            self.offsets,
+            self.firsts,
+            self.absent,
+            self.neighbours,
+            self.comparable,
+            self.omitted,
+        ):
             if array is not None:
                 array.flags.writeable = False
 
@@ -460,7 +471,7 @@ class Verdicts:
     @property
     def owners(self) -> Rows:
         """For each of `witnesses`, the place in the batch of the decision that it belongs to."""
-        return np.repeat(np.arange(len(self), dtype=np.int64), self.counts)
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.offsets))
 
     @property
     def alarms(self) -> npt.NDArray[np.bool_]:
@@ -476,8 +487,9 @@ class Verdicts:
 
     @property
     def counts(self) -> Rows:
-        """Witnesses per decision."""
-        return np.diff(self.offsets)
+        """Witnesses per decision, those that are not told included."""
+        told: Rows = np.diff(self.offsets)
+        return told if self.omitted is None else told + self.omitted
 
     @property
     def violations(self) -> npt.NDArray[np.bool_]:
@@ -494,8 +506,8 @@ class Verdicts:
 
     @property
     def pairs(self) -> int:
-        """Witnesses in all: each is one violating pair."""
-        return len(self.witnesses)
+        """Witnesses in all, those that are not told included: each is one violating pair."""
+        return len(self.witnesses) + (0 if self.omitted is None else int(self.omitted.sum()))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -532,6 +544,8 @@ class Verdicts:
             None if self.models is None else self.models[i],
             None if self.witness_models is None else self.witness_models[part],
             self.missing,
+            self.known,
+            0 if self.omitted is None else int(self.omitted[i]),
         )
 
     def by_group(self, column: str) -> "Groups":
