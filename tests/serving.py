@@ -33,7 +33,10 @@ class Serving:
         self.service = Service(Settings({"none": Served(rule="none.toml")}, limits=limits))
         self.service.ready = True
         self.service.monitors = {}
-        self._listening = socket.create_server(("127.0.0.1", port))
+        # With its protocol named, as asyncio wants it to send answers without delay.
+        self._listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listening.bind(("127.0.0.1", port))
         self.port = self._listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         config = uvicorn.Config(

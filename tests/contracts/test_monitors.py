@@ -166,21 +166,24 @@ KINDS["ledger of texts"] = Kept(
     near_texts,
     (17, "0"),
 )
-for name in (
+SERVED = [
+    "vectors, comparables",
+    "ledger of a table",
     "vectors",
     "vectors, bursts",
-    "vectors, comparables",
-    "tables, comparables",
     "embedded",
     "ledger of vectors, commit",
-    "ledger of a table",
-):
+]
+for name in SERVED:
     KINDS[f"{name}, behind a service"] = replace(
         KINDS[name], make=lambda folder, make=KINDS[name].make: connected(make(folder))
     )
+SLOW = {f"{name}, behind a service" for name in SERVED[2:]}  # thousands of requests each
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in KINDS]
+)
 def kept(request):
     return KINDS[request.param]
 

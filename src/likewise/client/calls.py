@@ -4,6 +4,7 @@ They know no connection: a client sends them and waits, an asynchronous one awai
 (client.py, asynchronous.py).
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -13,6 +14,7 @@ import numpy as np
 from likewise.client.sent import input_of, inputs_of, output_fields
 from likewise.intake.packed_verdicts import verdict_of, verdicts_of
 from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision
 from likewise.values.explanation import Explanation
 from likewise.values.past import Codes, LikeModels, Past, Points, Span
 from likewise.values.verdicts import Verdict, Verdicts
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from likewise.ledger.verify import Verification
 
 T = TypeVar("T")
+_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,13 @@ class Call(Generic[T]):
     read: Callable[[Any, Past | None], T]
     changes: bool = False
     request: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.request is not None and not _ID.fullmatch(self.request):
+            raise BadDecision(
+                f"the request is {self.request!r}; expected an id of 8 to 64 letters, digits, dots,"
+                " hyphens or underscores. Nothing was stored."
+            )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ machine. So judge many at once, or put `lw.buffered` before it.
 import os
 import time as clock
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from likewise.client import calls
@@ -205,7 +205,7 @@ class Client:
         call = calls.observe_many(
             self.rule, x, z, self.place.witnesses, request, times=times, models=models
         )
-        return self._make(with_keys(call, keys, self._made_key))
+        return self._make(with_keys(call, keys, self._made_key() is not None))
 
     def check(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
@@ -232,7 +232,7 @@ class Client:
     ) -> range:
         """Remember decisions without judging them; their rows."""
         call = calls.load(self.rule, x, z, times=times, models=models)
-        return self._make(with_keys(call, keys, self._made_key))
+        return self._make(with_keys(call, keys, self._made_key() is not None))
 
     def forget(self, rows: Any) -> int:
         """Erase rows: never a witness again. How many of them were still remembered."""
@@ -317,16 +317,20 @@ class Client:
         return f"<Client of the Monitor {self.place.monitor!r} at {self.place.url}{state}>"
 
     def _made_key(self) -> str | None:
-        if not self.place.make_keys or self.rule.key_column is not None:
-            return None
-        return KEY_PREFIX + uuid.uuid4().hex
+        wanted = self.place.make_keys and self.rule.key_column is None
+        return made_key() if wanted else None
 
 
-def with_keys(call: Call[T], keys: Sequence[Any] | None, made: Callable[[], str | None]) -> Call[T]:
-    """A call about many decisions, with their keys; those without one get what is made for them."""
-    if made() is not None:
+def made_key() -> str:
+    """A key that nobody else has."""
+    return KEY_PREFIX + uuid.uuid4().hex
+
+
+def with_keys(call: Call[T], keys: Sequence[Any] | None, made: bool) -> Call[T]:
+    """A call about many decisions, with their keys; `made`: those without one get one."""
+    if made:
         z = call.fields.get("z", call.fields["x"])
-        keys = [made() if key is None else key for key in keys or [None] * len(z)]
+        keys = [made_key() if key is None else key for key in keys or [None] * len(z)]
     if keys is not None:
         call.fields["keys"] = list(keys)
     return call

@@ -37,7 +37,7 @@ class Place:
         if find_spec("httpx2") is None:
             raise BadRule("a client needs the package httpx2: pip install 'likewise[client]'")
         parts = urlsplit(self.url)
-        if parts.scheme == "http+unix":
+        if parts.scheme == "http+unix" and parts.path and not parts.netloc:
             object.__setattr__(self, "uds", parts.path)
         elif parts.scheme not in ("http", "https") or not parts.netloc:
             raise BadRule(

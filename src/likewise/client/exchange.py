@@ -115,7 +115,7 @@ class Exchange:
             name, message, row = "", f"status {answer.status} without a reason", None
         if name == "InDoubt":
             self._maybe_done = True
-            self._give_up(message)
+            self._give_up(message, lasting=True)
         if name == "RepeatedKey" and isinstance(row, int):
             raise RepeatedKey(message, row)
         if name in _CLASSES:
@@ -140,7 +140,7 @@ class Exchange:
             pause = max(pause, min(float(after), 60.0))
         return pause
 
-    def _give_up(self, why: str) -> NoReturn:
+    def _give_up(self, why: str, *, lasting: bool = False) -> NoReturn:
         in_doubt = self._maybe_done and self._call.changes
         rest = (
             " It may have been stored or not: nobody can tell. Give decisions keys, and send it"
@@ -151,4 +151,5 @@ class Exchange:
             else ""
         )
         times = "once" if self._attempts == 1 else f"{self._attempts} times"
-        raise Unreachable(f"{self._url} was asked {times}: {why}.{rest}", in_doubt=in_doubt)
+        text = f"{self._url} was asked {times}: {why.rstrip('.')}.{rest}"
+        raise Unreachable(text, in_doubt=in_doubt, lasting=lasting)

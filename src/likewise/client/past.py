@@ -93,7 +93,8 @@ class RemotePast:
         return np.concatenate(self._stretches("numbers", rows))
 
     def span(self, rows: Any) -> Span | None:
-        known = [part for part in self._stretches("span", rows, calls.span_of) if part is not None]
+        parts = self._stretches("span", rows, calls.span_of)
+        known: list[Span] = [part for part in parts if part is not None]
         if not known:
             return None
         return known[0]._replace(times=np.concatenate([part.times for part in known]))

@@ -65,11 +65,13 @@ class Unreachable(LikewiseError, ConnectionError):
     """A service did not answer, or would not, however often it was asked.
 
     `in_doubt` says whether it may have done what it was asked for. If False, nothing was stored.
+    `lasting` says that asking again will not tell: it was restarted, or it is too long ago.
     """
 
-    def __init__(self, message: str, *, in_doubt: bool = False) -> None:
+    def __init__(self, message: str, *, in_doubt: bool = False, lasting: bool = False) -> None:
         super().__init__(message)
         self.in_doubt = in_doubt
+        self.lasting = lasting
 
 
 class Violation(LikewiseError):
