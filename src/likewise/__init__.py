@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from likewise.monitors.migrating import migrate
     from likewise.monitors.monitor import Monitor
     from likewise.monitors.opening import open
+    from likewise.monitors.protocol import Decision
     from likewise.monitors.replay import Replay, replay
     from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
     from likewise.monitors.varied import Varied
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from likewise.values.verdicts import Compared, Verdict, Verdicts, Witness, Witnesses
     from likewise.watching.estimator import WatchedEstimator
     from likewise.watching.records import Failure, Flagged
+    from likewise.watching.requests import Exchanged, RequestCounts, WatchRequests
     from likewise.watching.watched import Watched, watch
 
 _HOMES = {
@@ -77,8 +79,10 @@ _HOMES = {
     "CannotLook": "values.errors",
     "Client": "client.client",
     "Compared": "values.verdicts",
+    "Decision": "monitors.protocol",
     "Embedder": "rules.embedder",
     "Erasure": "ledger.erasure",
+    "Exchanged": "watching.requests",
     "Explanation": "values.explanation",
     "Failure": "watching.records",
     "FailureWarning": "values.errors",
@@ -95,6 +99,7 @@ _HOMES = {
     "Receipt": "buffering.receipt",
     "RepeatedKey": "values.errors",
     "Replay": "monitors.replay",
+    "RequestCounts": "watching.requests",
     "Rule": "rules.rule",
     "SlopeMonitor": "monitors.slope",
     "SlopeVerdict": "monitors.slope",
@@ -107,6 +112,7 @@ _HOMES = {
     "Verification": "ledger.verify",
     "Violation": "values.errors",
     "ViolationWarning": "values.errors",
+    "WatchRequests": "watching.requests",
     "Watched": "watching.watched",
     "WatchedEstimator": "watching.estimator",
     "Witness": "values.verdicts",
@@ -135,9 +141,11 @@ __all__ = [
     "CannotLook",
     "Client",
     "Compared",
+    "Decision",
     "Embedder",
     "ErasedKey",
     "Erasure",
+    "Exchanged",
     "Explanation",
     "Failure",
     "FailureWarning",
@@ -153,6 +161,7 @@ __all__ = [
     "Receipt",
     "RepeatedKey",
     "Replay",
+    "RequestCounts",
     "Rule",
     "SlopeMonitor",
     "SlopeVerdict",
@@ -165,6 +174,7 @@ __all__ = [
     "Verification",
     "Violation",
     "ViolationWarning",
+    "WatchRequests",
     "Watched",
     "WatchedEstimator",
     "Witness",

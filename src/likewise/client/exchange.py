@@ -143,8 +143,7 @@ class Exchange:
     def _give_up(self, why: str, *, lasting: bool = False) -> NoReturn:
         in_doubt = self._maybe_done and self._call.changes
         rest = (
-            " It may have been stored or not: nobody can tell. Give decisions keys, and send it"
-            " again under its key."
+            " It may be stored or not. Give decisions keys, and send it again under its key."
             if in_doubt
             else " Nothing was stored."
             if self._call.changes
