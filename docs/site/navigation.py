@@ -25,6 +25,7 @@ SECTIONS = {
         "docs/how-to/watch-a-model-in-code",
         "docs/how-to/watch-in-production",
         "docs/how-to/buffer-decisions",
+        "docs/how-to/use-the-service",
         "docs/how-to/notice-a-burst",
         "docs/how-to/erase-a-person",
         "docs/how-to/prove-a-ledger",
