@@ -159,12 +159,14 @@ def _value(plain: Any, numbers: memoryview, depth: int) -> Any:
     if not isinstance(plain, dict):
         return plain
     ((kind, inner),) = plain.items()
-    if kind == "list" and _PLAIN.issuperset(map(type, inner)):
+    if kind == "list" and type(inner) is list and _PLAIN.issuperset(map(type, inner)):
         return inner
     return _MADE[kind](inner, numbers, depth - 1) if kind in _MADE else words.value_of(plain)
 
 
 def _list(inner: Any, numbers: memoryview, depth: int) -> list[Any]:
+    if type(inner) is not list:
+        raise ValueError("a list that is none")
     return [_value(one, numbers, depth) for one in inner]
 
 

@@ -56,7 +56,12 @@ class Repeat:
         id, *again = header.split()
         if not 8 <= len(id) <= 64 or len(again) not in (0, 2):
             raise ValueError(header)
-        return cls(id, float(again[0]), again[1]) if again else cls(id)
+        if not again:
+            return cls(id)
+        age = float(again[0])
+        if not 0 <= age < float("inf"):
+            raise ValueError(header)
+        return cls(id, age, again[1])
 
 
 @dataclass
