@@ -37,7 +37,7 @@ def http():
         yield http
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     verb=st.sampled_from(sorted(_VERBS)),
     fields=st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=3)), ANYTHING),
