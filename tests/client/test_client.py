@@ -278,6 +278,17 @@ def test_an_event_loop_awaits_the_same_verdicts(tmp_path):
     asyncio.run(told())
 
 
+def test_what_waits_takes_no_client_that_is_awaited():
+    client = lw.AsyncClient("http://127.0.0.1:9")
+    with pytest.raises(lw.BadRule, match="or a monitor"):
+        lw.watch(len, client)
+    with pytest.raises(lw.BadRule, match="are awaited"):
+        lw.buffered(client)
+    with pytest.raises(TypeError, match="expected a client"):
+        lw.WatchRequests(len, client, path="/")
+    asyncio.run(client.close())
+
+
 def wait_for(path):
     """Until somebody listens at a socket: httpx2 leaves its own open where nobody does."""
     until = time.monotonic() + 60

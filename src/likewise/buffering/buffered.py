@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from inspect import iscoroutinefunction
 from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
@@ -118,6 +119,11 @@ class Buffered:
     """
 
     def __init__(self, monitor: AnyMonitor, settings: Settings) -> None:
+        if iscoroutinefunction(monitor.observe_many):
+            raise BadRule(
+                f"the monitor is {monitor!r}, whose calls are awaited, and a buffer waits in a"
+                " thread. Give it lw.connect(…) instead."
+            )
         self.monitor = monitor
         self.settings = settings
         self._state = _OPEN
