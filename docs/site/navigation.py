@@ -26,6 +26,7 @@ SECTIONS = {
         "docs/how-to/watch-in-production",
         "docs/how-to/buffer-decisions",
         "docs/how-to/watch-kserve",
+        "docs/how-to/use-the-service",
         "docs/how-to/notice-a-burst",
         "docs/how-to/serve-beside-fastapi",
         "docs/how-to/serve-in-production",

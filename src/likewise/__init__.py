@@ -22,7 +22,8 @@ from likewise.version import __version__
 if TYPE_CHECKING:
     from likewise.buffering.buffered import Buffered, buffered
     from likewise.buffering.receipt import Receipt
-    from likewise.engine.explanation import Explanation
+    from likewise.client.asynchronous import AsyncClient
+    from likewise.client.client import Client, connect
     from likewise.indexes.periodic import Periodic
     from likewise.indexes.split import Split
     from likewise.ledger.backup import back_up, restore
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from likewise.monitors.migrating import migrate
     from likewise.monitors.monitor import Monitor
     from likewise.monitors.opening import open
+    from likewise.monitors.protocol import Decision
     from likewise.monitors.replay import Replay, replay
     from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
     from likewise.monitors.varied import Varied
@@ -55,15 +57,19 @@ if TYPE_CHECKING:
         LikewiseError,
         OldPosition,
         RepeatedKey,
+        Unreachable,
         Violation,
         ViolationWarning,
     )
+    from likewise.values.explanation import Explanation
     from likewise.values.verdicts import Compared, Verdict, Verdicts, Witness, Witnesses
     from likewise.watching.estimator import WatchedEstimator
     from likewise.watching.records import Failure, Flagged
+    from likewise.watching.requests import Exchanged, RequestCounts, WatchRequests
     from likewise.watching.watched import Watched, watch
 
 _HOMES = {
+    "AsyncClient": "client.asynchronous",
     "BadDecision": "values.errors",
     "BadFile": "values.errors",
     "BadRow": "values.errors",
@@ -72,10 +78,13 @@ _HOMES = {
     "Burst": "rules.burst",
     "Calibration": "monitors.calibration",
     "CannotLook": "values.errors",
+    "Client": "client.client",
     "Compared": "values.verdicts",
+    "Decision": "monitors.protocol",
     "Embedder": "rules.embedder",
     "Erasure": "ledger.erasure",
-    "Explanation": "engine.explanation",
+    "Exchanged": "watching.requests",
+    "Explanation": "values.explanation",
     "Failure": "watching.records",
     "FailureWarning": "values.errors",
     "Feature": "rules.feature",
@@ -92,23 +101,27 @@ _HOMES = {
     "Receipt": "buffering.receipt",
     "RepeatedKey": "values.errors",
     "Replay": "monitors.replay",
+    "RequestCounts": "watching.requests",
     "Rule": "rules.rule",
     "SlopeMonitor": "monitors.slope",
     "SlopeVerdict": "monitors.slope",
     "SlopeVerdicts": "monitors.slope",
     "Split": "indexes.split",
+    "Unreachable": "values.errors",
     "Varied": "monitors.varied",
     "Verdict": "values.verdicts",
     "Verdicts": "values.verdicts",
     "Verification": "ledger.verify",
     "Violation": "values.errors",
     "ViolationWarning": "values.errors",
+    "WatchRequests": "watching.requests",
     "Watched": "watching.watched",
     "WatchedEstimator": "watching.estimator",
     "Witness": "values.verdicts",
     "Witnesses": "values.verdicts",
     "buffered": "buffering.buffered",
     "calibrate": "monitors.calibration",
+    "connect": "client.client",
     "back_up": "ledger.backup",
     "migrate": "monitors.migrating",
     "open": "monitors.opening",
@@ -119,6 +132,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncClient",
     "BadDecision",
     "BadFile",
     "BadRow",
@@ -127,10 +141,13 @@ __all__ = [
     "Burst",
     "Calibration",
     "CannotLook",
+    "Client",
     "Compared",
+    "Decision",
     "Embedder",
     "ErasedKey",
     "Erasure",
+    "Exchanged",
     "Explanation",
     "Failure",
     "FailureWarning",
@@ -147,17 +164,20 @@ __all__ = [
     "Receipt",
     "RepeatedKey",
     "Replay",
+    "RequestCounts",
     "Rule",
     "SlopeMonitor",
     "SlopeVerdict",
     "SlopeVerdicts",
     "Split",
+    "Unreachable",
     "Varied",
     "Verdict",
     "Verdicts",
     "Verification",
     "Violation",
     "ViolationWarning",
+    "WatchRequests",
     "Watched",
     "WatchedEstimator",
     "Witness",
@@ -166,6 +186,7 @@ __all__ = [
     "back_up",
     "buffered",
     "calibrate",
+    "connect",
     "migrate",
     "open",
     "replay",

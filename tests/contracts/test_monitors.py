@@ -6,7 +6,7 @@ the same for all. The oracle is a few lines of NumPy over what was told, in the 
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 
 import likewise as lw
 from tests.letter_embedders import letters
+from tests.served_monitors import connected
 
 COUNT = 60
 
@@ -175,9 +176,24 @@ KINDS["ledger of texts"] = Kept(
     near_texts,
     (17, "0"),
 )
+SERVED = [
+    "vectors, comparables",
+    "ledger of a table",
+    "vectors",
+    "vectors, bursts",
+    "embedded",
+    "ledger of vectors, commit",
+]
+for name in SERVED:
+    KINDS[f"{name}, behind a service"] = replace(
+        KINDS[name], make=lambda folder, make=KINDS[name].make: connected(make(folder))
+    )
+SLOW = {f"{name}, behind a service" for name in SERVED[1:]}  # thousands of requests each
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in KINDS]
+)
 def kept(request):
     return KINDS[request.param]
 

@@ -67,7 +67,12 @@ def guarded(tmp_path_factory):
 def operations(server):
     for path, methods in server.description["paths"].items():
         for method, operation in methods.items():
-            where = path.replace("{name}", "default").replace("{row}", "0").replace("{id}", "none")
+            where = (
+                path.replace("{name}", "default")
+                .replace("{row}", "0")
+                .replace("{id}", "none")
+                .replace("{verb}", "observe")
+            )
             yield method.upper(), where, operation
 
 

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from inspect import iscoroutinefunction
 from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
@@ -39,7 +40,7 @@ from likewise.buffering.recovery import recovered
 from likewise.buffering.settings import Settings, WhenFull
 from likewise.buffering.spill import NO_MEMORY, Spill
 from likewise.buffering.tally import Tally
-from likewise.buffering.telling import TOGETHER, Teller, is_durable
+from likewise.buffering.telling import TOGETHER, Teller, has_ids, is_durable
 from likewise.buffering.worker import Worker
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import AnyMonitor
@@ -118,6 +119,11 @@ class Buffered:
     """
 
     def __init__(self, monitor: AnyMonitor, settings: Settings) -> None:
+        if iscoroutinefunction(monitor.observe_many):
+            raise BadRule(
+                f"the monitor is {monitor!r}, whose calls are awaited, and a buffer waits in a"
+                " thread. Give it lw.connect(…) instead."
+            )
         self.monitor = monitor
         self.settings = settings
         self._state = _OPEN
@@ -128,6 +134,12 @@ class Buffered:
         answers = Answers(max(settings.capacity, _ANSWERS), settings.max_bytes)
         self._accounts = Accounts(answers, settings.on_verdict)
         self._spill: Spill | None = None
+        if settings.spill is not None and has_ids(monitor):
+            raise BadRule(
+                "a buffer before a service cannot spill to a folder: after a crash its rows would"
+                " not say what was told, since others observe there too. Leave out spill, and give"
+                " it more room: capacity=, max_bytes="
+            )
         if settings.spill is not None:
             folder, most = Path(settings.spill), settings.max_spill_bytes
             self._spill = Spill(folder, most_bytes=most, fsync=settings.fsync)

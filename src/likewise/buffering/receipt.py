@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 FULL, TIMEOUT, SPILL_FULL = "full", "timeout", "spill_full"
 CLOSED, FORK, CRASH = "closed", "fork", "crash"
-UNREADABLE, FAILED = "unreadable", "failed"
-REASONS = (FULL, TIMEOUT, SPILL_FULL, CLOSED, FORK, CRASH, UNREADABLE, FAILED)
+UNREADABLE, FAILED, IN_DOUBT = "unreadable", "failed", "in doubt"
+REASONS = (FULL, TIMEOUT, SPILL_FULL, CLOSED, FORK, CRASH, UNREADABLE, FAILED, IN_DOUBT)
 """Why a decision can be lost."""
 
 

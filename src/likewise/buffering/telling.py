@@ -7,6 +7,10 @@ Where the monitor's disk fails, nothing was stored, as a rule, and it is tried a
 may have come through all the same, so the monitor's rows are looked at first. Where a process is
 killed, the next one looks (position.py).
 
+A monitor behind a service (client/) has rows of others as well, so they say nothing. Its calls have
+ids instead: the same call is made again under its id, and the service does it once. If not even the
+service can tell whether it was done, the decisions count as lost ("in doubt"), on the safe side.
+
 Invariant: each decision is judged once, or refused, or lost and counted; losses are told before the
 decisions that are judged next.
 """
@@ -16,14 +20,15 @@ from contextlib import suppress
 from inspect import signature
 from queue import Empty, SimpleQueue
 from typing import Any
+from uuid import uuid4
 
 from likewise.buffering.accounts import Accounts
 from likewise.buffering.decisions import Waiting, arguments, runs
 from likewise.buffering.position import DECISIONS, LOSSES, Intention, Position
-from likewise.buffering.receipt import FAILED
+from likewise.buffering.receipt import FAILED, IN_DOUBT
 from likewise.intake.sifting import Judged, Unfit, about_the_row, sifted
 from likewise.runtime.log import logger
-from likewise.values.errors import BadDecision, BadFile
+from likewise.values.errors import BadDecision, BadFile, Unreachable
 from likewise.values.losses import Loss
 
 STORED = None
@@ -62,6 +67,10 @@ class Teller:
     ) -> None:
         parameters = signature(monitor.observe_many).parameters
         self.takes_models = "models" in parameters
+        self._has_ids = has_ids(monitor)
+        self._request: dict[str, str] = {}
+        """The id of the call that is made, as an argument; nothing where calls have none."""
+        self._loss_request: dict[str, str] = {}
         self._settings = {"threads": 1} if "threads" in parameters else {}
         self._monitor = monitor
         self._accounts = accounts
@@ -91,7 +100,7 @@ class Teller:
             while rest and not self.is_over():
                 try:
                     rest = self._tell(rest)
-                except BadFile as error:
+                except (BadFile, Unreachable) as error:
                     self._note_failure(error)
                     self._sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
@@ -124,16 +133,19 @@ class Teller:
 
     def _observe(self, part: _Part) -> Any:
         """The verdicts of decisions that are told together; BadDecision if they are refused."""
-        if len(part) > 1 and self._may_be_known(part):
+        if not self._has_ids and len(part) > 1 and self._may_be_known(part):
             raise BadDecision("they are told one by one")
-        self._part, self._before = part, self._monitor.rows
-        self._intend(DECISIONS, len(part), part[-1][0] + 1, self._before)
+        self._part = part
+        if self._has_ids:
+            self._request = {"request": uuid4().hex}
+        else:
+            self._before = self._monitor.rows
+            self._intend(DECISIONS, len(part), part[-1][0] + 1, self._before)
         try:
-            given = arguments(part, vectors=self._vectors)
-            return self._monitor.observe_many(**given, **self._settings)
+            return self._call(part)
         except BadDecision:
             raise
-        except BadFile:
+        except (BadFile, Unreachable):
             self._in_doubt = True
             raise
         except BaseException as error:  # of a user's index, embedder or label
@@ -143,6 +155,10 @@ class Teller:
             if stored == len(part):
                 return STORED
             raise _Failed(error) from error
+
+    def _call(self, part: _Part) -> Any:
+        given = arguments(part, vectors=self._vectors)
+        return self._monitor.observe_many(**given, **self._settings, **self._request)
 
     def _may_be_known(self, part: _Part) -> bool:
         """Whether a ledger may have one of them already, under its key.
@@ -183,6 +199,8 @@ class Teller:
 
     def _after_doubt(self, rest: _Part) -> _Part:
         """See whether what was told last is stored, though the disk failed."""
+        if self._has_ids:
+            return self._made_again(rest)
         stored = min(self._monitor.rows - self._before, len(self._part))
         self._in_doubt = False
         if stored > 0:
@@ -191,6 +209,25 @@ class Teller:
             self._accounts.answered(part, first_row=self._before)
         return rest[max(0, stored) :]
 
+    def _made_again(self, rest: _Part) -> _Part:
+        """Make the last call again, under its id."""
+        part = self._part
+        try:
+            verdicts = self._call(part)
+        except BadDecision:  # which is told with each decision, when they are judged in parts
+            self._in_doubt = False
+            return rest
+        except Unreachable as error:
+            if not error.lasting:
+                raise
+            self._in_doubt = False
+            self._accounts.lost_in_hand(rest[: len(part)], IN_DOUBT)
+            return rest[len(part) :]
+        self._in_doubt = False
+        self._settle(len(part), part[-1][0] + 1)
+        self._accounts.answered(rest[: len(part)], verdicts=verdicts)
+        return rest[len(part) :]
+
     # Losses
 
     def tell_losses(self) -> None:
@@ -198,6 +235,10 @@ class Teller:
         self._losses += self._accounts.take_pending()
         while self._losses:
             loss = self._losses[0]
+            if self._has_ids:
+                self._tell_loss_once(loss)
+                del self._losses[0]
+                continue
             missing = self._monitor.missing
             if self._missing_before is None:
                 self._missing_before = missing
@@ -207,6 +248,17 @@ class Teller:
             self._settle(loss.count)
             self._missing_before = None
             del self._losses[0]
+
+    def _tell_loss_once(self, loss: Loss) -> None:
+        """Under an id; if nobody can tell whether it was told, it is told again: better twice."""
+        self._loss_request = self._loss_request or {"request": uuid4().hex}
+        try:
+            tell_loss(self._monitor, loss, **self._loss_request)
+        except Unreachable as error:
+            if error.lasting:
+                self._loss_request = {}
+            raise
+        self._loss_request = {}
 
     def tell_losses_once(self) -> None:
         """Tell what is pending, if that can be done now."""
@@ -228,9 +280,10 @@ class Teller:
 
     # Failures
 
-    def _note_failure(self, error: BadFile) -> None:
+    def _note_failure(self, error: BadFile | Unreachable) -> None:
         if self.failing is None:
-            logger.warning("a buffer cannot tell its monitor: BadFile; trying again")
+            kind = type(error).__name__
+            logger.warning("a buffer cannot tell its monitor: %s; trying again", kind)
         self.failing = str(error)
 
     def _sleep(self, seconds: float) -> None:
@@ -243,9 +296,20 @@ def is_durable(monitor: Any) -> bool:
     return bool(getattr(monitor, "durable", False))
 
 
-def tell_loss(monitor: Any, loss: Loss) -> None:
+def has_ids(monitor: Any) -> bool:
+    """Whether its calls can be given ids, under which they are made once."""
+    return "request" in signature(monitor.observe_many).parameters
+
+
+def tell_loss(monitor: Any, loss: Loss, **request: str) -> None:
     """Tell a monitor of a loss."""
     since, until = (None if one is None else one / 1e6 for one in (loss.since, loss.until))
     monitor.lost(
-        loss.count, loss.reason, first=loss.first, last=loss.last, since=since, until=until
+        loss.count,
+        loss.reason,
+        first=loss.first,
+        last=loss.last,
+        since=since,
+        until=until,
+        **request,
     )

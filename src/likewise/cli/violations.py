@@ -93,7 +93,7 @@ class Violations:
     def add(self, verdicts: Verdicts) -> None:
         """The pairs of a batch that the monitor has just judged, and whose rows are kept."""
         found = verdicts.witnesses
-        rows = np.repeat(verdicts.rows, verdicts.counts)
+        rows = verdicts.first_row + verdicts.owners
         distances = np.stack([found.input_distances, found.output_distances])
         with told(self._path):
             for start in range(0, len(rows), _TOGETHER):

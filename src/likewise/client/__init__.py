@@ -1,1 +1,1 @@
-"""A monitor behind a service, and what watches a model there."""
+"""A monitor behind a service: `lw.connect`, and the same for event loops."""

@@ -22,12 +22,13 @@ import numpy.typing as npt
 
 from likewise.engine.admission import Admission
 from likewise.engine.chooser import BUILD, EVERY, Index
-from likewise.engine.explanation import Explanation, explanation_of
+from likewise.engine.explanation import explanation_of
 from likewise.engine.wildcards import Open, Opens
 from likewise.indexes.nearest import NearestTree
 from likewise.indexes.python_index import PythonIndex
 from likewise.kernels import table as t
 from likewise.values.errors import BadDecision, LikewiseError
+from likewise.values.explanation import Explanation
 from likewise.values.verdicts import NO_WITNESSES, Beside, Rows, Verdict, Verdicts, Witnesses
 
 _LOAD = 1 << 16  # rows of a smaller batch inserted together

@@ -28,7 +28,7 @@ _TOLD = {
 def written(value: Any, what: str) -> str:
     """A label or category as JSON text; raise BadDecision if it has no such form."""
     try:
-        text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
         text.encode()
     except (TypeError, ValueError):  # a lone surrogate is a ValueError too
         raise BadDecision(
@@ -49,19 +49,20 @@ def read(text: str) -> Any:
 def of_plain(plain: Any) -> Any:
     """The value that JSON stands for, as `written` writes it; raise BadFile if it is none."""
     try:
-        return _value(plain)
+        return value_of(plain)
     except (TypeError, ValueError, KeyError, ArithmeticError, RecursionError, AttributeError):
         raise BadFile(f"{plain!r} is no label or category.") from None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The same as JSON can hold it; raise TypeError if there is no such form."""
     if hasattr(value, "dtype") and hasattr(value, "item"):  # NumPy's own
         value = value.item()
     if value is None or isinstance(value, bool):
         return value
-    for kind, plain in _PLAIN:
+    for kind, form in _PLAIN:
         if isinstance(value, kind):
-            return plain(value)
+            return form(value)
     raise TypeError
 
 
@@ -73,7 +74,7 @@ _PLAIN: list[tuple[type, Callable[[Any], Any]]] = [
     (str, str.__str__),  # an enumeration's member too: as what it equals
     (int, int),
     (float, _of_float),
-    (tuple, lambda value: [_plain(one) for one in value]),
+    (tuple, lambda value: [plain(one) for one in value]),
     (datetime.datetime, lambda value: {"datetime": value.isoformat()}),
     (datetime.date, lambda value: {"date": value.isoformat()}),
     (datetime.time, lambda value: {"time": value.isoformat()}),
@@ -82,9 +83,10 @@ _PLAIN: list[tuple[type, Callable[[Any], Any]]] = [
 ]
 
 
-def _value(plain: Any) -> Any:
+def value_of(plain: Any) -> Any:
+    """The value that `plain` made this of; raises what Python raises if it is none."""
     if isinstance(plain, list):
-        return tuple(_value(one) for one in plain)
+        return tuple(value_of(one) for one in plain)
     if isinstance(plain, dict):
         ((kind, text),) = plain.items()
         return _TOLD[kind](text)

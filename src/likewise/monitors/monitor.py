@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.engine.engine import Engine
-from likewise.engine.explanation import Explanation
 from likewise.engine.refusal import rows_of
 from likewise.engine.time_span import TimeSpan
 from likewise.ledger.erasure import Erasure
@@ -45,6 +44,7 @@ from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.reentry import called_within
 from likewise.values.errors import BadDecision, BadFile, LikewiseError
+from likewise.values.explanation import Explanation
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
 from likewise.values.past import Past

@@ -22,9 +22,9 @@ Invariants:
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
-from likewise.engine.explanation import Explanation
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
+from likewise.values.explanation import Explanation
 from likewise.values.past import Past
 
 

@@ -37,7 +37,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from likewise.engine.explanation import Explanation
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.heads import Head
 from likewise.ledger.verify import Verification
@@ -49,6 +48,7 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.reading.vectors import VectorReader
 from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
+from likewise.values.explanation import Explanation
 from likewise.values.past import Past
 from likewise.values.printing import missing_in_words
 from likewise.values.verdicts import Compared, Floats, Rows, Verdict, Verdicts, Witnesses

@@ -160,7 +160,7 @@ class WorstPairs:
             return
         self._protected = protected_columns(past.rule)
         witnesses = verdicts.witnesses
-        later = np.repeat(verdicts.rows, verdicts.counts)
+        later = verdicts.first_row + verdicts.owners
         there = past.alive(later) & past.alive(witnesses.rows)  # a window may have left some behind
         at = np.flatnonzero(there)
         classes = self._known(_classes(later[at], witnesses.rows[at], past))

@@ -33,6 +33,7 @@ from likewise.service.routes import (
     history,
     metrics,
     openapi,
+    remote,
     streams,
 )
 from likewise.service.service import Service
@@ -53,6 +54,7 @@ MODULES: tuple[ModuleType, ...] = (
     cloudevents,
     health,
     metrics,
+    remote,
     openapi,
 )
 

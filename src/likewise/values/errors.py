@@ -9,6 +9,7 @@ LikewiseError
 ├── BadRow        the history has no such row
 ├── BadFile       a file cannot be used, or cannot grow
 │   └── CannotLook   the system does not let us look at it; that says nothing about what is in it
+├── Unreachable   a service did not answer
 └── Violation     a watched model contradicted itself, and was to be stopped
 
 UserWarning
@@ -72,6 +73,19 @@ class BadFile(LikewiseError, ValueError):
 
 class CannotLook(BadFile):
     """A file that the system does not let us look at; what is in it may be as it should be."""
+
+
+class Unreachable(LikewiseError, ConnectionError):
+    """A service did not answer, or would not, however often it was asked.
+
+    `in_doubt` says whether it may have done what it was asked for. If False, nothing was stored.
+    `lasting` says that asking again will not tell: it was restarted, or it is too long ago.
+    """
+
+    def __init__(self, message: str, *, in_doubt: bool = False, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.in_doubt = in_doubt
+        self.lasting = lasting
 
 
 class Violation(LikewiseError):

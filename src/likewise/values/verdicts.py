@@ -375,7 +375,8 @@ class Verdicts:
     """The model of each of `witnesses`, likewise."""
     missing: int = 0
     """How many decisions were known to be missing from the history when these were judged."""
-
+    left_out: Rows | None = None
+    """How many witnesses of each a service has counted and not told; None if it told all."""
     repeats: tuple[Verdict | None, ...] | None = None
     """For each decision that was sent before, under its key, what was answered then; None for the
     others. None if there is none."""
@@ -388,7 +389,7 @@ class Verdicts:
     """Of decisions that were only checked: rows of a table as they came. They have no rows."""
 
     def __post_init__(self) -> None:
-        counted = (self.firsts, self.absent, self.neighbours, self.comparable)
+        counted = (self.firsts, self.absent, self.neighbours, self.comparable, self.left_out)
         for array in (self.offsets, self.row_numbers, *counted):
             if array is not None:
                 array.flags.writeable = False
@@ -496,7 +497,7 @@ class Verdicts:
         By decision, nearest first; the earlier row first where equally near.
         """
         owners, near = self.owners, self.witnesses.input_distances
-        order = _nearest_first(near, self.offsets[:-1], self.counts)
+        order = _nearest_first(near, self.offsets[:-1], np.diff(self.offsets))
         kept = np.arange(len(near)) - self.offsets[owners] < most
         return owners[kept], order[kept]
 
@@ -514,8 +515,11 @@ class Verdicts:
     @property
     def omitted(self) -> Rows:
         """How many witnesses of each are counted but not told."""
-        each = self.repeats or (None,) * len(self)
-        return np.array([0 if one is None else one.omitted for one in each], np.int64)
+        fresh = np.zeros(len(self), np.int64) if self.left_out is None else self.left_out
+        if self.repeats is None:
+            return fresh
+        each = zip(self.repeats, fresh.tolist(), strict=True)
+        return np.array([more if one is None else one.omitted for one, more in each], np.int64)
 
     @property
     def alarms(self) -> npt.NDArray[np.bool_]:
@@ -534,8 +538,10 @@ class Verdicts:
     @property
     def counts(self) -> Rows:
         """Witnesses per decision, those that are not told included."""
-        told = np.diff(self.offsets)
-        return told if self.repeats is None else told + self.omitted
+        told: Rows = np.diff(self.offsets)
+        if self.repeats is None and self.left_out is None:
+            return told
+        return told + self.omitted
 
     @property
     def violations(self) -> npt.NDArray[np.bool_]:
@@ -556,8 +562,8 @@ class Verdicts:
 
     @property
     def pairs(self) -> int:
-        """Witnesses in all: each is one violating pair."""
-        return len(self.witnesses)
+        """Witnesses in all, those that are not told included: each is one violating pair."""
+        return int(self.counts.sum())
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -600,6 +606,7 @@ class Verdicts:
             None if self.models is None else self.models[i],
             None if self.witness_models is None else self.witness_models[part],
             self.missing,
+            omitted=0 if self.left_out is None else int(self.left_out[i]),
         )
 
     def by_group(self, column: str) -> "Groups":

@@ -94,7 +94,11 @@ def monitor_of(given: Any, settings: dict[str, Any]) -> Any:
 
 def is_monitor(given: Any) -> bool:
     """Whether it can be told of decisions."""
-    return all(hasattr(given, name) for name in ("observe", "observe_many", "rule"))
+    # A client's class is looked at first: to look at its rule, a service would have to be asked.
+    names = ("observe", "observe_many", "rule")
+    if inspect.iscoroutinefunction(getattr(given, "observe", None)):
+        return False  # lw.AsyncClient: nobody here would await it
+    return all(hasattr(type(given), name) or hasattr(given, name) for name in names)
 
 
 def shown(policy: Any) -> str:

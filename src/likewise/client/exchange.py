@@ -1,0 +1,154 @@
+"""One call on its way: what is sent, what an answer means, when to send it again.
+
+A request that was not answered is sent again after a pause that grows, with the same id: the
+service answers it as it did before, or does it now (service/requests.py). So a decision is never
+doubled. Where nobody can tell any more whether it was done, `Unreachable` says so (`in_doubt`).
+
+It knows no connection and no clock of its own, so that both kinds of client share it.
+"""
+
+import json
+import random
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from likewise.client.calls import Call
+from likewise.intake.packed import CONTENT_TYPE
+from likewise.values import errors
+from likewise.values.errors import BadDecision, LikewiseError, RepeatedKey, Unreachable
+
+INSTANCE, REQUEST = "likewise-instance", "likewise-request"
+_PAUSE, _LONGEST = 0.1, 5.0  # seconds before the second attempt, and at most before a later one
+_KNOWN = 1000
+_LATER = {408, 429, 502, 503, 504}
+_DECISION = {400, 413, 422}  # refused at the door because of what was sent
+_CLASSES = {
+    name: vars(errors)[name]
+    for name in ("BadDecision", "ErasedKey", "BadRow", "BadRule", "BadFile", "CannotLook")
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: the status of HTTP, headers in lower case, and the body."""
+
+    status: int
+    headers: Any
+    body: bytes
+
+
+@dataclass(frozen=True)
+class First:
+    """When a request was first sent, and to which process, if that was known."""
+
+    when: float
+    instance: str | None
+
+
+class Firsts:
+    """The requests that whoever calls may repeat himself; the last thousand of them."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, First] = OrderedDict()
+
+    def of(self, call: Call[Any], now: float, instance: str | None) -> tuple[First, bool]:
+        """When a call was first made, and whether that was before."""
+        first = First(now, instance)
+        if call.request is None:
+            return first, False
+        known = self._known.setdefault(call.request, first)
+        while len(self._known) > _KNOWN:
+            self._known.popitem(last=False)
+        return known, known is not first
+
+
+class Exchange:
+    """One call, from its first attempt to its answer.
+
+    url         of the service, for errors
+    retries     how often it is sent again at most
+    first       when and to whom it was first sent
+    again       whether an earlier exchange has sent it already, and ended without an answer
+    """
+
+    def __init__(
+        self, call: Call[Any], url: str, retries: int, first: "First", again: bool = False
+    ) -> None:
+        self._call = call
+        self._url = url
+        self._left = retries
+        self._first = first
+        self._again = again
+        self._request = call.request or uuid.uuid4().hex
+        self._attempts = 0
+        self._pause = _PAUSE
+        self._maybe_done = False
+
+    def headers(self, now: float) -> dict[str, str]:
+        """Of the next attempt."""
+        self._attempts += 1
+        if not self._call.changes:
+            return {"content-type": CONTENT_TYPE}
+        id = self._request
+        if self._attempts > 1 or self._again:
+            id = f"{id} {now - self._first.when:.3f} {self._first.instance or '-'}"
+        return {"content-type": CONTENT_TYPE, REQUEST: id}
+
+    def failed(self, error: Exception, *, sent: bool) -> float:
+        """The seconds to wait before the next attempt; raise Unreachable if there is none.
+
+        sent: whether the service may have got the request
+        """
+        self._maybe_done |= sent
+        return self._next(f"{type(error).__name__}: {error}", None)
+
+    def answered(self, answer: Answer) -> float | None:
+        """None if this is the answer; else the seconds to wait. Raises what the service raised."""
+        if answer.status == 200 and answer.headers.get("content-type", "") == CONTENT_TYPE:
+            return None
+        try:
+            told = json.loads(answer.body)
+            name, message, row = told["error"], str(told["message"]), told.get("row")
+        except (ValueError, TypeError, KeyError):  # of a proxy, or of something else altogether
+            name, message, row = "", f"status {answer.status} without a reason", None
+        if name == "InDoubt":
+            self._maybe_done = True
+            self._give_up(message, lasting=True)
+        if name == "RepeatedKey" and isinstance(row, int):
+            raise RepeatedKey(message, row)
+        if name in _CLASSES:
+            raise _CLASSES[name](message)
+        if answer.status in _LATER:
+            self._maybe_done |= name != "Refused"  # a proxy does not say whether it passed it on
+            return self._next(message, answer.headers.get("retry-after"))
+        if answer.status in _DECISION and name == "Refused":
+            raise BadDecision(message)
+        if name and name != "Refused":
+            raise LikewiseError(message)
+        self._maybe_done |= answer.status >= 500
+        self._give_up(message)
+
+    def _next(self, why: str, after: str | None) -> float:
+        if self._left <= 0:
+            self._give_up(why)
+        self._left -= 1
+        pause = self._pause * random.uniform(0.5, 1.5)  # so that many clients do not come together
+        self._pause = min(2 * self._pause, _LONGEST)
+        if after is not None and after.isdigit():
+            pause = max(pause, min(float(after), 60.0))
+        return pause
+
+    def _give_up(self, why: str, *, lasting: bool = False) -> NoReturn:
+        in_doubt = self._maybe_done and self._call.changes
+        rest = (
+            " It may be stored or not. Give decisions keys, and send it again under its key."
+            if in_doubt
+            else " Nothing was stored."
+            if self._call.changes
+            else ""
+        )
+        times = "once" if self._attempts == 1 else f"{self._attempts} times"
+        text = f"{self._url} was asked {times}: {why.rstrip('.')}.{rest}"
+        raise Unreachable(text, in_doubt=in_doubt, lasting=lasting)

@@ -1,0 +1,134 @@
+"""The past of a monitor behind a service: every look is a request.
+
+Rows are asked for in stretches, so that no answer is too large; what is too large all the same is
+asked for in halves.
+Not here: what is computed from a past. `explain` and `by_group` fetch what they need and compute it
+in this process.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.client import calls
+from likewise.client.calls import Call
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision
+from likewise.values.past import Codes, LikeModels, Points, Span
+from likewise.values.verdicts import Verdict, Verdicts
+
+if TYPE_CHECKING:
+    from likewise.explaining.groups import Groups
+    from likewise.explaining.side_by_side import SideBySide
+
+_STRETCH = 50_000  # rows
+
+
+class RemotePast:
+    """Looks through a client.
+
+    make: makes a call and waits for its answer
+    """
+
+    def __init__(self, make: Callable[[Call[Any]], Any], rule: Callable[[], Rule]) -> None:
+        self._make = make
+        self._rule = rule
+
+    @property
+    def rule(self) -> Rule:
+        return self._rule()
+
+    def values(self, row: int) -> dict[str, Any]:
+        values: dict[str, Any] = self._make(calls.look("values", row=row))
+        return values
+
+    def inputs(self, rows: Any) -> npt.NDArray[Any]:
+        return np.concatenate(self._stretches("inputs", rows))
+
+    def points(self, rows: Any) -> Points:
+        parts = self._stretches("points", rows, calls.points_of)
+        vectors = np.concatenate([part.vectors for part in parts])
+        left_open = None
+        if any(part.left_open is not None for part in parts):
+            left_open = np.concatenate(
+                [
+                    np.zeros(part.vectors.shape, np.bool_)
+                    if part.left_open is None
+                    else part.left_open
+                    for part in parts
+                ]
+            )
+        return Points(vectors, left_open, parts[0].rule)
+
+    def outputs(self, rows: Any) -> list[Any]:
+        return [one for part in self._stretches("outputs", rows) for one in part]
+
+    def keys(self, rows: Any) -> list[Any]:
+        return [one for part in self._stretches("keys", rows) for one in part]
+
+    def models(self, rows: Any) -> list[str | None]:
+        return [one for part in self._stretches("models", rows) for one in part]
+
+    def model_codes(self, rows: Any) -> Codes | None:
+        parts = self._stretches(
+            "model_codes", rows, lambda told: None if told is None else calls.codes_of(told)
+        )
+        known = [part for part in parts if part is not None]
+        return calls.joined_codes(known) if known else None
+
+    def row_of(self, key: Any) -> int | None:
+        row: int | None = self._make(calls.look("row_of", key=key))
+        return row
+
+    def alive(self, rows: Any) -> npt.NDArray[np.bool_]:
+        return np.concatenate(self._stretches("alive", rows))
+
+    def codes(self, column: str, rows: Any) -> Codes:
+        parts = self._stretches("codes", rows, calls.codes_of, column=column)
+        return calls.joined_codes(parts)
+
+    def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
+        return np.concatenate(self._stretches("numbers", rows))
+
+    def span(self, rows: Any) -> Span | None:
+        parts = self._stretches("span", rows, calls.span_of)
+        known: list[Span] = [part for part in parts if part is not None]
+        if not known:
+            return None
+        return known[0]._replace(times=np.concatenate([part.times for part in known]))
+
+    def like_models(self, rows: range) -> LikeModels | None:
+        found: LikeModels | None = self._make(
+            calls.look("like_models", calls.like_models_of, rows=(rows.start, rows.stop))
+        )
+        return found
+
+    def explain(self, verdict: Verdict, count: int) -> "SideBySide":
+        from likewise.explaining.side_by_side import explain_pairs
+
+        return explain_pairs(self, verdict, count)
+
+    def by_group(self, verdicts: Verdicts, column: str) -> "Groups":
+        from likewise.explaining.comparing import compare_groups
+
+        stop = verdicts.first_row + len(verdicts)
+        return compare_groups(self, range(stop), [column])[0]
+
+    def _stretches(
+        self, name: str, rows: Any, read: Callable[[Any], Any] | None = None, **beside: Any
+    ) -> list[Any]:
+        """The answers for some rows after another; at least one."""
+        wanted = np.atleast_1d(np.asarray(rows))
+        waiting = [wanted[i : i + _STRETCH] for i in range(0, max(1, len(wanted)), _STRETCH)]
+        answers = []
+        while waiting:
+            part = waiting.pop(0)
+            try:
+                answers.append(self._make(calls.look(name, read, rows=part, **beside)))
+            except BadDecision:  # too large for an answer
+                if len(part) <= 1:
+                    raise
+                waiting[:0] = [part[: len(part) // 2], part[len(part) // 2 :]]
+        return answers

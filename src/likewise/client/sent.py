@@ -1,0 +1,59 @@
+"""What is given to a client, as it is sent: read by the same functions as in process.
+
+Invariant: the service judges what a monitor in this process would judge: the same types, and the
+same numbers to the last bit.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from likewise.reading.protocol import FROM_ROW
+from likewise.rules.rule import Rule
+from likewise.values.errors import BadDecision
+from likewise.values.frames import ColumnTable, row_of, table_columns
+from likewise.values.plain import array_of, sequence_of
+
+
+def input_of(rule: Rule, x: Any) -> Any:
+    """The input of one decision."""
+    if rule.features is not None:
+        return _row(x)
+    return x if rule.embed is not None else array_of(x, "the input")
+
+
+def inputs_of(rule: Rule, x: Any) -> Any:
+    """The inputs of many."""
+    if rule.features is None:
+        return x if rule.embed is not None else array_of(x, "the input")
+    if isinstance(x, ColumnTable | Mapping):
+        return x
+    if isinstance(x, np.ndarray):
+        return x if x.dtype.names is None else ColumnTable(table_columns(x))
+    if isinstance(x, list | tuple):
+        return [row if row is not None else one for one in x for row in [row_of(one)]]
+    return ColumnTable(table_columns(x)) if hasattr(x, "columns") else x
+
+
+def output_fields(z: Any, *, many: bool = False) -> dict[str, Any]:
+    """The output, or the outputs of many; nothing where they stand in the rows."""
+    if z is FROM_ROW:
+        return {}
+    return {"z": sequence_of(z) if many else z}
+
+
+def _row(x: Any) -> Any:
+    row = row_of(x)
+    if row is not None:
+        return dict(row)
+    if not hasattr(x, "columns"):
+        return x
+    columns = table_columns(x)
+    sizes = {len(column) for column in columns.values()}
+    if sizes != {1}:
+        raise BadDecision(
+            f"the frame has {max(sizes, default=0)} rows; expected one. Nothing was stored: give"
+            " tables to observe_many."
+        )
+    return {name: column[0] for name, column in columns.items()}

@@ -1,0 +1,59 @@
+"""What a monitor says about itself, wherever it is: the index in use, its work, its memory."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a monitor is doing, and why."""
+
+    index: str
+    shape: str
+    reason: str
+    remembered: int
+    forgotten: int
+    width: int | None
+    storage: str
+    slack: float | None
+    reach: float | None
+    coordinates: int
+    leaves: int
+    depth: int
+    form: str
+    """What has become of the index, in a line."""
+    tau: int | None
+    """Rows between two builds, for a periodic index."""
+    predicted_us: float | None
+    """The paper's T(tau) for that: microseconds per decision."""
+    share_visited: float
+    """Of the history, by each of the last thousand decisions, on average."""
+    rows_read: float
+    """In full, by each of them, on average."""
+    changes: int
+    planes_lifted: int
+    subtrees_rebuilt: int
+    bytes_per_decision: float
+    bytes_on_disk: float
+    """Per decision; 0 where rows are kept in memory."""
+    burst: str | None = None
+    """What is counted of a burst, if anything, and what that takes."""
+
+    def __str__(self) -> str:
+        if self.width is None:
+            return "index            none yet: the first decision settles what inputs look like"
+        disk = f", {self.bytes_on_disk:,.0f} on disk" if self.bytes_on_disk else ""
+        burst = () if self.burst is None else (f"burst            {self.burst}",)
+        return "\n".join(
+            (
+                f"index            {self.shape}: {self.reason}",
+                f"history          {self.remembered:,} decisions remembered,"
+                f" {self.forgotten:,} forgotten, {self.width:,} coordinates kept as {self.storage}",
+                f"near             distance <= {self.reach:.12g} (slack {self.slack:g} of epsilon)",
+                f"form             {self.form}",
+                f"a decision       looks at {self.share_visited:.2%} of the history and reads"
+                f" {self.rows_read:.1f} rows in full (mean of the last thousand)",
+                f"changes          {self.changes:,} times another index or sketch took over",
+                f"memory           {self.bytes_per_decision:,.1f} bytes per decision{disk}",
+                *burst,
+            )
+        )

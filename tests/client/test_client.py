@@ -1,0 +1,352 @@
+"""A client is a monitor: types, errors, verdicts, and what else works with one."""
+
+import asyncio
+import contextlib
+import datetime
+import decimal
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import likewise as lw
+from likewise.service.settings import Limits, Token
+from likewise.service.tokens import new_token
+from tests.served_monitors import Serving, connected, running
+
+RULE = lw.Rule("linf", 0.15)
+PEOPLE = lw.Rule(
+    features={
+        "age": lw.Feature("number", tolerance=5),
+        "job": lw.Feature("category"),
+        "sex": lw.Feature("protected"),
+    },
+    output_column="approved",
+    favourable="yes",
+)
+DAY = datetime.date(2026, 1, 31)
+LABELS = [
+    "yes",
+    1,
+    2.5,
+    True,
+    None,
+    b"\x00\xff",
+    DAY,
+    datetime.datetime(2026, 1, 31, 12, 30, 1, 5),
+    datetime.time(12, 30),
+    decimal.Decimal("1.10"),
+    (1, ("a", DAY)),
+    -0.5,
+    2**70,
+    "☂",
+]
+
+
+def same(one: lw.Verdict, other: lw.Verdict) -> bool:
+    """Equal in all that they say; the past apart."""
+    return one == other and one.beside._replace(past=None) == other.beside._replace(past=None)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.uint8, np.int16])
+def test_inputs_are_judged_in_the_type_that_they_have(kind):
+    rng = np.random.default_rng(5)
+    x = (rng.random((60, 4)) * (200 if kind in (np.uint8, np.int16) else 1)).astype(kind)
+    z = [str(one) for one in rng.integers(0, 3, 60)]
+    rule = lw.Rule("l2", 90 if kind in (np.uint8, np.int16) else 0.4)
+    here = lw.Monitor(rule)
+    with connected(lw.Monitor(rule)) as there:
+        for i in range(20):
+            assert same(there.observe(x[i], z[i]), here.observe(x[i], z[i]))
+        several, expected = there.observe_many(x[20:], z[20:]), here.observe_many(x[20:], z[20:])
+        assert expected.pairs > 40
+        assert all(same(*pair) for pair in zip(several, expected, strict=True))
+        assert there.past.inputs([0]).dtype == here.past.inputs([0]).dtype
+        assert same(there.check(x[0].tolist(), "new"), here.check(x[0].tolist(), "new"))
+
+
+def test_labels_come_through_with_their_types():
+    here = lw.Monitor(RULE)
+    with connected(lw.Monitor(RULE)) as there:
+        for label in LABELS:
+            assert same(there.observe([0.5], label), here.observe([0.5], label))
+        told = there.past.outputs(range(len(LABELS)))
+        assert told == here.past.outputs(range(len(LABELS)))
+        assert [type(one) for one in told] == [
+            type(one) for one in here.past.outputs(range(len(LABELS)))
+        ]
+        again = there.observe_many([[9.0]] * len(LABELS), LABELS)
+        expected = here.observe_many([[9.0]] * len(LABELS), LABELS)
+        assert all(same(*pair) for pair in zip(again, expected, strict=True))
+        with pytest.raises(lw.BadDecision, match="cannot be sent"):
+            there.observe([0.5], object())
+        assert there.rows == here.rows
+
+
+@pytest.mark.parametrize("output", ["number", "probabilities"])
+def test_other_outputs_and_long_shapes(output):
+    rule = lw.Rule("linf", 0.2, output=output, delta=0.1)
+    rng = np.random.default_rng(2)
+    x = rng.random((30, 2, 2))
+    z = rng.random(30) if output == "number" else rng.dirichlet([1, 1, 1], 30)
+    here = lw.Monitor(rule)
+    with connected(lw.Monitor(rule)) as there:
+        assert same(there.observe(x[0], z[0]), here.observe(x[0], z[0]))
+        several, expected = there.observe_many(x[1:], z[1:]), here.observe_many(x[1:], z[1:])
+        assert expected.pairs and all(same(*pair) for pair in zip(several, expected, strict=True))
+        assert np.array_equal(there.past.inputs(range(30)), x)
+
+
+def people(count=40, seed=1):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(20, 60, count),
+            "job": rng.choice(["cook", "nurse"], count),
+            "sex": rng.choice(["f", "m"], count),
+            "approved": rng.choice(["yes", "no"], count),
+        }
+    )
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "rows", "structured"])
+def test_tables_come_in_every_form(form):
+    frame = people()
+    table = {
+        "pandas": frame,
+        "polars": pl.from_pandas(frame),
+        "rows": frame.to_dict("records"),
+        "structured": frame.to_records(index=False),
+    }[form]
+    here = lw.Monitor(PEOPLE, comparable=True)
+    with connected(lw.Monitor(PEOPLE, comparable=True)) as there:
+        several, expected = there.observe_many(table), here.observe_many(table)
+        assert expected.pairs and all(same(*pair) for pair in zip(several, expected, strict=True))
+        at = int(np.flatnonzero(expected.violations)[-1])
+        assert str(several[at].explain()) == str(expected[at].explain())
+        checked = there.check(frame.iloc[0].to_dict()), here.check(frame.iloc[0].to_dict())
+        assert same(*checked) and checked[0].values == checked[1].values
+        assert same(there.observe(frame[:1]), here.observe(frame[:1]))
+        codes, expected_codes = (one.past.codes("sex", range(40)) for one in (there, here))
+        assert codes.codes.tolist() == expected_codes.codes.tolist()
+        assert there.past.values(3) == here.past.values(3)
+
+
+def test_groups_are_compared_through_a_client():
+    frame = people(200)
+    here = lw.Monitor(PEOPLE)
+    with connected(lw.Monitor(PEOPLE)) as there:
+        told = there.observe_many(frame).by_group("sex")
+        assert told == here.observe_many(frame).by_group("sex")
+
+
+def test_errors_are_those_of_a_monitor(tmp_path):
+    with connected(lw.open(tmp_path / "ledger", RULE)) as client:
+        client.observe([0.5], "a", key="k")
+        with pytest.raises(lw.RepeatedKey) as repeated:
+            client.observe([0.6], "a", key="k")
+        assert repeated.value.row == 0 and "given to row 0" in str(repeated.value)
+        client.erase(key="k")
+        with pytest.raises(lw.ErasedKey):
+            client.observe([0.5], "a", key="k")
+        with pytest.raises(lw.BadRow, match="there is no row 7"):
+            client.past.outputs([7])
+        with pytest.raises(lw.BadRow):
+            client.forget([7])
+        with pytest.raises(lw.BadDecision, match="2 features"):
+            client.observe([0.5, 0.5], "a")
+    with connected(lw.Monitor(RULE)) as client, pytest.raises(lw.BadRule, match="in memory only"):
+        client.head()
+
+
+def test_what_a_ledger_has(tmp_path):
+    with connected(lw.open(tmp_path / "ledger", RULE)) as client:
+        client.observe([0.5], "a", key="one")
+        head = client.head()
+        found = client.observe([0.52], "b", key="two")
+        assert found.violation and found.over == lw.Compared(0, 1, 0)
+        client.review(1, 0, "error", reason="a typing mistake", reviewer="kim")
+        client.truth("one", "b")
+        assert client.supersede("one", "b", by="kim", why="see above").row == 2
+        assert client.stats().decisions == 3
+        walk = client.verify(head)
+        assert walk.ok and walk.head == client.head()
+        client.flush()
+        again = client.observe([0.52], "b", key="two")
+        assert again.known and again.row == 1 and again.count == 1
+        assert client.erase(key=["two"]).rows == (1,)
+
+
+def test_all_witnesses_are_told_and_what_does_not_fit_is_counted():
+    monitor = lw.Monitor(RULE)
+    monitor.load(np.linspace(0, 0.1, 300)[:, None], ["a"] * 300)
+    with connected(monitor) as client:
+        assert len(client.check([0.05], "b").witnesses) == 300
+    few = lw.Monitor(RULE)
+    few.load(np.linspace(0, 0.1, 300)[:, None], ["a"] * 300)
+    with connected(few, witnesses=7) as client:
+        verdict, expected = client.check([0.0], "b"), few.check([0.0], "b")
+        assert verdict.count == 300 and verdict.omitted == 293
+        assert verdict.witnesses.rows.tolist() == list(range(7))
+        assert [one.row for one in verdict.witnesses] == [
+            one.row for one in expected.witnesses.nearest(7)
+        ]
+        several = client.check_many([[0.0], [9.0]], ["b", "b"])
+        assert several.counts.tolist() == [300, 0] and several.pairs == 300
+        assert several[0].omitted == 293 and several.violations.tolist() == [True, False]
+    small = lw.Monitor(RULE)
+    small.load(np.linspace(0, 0.1, 300)[:, None], ["a"] * 300)
+    limits = Limits(body_bytes=4096, witnesses=5)
+    name = running().host(small, limits)
+    with lw.connect(running().url, name) as client:
+        verdict = client.check([0.0], "b")
+        assert len(verdict.witnesses) == 5 and verdict.count == 300
+        assert len(client.past.inputs(range(300))) == 300
+
+
+def test_tokens_say_what_a_client_may():
+    secret, digest = new_token()
+    serving = Serving()
+    try:
+        name = serving.host(lw.Monitor(RULE))
+        serving.service.tokens = type(serving.service.tokens)([Token("t", digest, ("observe",))])
+        with lw.connect(serving.url, name, token=secret) as client:
+            assert client.observe([0.5], "a").row == 0 and client.rows == 1
+            with pytest.raises(lw.Unreachable, match="may not erase"):
+                client.forget([0])
+            with pytest.raises(lw.Unreachable, match="may not read"):
+                client.past.outputs([0])
+        nobody = lw.connect(serving.url, name)
+        with nobody, pytest.raises(lw.Unreachable, match="Authorization"):
+            nobody.observe([0.5], "a")
+    finally:
+        serving.close()
+
+
+def test_a_model_is_watched_through_a_client():
+    with connected(lw.Monitor(RULE)) as client:
+
+        @lw.watch(rule=client, on_failure="raise")
+        def approve(applicant):
+            return "yes" if applicant[0] > 0.5 else "no"
+
+        assert [approve([0.52]), approve([0.48])] == ["yes", "no"]
+        assert approve.counts.violations == 1
+        assert str(approve.violations[-1]).startswith("row 1 contradicts row 0")
+
+
+def test_an_event_loop_awaits_the_same_verdicts(tmp_path):
+    rng = np.random.default_rng(4)
+    x, z = rng.random((40, 2)) / 4, [str(one) for one in rng.integers(0, 2, 40)]
+    here = lw.Monitor(RULE)
+    serving = running()
+    name = serving.host(lw.open(tmp_path / "ledger", RULE))
+
+    async def told():
+        async with lw.AsyncClient(serving.url, name) as client:
+            for i in range(10):
+                assert await client.observe(x[i], z[i], key=f"k{i}") == here.observe(x[i], z[i])
+            several = await client.observe_many(x[10:30], z[10:30])
+            assert list(several) == list(here.observe_many(x[10:30], z[10:30]))
+            assert await client.check(x[30], z[30]) == here.check(x[30], z[30])
+            assert list(await client.check_many(x[30:], z[30:])) == list(
+                here.check_many(x[30:], z[30:])
+            )
+            together = await asyncio.gather(*(client.observe(x[i], z[i]) for i in range(30, 40)))
+            assert sorted(one.row for one in together) == list(range(30, 40))
+            assert (await client.rule()) == RULE and await client.rows() == await client.count()
+            await client.lost(2, "full")
+            assert await client.missing() == 2
+            assert await client.row_of("k3") == 3
+            assert await client.forget([0]) == 1
+            text = await asyncio.to_thread(
+                lambda: str(several[int(several.violations.argmax())].explain())
+            )
+            assert "contradicts" in text
+            assert (await client.verify()).ok
+            with pytest.raises(lw.BadRow):
+                await client.erase(rows=[900])
+        with pytest.raises(lw.LikewiseError, match="closed"):
+            await client.observe(x[0], z[0])
+
+    asyncio.run(told())
+
+
+def test_what_waits_takes_no_client_that_is_awaited():
+    client = lw.AsyncClient("http://127.0.0.1:9")
+    with pytest.raises(lw.BadRule, match="or a monitor"):
+        lw.watch(len, client)
+    with pytest.raises(lw.BadRule, match="are awaited"):
+        lw.buffered(client)
+    with pytest.raises(TypeError, match="expected a client"):
+        lw.WatchRequests(len, client, path="/")
+    asyncio.run(client.close())
+
+
+def wait_for(path):
+    """Until somebody listens at a socket: httpx2 leaves its own open where nobody does."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with socket.socket(socket.AF_UNIX) as trying, contextlib.suppress(OSError):
+            trying.connect(str(path))
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"nobody listens at {path}")
+
+
+def test_a_socket_of_the_file_system(tmp_path):
+    path, rule = tmp_path / "lw.sock", tmp_path / "rule.toml"
+    rule.write_text(RULE.to_toml())
+    command = [sys.executable, "-m", "likewise", "serve", "--rule", str(rule), "--ledger"]
+    process = subprocess.Popen([*command, str(tmp_path / "ledger"), "--uds", str(path)])
+    try:
+        wait_for(path)
+        for given in ({"url": f"http+unix://{path}"}, {"url": "http://any", "uds": path}):
+            with lw.connect(**given, retries=60, timeout=60) as client:
+                client.observe([0.5], "a")
+                assert "Monitor" in repr(client)
+        with lw.connect("http://any", uds=path) as client:
+            assert client.rows == 2
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_a_forked_process_has_connections_of_its_own():
+    with connected(lw.Monitor(RULE)) as client:
+        client.observe([0.5], "a")
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writing, str(client.observe([0.5], "b").count).encode())
+            os._exit(0)
+        assert client.observe([9.0], "a").row in (1, 2)
+        assert os.read(reading, 10) == b"1" and os.waitpid(child, 0)[1] == 0
+        assert client.rows == 3
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:8800", "ftp://x", "http://", "http://x?y", "http+unix:"]
+)
+def test_a_url_that_makes_no_sense_is_refused(url):
+    with pytest.raises(lw.BadRule):
+        lw.connect(url)
+
+
+def test_importing_and_making_a_client_loads_no_compiler_and_no_engine():
+    code = (
+        "import sys, likewise as lw\n"
+        "client = lw.connect('http://127.0.0.1:9'); lw.AsyncClient\n"
+        "print([m for m in sys.modules if m.startswith(('numba', 'llvmlite', 'likewise.kernels',"
+        " 'likewise.engine', 'likewise.indexes', 'likewise.monitors'))])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]", out.stdout
