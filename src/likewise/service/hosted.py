@@ -26,6 +26,7 @@ import numpy as np
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import Decision
+from likewise.runtime.log import logger
 from likewise.service.counts import Counts
 from likewise.service.recent import Recent
 from likewise.service.refusals import Refused
@@ -275,8 +276,14 @@ class Hosted:
             counts.pairs += verdict.count
         counts.alarms += verdict.alarm
         self.recent.add(verdict)
+        self._announce(verdict)
+
+    def _announce(self, verdict: Verdict) -> None:
         for listener in self.listeners:
-            listener(self, verdict)
+            try:
+                listener(self, verdict)
+            except Exception as error:  # of a listener: whoever waits for the verdict still gets it
+                logger.error("a listener of %s failed: %s", self.name, type(error).__name__)
 
     def took_many(self, verdicts: Verdicts) -> None:
         """The same of a batch."""
@@ -308,8 +315,7 @@ class Hosted:
             verdict = verdicts[place]
             if verdict.row is not None and verdict.row > self.recent.dropped:
                 self.recent.add(verdict)
-            for listener in self.listeners:
-                listener(self, verdict)
+            self._announce(verdict)
 
     # The end
 

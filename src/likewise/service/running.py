@@ -175,10 +175,23 @@ def _listener(server: Server) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(
             server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+        return _of_network(family, address)
     except OSError as error:
         where = server.uds or f"{server.host}:{server.port}"
         raise BadRule(f"cannot listen on {where}: {error.strerror or error}.") from None
+
+
+def _of_network(family: int, address: tuple[Any, ...]) -> socket.socket:
+    """With its protocol named: only then does asyncio send small answers without delay."""
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
 
 
 def _of_file_system(path: Path) -> socket.socket:

@@ -184,7 +184,7 @@ class WatchRequests:
             self._lose("unread")
             self._say(exchanged, error)
             return
-        for x, z, key, time, model in decisions:
+        for x, z, key, time, model, *_ in decisions:
             try:
                 buffer.submit(x, z, key=key, time=time, model=model)
                 self._count("submitted")

@@ -29,6 +29,7 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.service.admission import checked, checked_time
 from likewise.service.door import Gone
 from likewise.service.hosted import Hosted
+from likewise.service.operations import Operation
 from likewise.service.refusals import Refused, told
 from likewise.service.requests import INSTANCE, REQUEST, InDoubt, MaybeDone, Repeat, Requests
 from likewise.service.settings import Limits
@@ -42,6 +43,18 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 Verb = Callable[[Hosted, Fields], Awaitable[Any]]
+
+_PATH = "/v1/monitors/{name}/remote/{verb}"
+OPERATIONS = [
+    Operation(
+        "POST",
+        _PATH,
+        "observe",
+        "What `lw.connect` asks, packed; erasing and the like need their own scopes",
+        media=CONTENT_TYPE,
+        takes={CONTENT_TYPE: ()},
+    )
+]
 
 
 def routes(app: "App") -> list[BaseRoute]:
@@ -69,7 +82,7 @@ def routes(app: "App") -> list[BaseRoute]:
             return Response(b"", 400)
         return Response(answer, 200, headers, CONTENT_TYPE)
 
-    return [Route("/v1/monitors/{name}/remote/{verb}", call, methods=["POST"])]
+    return [Route(_PATH, call, methods=["POST"])]
 
 
 def _admit(door: Any, request: Request, verb: str, name: str) -> None:
