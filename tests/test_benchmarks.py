@@ -44,7 +44,6 @@ ALONE = (
     "labels",
     "ledger",
     "buffering",
-    "serve",
 )
 WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensions")
 
@@ -62,12 +61,21 @@ def answers(setting: Setting) -> dict:
 @pytest.mark.parametrize("name", ALONE + WIDE)
 def test_question_is_answered_and_checked(answers, name):
     answer = answers[name]
-    if "skipped" in answer:  # only these may: they need two cores, and one of them wrk
-        assert name in ("threads", "serve")
+    if "skipped" in answer:  # only threads may: it needs two cores
+        assert name == "threads"
         pytest.skip(answer["skipped"])
     assert "failed" not in answer, answer["failed"]
     assert answer["checks"], "a measurement nobody checked"
     assert all(table["rows"] for table in answer["tables"].values())
+
+
+@pytest.mark.slow
+def test_service_is_measured_and_checked(setting):
+    answer = ask("serve", setting)
+    if "skipped" in answer:
+        pytest.skip(answer["skipped"])
+    assert "failed" not in answer, answer["failed"]
+    assert len(answer["tables"]["serve"]["rows"]) == 9 and answer["checks"]
 
 
 def test_workloads_find_violations(answers):

@@ -34,6 +34,8 @@ from likewise.service.settings import Limits, Served
 from likewise.values.errors import BadRule, LikewiseError
 from likewise.values.verdicts import Verdict, Verdicts
 
+OTHERS = "(others)"
+"""Models beyond as many as a history may have are counted together under this name."""
 _TOGETHER = 1024  # decisions that share a transaction at most, unless one caller has more
 _T = TypeVar("_T")
 Answers = list[Verdict | LikewiseError]
@@ -264,7 +266,7 @@ class Hosted:
             return
         if verdict.row is not None:
             self.next_row = verdict.row + 1
-        model = verdict.model or ""
+        model = self._counted_as(verdict.model)
         counts.decisions[model] += 1
         counts.last_decision = clock.time()
         if verdict.comparable:
@@ -285,6 +287,13 @@ class Hosted:
             except Exception as error:  # of a listener: whoever waits for the verdict still gets it
                 logger.error("a listener of %s failed: %s", self.name, type(error).__name__)
 
+    def _counted_as(self, model: str | None) -> str:
+        """The name under which a model is counted: models come and go, and counts stay."""
+        known = self.counts.decisions
+        if model is None or model in known or len(known) <= self.limits.labels:
+            return model or ""
+        return OTHERS
+
     def took_many(self, verdicts: Verdicts) -> None:
         """The same of a batch."""
         counts, models = self.counts, verdicts.models
@@ -301,8 +310,9 @@ class Hosted:
             counts.decisions[""] += new
             counts.violations[""] += int(violations.sum())
         else:
-            counts.decisions.update(models[i] or "" for i in np.flatnonzero(fresh).tolist())
-            counts.violations.update(models[i] or "" for i in np.flatnonzero(violations).tolist())
+            named = {model: self._counted_as(model) for model in set(models)}
+            counts.decisions.update(named[models[i]] for i in np.flatnonzero(fresh).tolist())
+            counts.violations.update(named[models[i]] for i in np.flatnonzero(violations).tolist())
         if verdicts.comparable is not None:
             counts.comparable += int((verdicts.comparable & fresh).sum())
         counts.pairs += int(verdicts.counts[violations].sum())

@@ -9,6 +9,7 @@ not, and every ledger is closed.
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import stat
@@ -83,6 +84,8 @@ async def _run(
         if task.exception() is not None:
             listening.should_exit = True
         elif not service.stopping:
+            gc.collect()
+            gc.freeze()  # what is there now stays: the collector need not walk it again and again
             many = len(service.monitors)
             tell(f"ready: {many} monitor{'s' if many > 1 else ''}")
             if service.alerting is not None:
