@@ -24,6 +24,10 @@ def serve(
         Path | None, typer.Option(metavar="SOCKET", help="A socket of the file system instead.")
     ] = None,
     workers: Annotated[int, typer.Option(help="1: one process owns the history.")] = 1,
+    log_format: Annotated[
+        str | None,
+        typer.Option(metavar="text|json", help="Write a log to standard error, without values."),
+    ] = None,
 ) -> int:
     """Serve monitors over HTTP: one history that any worker, pod or language can reach.
 
@@ -41,10 +45,15 @@ def serve(
         from likewise.service.running import serve as run
     except ModuleNotFoundError as error:
         raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
+    from likewise.service.log_lines import write_log
     from likewise.service.settings import Served, Server, Settings
 
     if (config is None) == (rule is None and ledger is None):
         raise Stop("expected a CONFIG, or --rule and --ledger for a single monitor.")
+    if log_format is not None:
+        if log_format not in ("text", "json"):
+            raise Stop(f"--log-format is {log_format!r}; expected text or json.")
+        write_log(log_format)
     if config is not None:
         settings = Settings.read(config)
     else:
