@@ -15,9 +15,20 @@ def counts_of(monitor):
         reach = rule.epsilon * (1 + (rule.slack or 1e-9))
         near = np.abs(x[:, None] - x[None]).max(axis=2) <= reach
     else:
-        points = past.points(rows)
-        vectors, reach = points.vectors, points.rule.epsilon * (1 + (points.rule.slack or 1e-9))
-        near = np.abs(vectors[:, None] - vectors[None]).max(axis=2) <= reach
+        names = [name for name, one in rule.features.items() if one.kind != "key"]
+        each = [past.values(row) for row in rows.tolist()]
+        near = np.ones((len(rows), len(rows)), bool)
+        for name in names:
+            column = [one[name] for one in each]
+            feature = rule.features[name]
+            if feature.kind == "number":
+                numbers = np.array(column, float)
+                reach = feature.tolerance * (1 + 1e-9)
+                near &= np.abs(numbers[:, None] - numbers[None]) <= reach
+            else:
+                known = {}
+                numbers = np.array([known.setdefault(one, len(known)) for one in column])
+                near &= numbers[:, None] == numbers[None]
         outputs = past.outputs(rows)
     codes = {}
     labels = np.array([codes.setdefault(one, len(codes)) for one in outputs])
