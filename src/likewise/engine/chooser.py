@@ -16,7 +16,7 @@ has grown by a good part since the last.
 
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from likewise.indexes.live import LiveTree
 from likewise.indexes.python_index import PythonIndex
 from likewise.indexes.registry import COMPILED, maker_of, name_of
 from likewise.kernels import table as t
-from likewise.values.verdicts import Rows
+from likewise.values.verdicts import Rows, Witnesses
 
 BUILD = 4 * t.BLOCK
 """Rows from which an index is built at once, and not by inserting them."""
@@ -50,6 +50,16 @@ _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
 _PATIENCE = 50e-6  # seconds that a batch may wait, for each decision in it, for directions
 
 Index: TypeAlias = LiveTree | FlatScan | PythonIndex
+
+
+@runtime_checkable
+class NamesOne(Protocol):
+    """An index that names only the best past decision of all (indexes/nearest.py)."""
+
+    def among(self, row: int, first: int) -> Witnesses:
+        """The best of the rows from `first` on to a written row."""
+
+
 MakeTree: TypeAlias = Callable[[History, Rows | None], LiveTree]
 """For a history, and coordinates that are a sketch of it or None for all."""
 Job: TypeAlias = Generator[int | Future[FlatScan] | None, None, None]

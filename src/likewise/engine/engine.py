@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.engine.admission import Admission
-from likewise.engine.chooser import BUILD, EVERY, Index
+from likewise.engine.chooser import BUILD, EVERY, Index, NamesOne
 from likewise.engine.explanation import explanation_of
 from likewise.engine.wildcards import Open, Opens
-from likewise.indexes.nearest import NearestTree
 from likewise.indexes.python_index import PythonIndex
 from likewise.kernels import table as t
 from likewise.values.errors import BadDecision, LikewiseError
@@ -143,7 +142,7 @@ class Engine(Admission):
 
         An index that names only the best of all may know of another one there.
         """
-        if isinstance(self.index, NearestTree):
+        if isinstance(self.index, NamesOne):
             return self.index.among(row, first)
         return witnesses.some(witnesses.rows >= first)
 
@@ -307,7 +306,7 @@ class Engine(Admission):
         """With what stands beside the witnesses; those from before the window are dropped."""
         if firsts is not None and len(firsts) and firsts[-1] > 0:
             within = verdicts.witnesses.rows >= firsts[verdicts.owners]
-            if isinstance(self.index, NearestTree) and not within.all():
+            if isinstance(self.index, NamesOne) and not within.all():
                 each = [verdict.witnesses for verdict in verdicts]
                 for i in verdicts.owners[~within].tolist():
                     each[i] = self.index.among(verdicts.first_row + i, int(firsts[i]))

@@ -26,7 +26,6 @@ from likewise.ledger.store import Store, rule_body
 from likewise.ledger.times import Ahead
 from likewise.ledger.verify import blame_alteration
 from likewise.ledger.window import Window
-from likewise.monitors.hunting import slopes_engine
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.parts import reader_of
 from likewise.rules.burst import Burst
@@ -184,6 +183,8 @@ def open_ledger(
         reader = reader_of(_without_models(store, rule) if not models else rule)
         reader.rule = rule
         if question is not None:
+            from likewise.monitors.hunting import slopes_engine  # which others need not load
+
             judging = slopes_engine(reader.plain, question)
         else:
             with _scratch(path, rows) as scratch:
