@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -81,27 +82,47 @@ _CHECKS = {dis.opmap[name] for name in ("RESUME", "CALL", "CALL_FUNCTION_EX", "J
 """Instructions after which Python looks whether a signal has come."""
 
 
+@cache
+def _handlers(code: CodeType) -> list[Any]:
+    return dis._parse_exception_table(code)  # type: ignore[attr-defined]
+
+
+def _same_handler(code: CodeType, *offsets: int) -> bool:
+    """Whether what is raised at these instructions goes to the same place."""
+    return 1 == len({_handler(code, offset) for offset in offsets})
+
+
+def _handler(code: CodeType, offset: int) -> int | None:
+    entries = _handlers(code)
+    return next((one.target for one in entries if one.start <= offset < one.end), None)
+
+
 class _Step:
     """Raises at the n-th bytecode that runs in frames of the package, or of `threading`.
 
     signals: count only places where a signal can arrive. At others, such as between the body of a
     `with` and the release of its lock, nothing can, so what another thread sees then says nothing.
+    Python raises at the instruction that ended, and a trace at the one that follows. Where these
+    have different handlers, as a call that ends a `with` and what releases its lock, a trace would
+    raise where no signal can.
     """
 
     def __init__(self, at: int, signals: bool) -> None:
         self.left = at
         self.where = ""
         self._signals = signals
-        self._last: dict[FrameType, int] = {}
+        self._last: dict[FrameType, tuple[int, int]] = {}  # instruction, and where it stands
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         if not frame.f_code.co_filename.startswith((PACKAGE, threading.__file__)):
             return None  # what the package calls elsewhere is one step, but for locks in Python
         frame.f_trace_opcodes = True
         if event == "opcode":
-            last = self._last.get(frame)
-            self._last[frame] = frame.f_code.co_code[frame.f_lasti]
+            last, before = self._last.get(frame, (-1, -1))
+            self._last[frame] = frame.f_code.co_code[frame.f_lasti], frame.f_lasti
             if self._signals and last not in _CHECKS:
+                return self
+            if self._signals and not _same_handler(frame.f_code, before, frame.f_lasti):
                 return self
             if self.left == 0:
                 self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
