@@ -89,7 +89,7 @@ def _handlers(code: CodeType) -> list[Any]:
 
 def _same_handler(code: CodeType, *offsets: int) -> bool:
     """Whether what is raised at these instructions goes to the same place."""
-    return 1 == len({_handler(code, offset) for offset in offsets})
+    return len({_handler(code, offset) for offset in offsets}) == 1
 
 
 def _handler(code: CodeType, offset: int) -> int | None:

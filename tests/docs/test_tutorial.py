@@ -10,7 +10,7 @@ from tests import documentation_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
-WRITTEN = ("rules", "monitors", "ledgers", "python")
+WRITTEN = ("rules", "monitors", "ledgers", "python", "service")
 REFERENCE = [ROOT / "docs" / "reference" / f"{name}.md" for name in WRITTEN]
 
 

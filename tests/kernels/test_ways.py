@@ -41,7 +41,6 @@ QUICK = ["test_distance", "test_rows", "test_sort", "test_split"]
 @pytest.mark.parametrize(
     ("name", "files", "least"),
     [
-        ("jit", QUICK, 60),
         ("plain", QUICK, 60),
         pytest.param("jit", ALL, 150, marks=pytest.mark.slow),  # .ci/run has it run
         pytest.param("plain", ALL, 150, marks=pytest.mark.slow),
@@ -58,6 +57,7 @@ def test_kernels_pass_the_same_tests(name, files, least, tmp_path):
     assert "skipped" not in done.stdout
 
 
+@pytest.mark.slow  # a minute of compiling; .ci/run has it run
 def test_every_library_gives_the_bits_that_numba_gives():
     """Verdicts, slopes and calibration of long lives, by a digest of all numbers in them."""
     built = [level for level in native.levels_here() if native.library_path(level).exists()]

@@ -139,7 +139,13 @@ def explored(guarded, examples, seconds):
         status_code_conformance,
     )
 
-    @schemathesis.serializer("application/x-ndjson", "application/vnd.apache.arrow.stream")
+    @schemathesis.serializer(
+        "application/x-ndjson",
+        "application/vnd.apache.arrow.stream",
+        "application/cloudevents+json",
+        "application/cloudevents-batch+json",
+        "application/x-likewise",
+    )
     def as_it_is(_, value):
         return value if isinstance(value, bytes) else str(value).encode(errors="replace")
 

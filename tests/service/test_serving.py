@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -289,16 +290,16 @@ def test_an_end_of_the_server_answers_what_waits_and_has_code_0(tmp_path):
         answers, errors = [], []
 
         def send(worker):
-            connection = server.connection()
-            for i in range(10_000):
-                try:
-                    body = {"x": [float(i), worker], "z": "a"}
-                    answer = server.post("observe", body, connection=connection)
-                except OSError:
-                    return
-                (answers if answer.status == 200 else errors).append(answer)
-                if answer.status != 200:
-                    return
+            with closing(server.connection()) as connection:
+                for i in range(10_000):
+                    try:
+                        body = {"x": [float(i), worker], "z": "a"}
+                        answer = server.post("observe", body, connection=connection)
+                    except OSError:
+                        return
+                    (answers if answer.status == 200 else errors).append(answer)
+                    if answer.status != 200:
+                        return
 
         threads = [threading.Thread(target=send, args=(i,)) for i in range(4)]
         for thread in threads:

@@ -26,7 +26,7 @@ def checked(limits: Limits, label: Any, key: Any, model: Any) -> None:
         _check_length("the output", label, limits.label_bytes)
     if isinstance(key, str) and len(key) > limits.key_bytes >> 2:
         _check_length("the key", key, limits.key_bytes)
-    if model is not None and len(model) > limits.label_bytes >> 2:
+    if isinstance(model, str) and len(model) > limits.label_bytes >> 2:
         _check_length("the model", model, limits.label_bytes)
 
 
