@@ -115,9 +115,14 @@ def test_what_the_image_copies_is_not_left_out():
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
 def test_a_manifest_is_what_kubernetes_takes(path):
     validate = pytest.importorskip("kubernetes_validate")
+    kinds = [one["kind"] for one in documents(path)]
+    assert kinds
     for one in documents(path):
         if one["kind"] != "Kustomization":  # a file of kubectl's, not of the cluster's
             validate.validate(one, KUBERNETES, strict=True)
+    broken = {"apiVersion": "v1", "kind": "Service", "spec": {"no such field": 1}}
+    with pytest.raises(validate.ValidationError):  # it does notice
+        validate.validate(broken, KUBERNETES, strict=True)
 
 
 def test_everything_is_in_the_kustomization_except_the_sidecar():

@@ -136,7 +136,7 @@ async def _observe(hosted: Hosted, fields: Fields) -> Fields:
     decision = _decision(hosted, fields)
     try:
         verdict = await hosted.observe(decision)
-    except BadFile as error:  # of a commit, which may have come through all the same
+    except BadFile as error:  # the failed commit may have succeeded: look at the rows
         raise MaybeDone(error) from None
     return _verdict(hosted, fields, verdict)
 
