@@ -30,6 +30,7 @@ from likewise.ledger.stats import LedgerStats
 from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
 from likewise.monitors import case_work
+from likewise.monitors.joining import joined
 from likewise.monitors.losing import loss_of
 from likewise.monitors.own_ledger import OwnLedger
 from likewise.monitors.parts import reader_of, span_of
@@ -285,6 +286,10 @@ class Monitor:
         given: Sequence[Decision | LikewiseError] = decisions
         if self._embeds:
             given = [self._embedded(decision) for decision in decisions]
+        elif self.rule.features is None:
+            verdicts = self._observe_joined(decisions)
+            if verdicts is not None:
+                return list(verdicts)
         answers: list[Verdict | LikewiseError] = []
         with self._committing_together():
             for decision in given:
@@ -297,6 +302,20 @@ class Monitor:
                 except LikewiseError as error:
                     answers.append(error)
         return answers
+
+    def _observe_joined(self, decisions: Sequence[Decision]) -> Verdicts | None:
+        """The verdicts of decisions as of one batch; None if they are to be taken one by one."""
+        batch = joined(decisions)
+        if batch is None:
+            return None
+        with self._lock:
+            self._ready(note=True)
+            try:
+                return self._steps.observe_many(batch.inputs, batch.outputs, batch.said, 1)
+            except BadFile:
+                raise
+            except LikewiseError:
+                return None
 
     def _embedded(self, decision: Decision) -> "Decision | LikewiseError":
         try:
