@@ -42,8 +42,10 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     service = Service(settings)
     server = settings.server
     listener = _listener(server)
+    app = App(service)
     config = uvicorn.Config(
-        App(service),
+        app,
+        http=_http(app),
         ssl_certfile=server.certificate,
         ssl_keyfile=server.key,
         lifespan="off",
@@ -168,6 +170,15 @@ class _Server(uvicorn.Server):
             else:
                 connection.transport.close()
         self._half_open = waiting
+
+
+def _http(app: App) -> Any:
+    """What uvicorn is to speak HTTP with."""
+    try:
+        from likewise.service.direct import protocol_of
+    except ImportError:  # of httptools, which not every Python has
+        return "auto"
+    return protocol_of(app)
 
 
 def _listener(server: Server) -> socket.socket:
