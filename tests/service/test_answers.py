@@ -40,7 +40,9 @@ def batches(folder):
         first = ledger.observe_many(x[:COUNT], z[:COUNT], keys=list(range(COUNT)))
         yield first
         repeated = ledger.observe_many(
-            x[COUNT // 2 : COUNT + 20], z[COUNT // 2 : COUNT + 20], keys=range(COUNT // 2, COUNT + 20)
+            x[COUNT // 2 : COUNT + 20],
+            z[COUNT // 2 : COUNT + 20],
+            keys=range(COUNT // 2, COUNT + 20),
         )
         assert repeated.known.any() and not repeated.known.all()
         yield repeated

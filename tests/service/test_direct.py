@@ -52,9 +52,7 @@ def server(tmp_path_factory):
         f'[[tokens]]\nname = "{name}"\nhash = "{made}"\nscopes = ["{scope}", "read"]\n'
         for name, made, scope in (("one", hashed, "observe"), ("two", unused, "review"))
     )
-    monitors = "".join(
-        f'[monitors.{name}]\nrule = "rule.toml"\n' for name in ("direct", "other")
-    )
+    monitors = "".join(f'[monitors.{name}]\nrule = "rule.toml"\n' for name in ("direct", "other"))
     limits = "[limits]\nrate = 1e9\nlabels = 4\nbody_seconds = 1.0\n"
     with serving(settings(folder, limits + tokens, monitors=monitors)) as running:
         running.token = token
@@ -121,7 +119,9 @@ def test_every_body_is_answered_and_counted_as_on_the_other_way(server):
 @pytest.mark.parametrize("token", ["", "lw_unknown"])
 def test_whoever_may_not_is_refused_on_both_ways(server, token):
     for body in BODIES[:3]:
-        answers = [sent(server, request(server, path, body, token=token)) for path in (DIRECT, OTHER)]
+        answers = [
+            sent(server, request(server, path, body, token=token)) for path in (DIRECT, OTHER)
+        ]
         assert answers[0] == answers[1]
         assert answers[0][0][0].startswith(b"HTTP/1.1 401")
 

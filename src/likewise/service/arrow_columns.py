@@ -52,6 +52,19 @@ def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     return {"x": x, "z": z, **beside}
 
 
+def load_library() -> None:
+    """Load what reads streams, which takes some tenths of a second; then no request waits for it."""
+    if find_spec("pyarrow") is not None:
+        import pyarrow as pa
+
+        stream = io.BytesIO()
+        with pa.ipc.new_stream(stream, pa.schema({"z": pa.int64()})):
+            pass
+        _with_pyarrow(stream.getvalue())
+    else:
+        import polars  # noqa: F401
+
+
 def _stacked(table: dict[str, Any]) -> Any:
     for name, column in table.items():
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in "iuf":

@@ -138,4 +138,3 @@ def protocol_of(app: App) -> type[HttpToolsProtocol]:
                 super().on_message_complete()
 
     return DirectProtocol
-

@@ -13,6 +13,7 @@ from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
+from likewise.service.arrow_columns import load_library
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served, Settings
@@ -47,6 +48,7 @@ class Service:
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
+        load_library()
         opened: dict[str, Hosted] = {}
         try:
             for name, served in self.settings.monitors.items():
