@@ -3,8 +3,8 @@
 The server has one core and wrk the other; tokens and limits are on. Every run has a server of its
 own, which has taken the same history before, so that no run pays for the rows of another; in a run
 of batches the history grows by some hundred thousand rows a second all the same. At EPSILON some
-six of a hundred decisions have a like case at first. Of every so many (PLANTED) one is a decision of
-the history with the other output, so that it is flagged; in one row every second is.
+six of a hundred decisions have a like case at first. One of every PLANTED decisions is one of the
+history with the other output, so that it is flagged; in one row every second is.
 """
 
 from __future__ import annotations

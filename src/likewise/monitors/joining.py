@@ -1,4 +1,4 @@
-"""Decisions that came one by one, joined to a batch where that changes nothing but the time it takes.
+"""Decisions that came one by one, joined to a batch where that changes nothing but the time.
 
 A batch is taken whole or refused whole. So if one of its decisions is refused, whoever has joined
 them takes them one by one, which says which one it is.

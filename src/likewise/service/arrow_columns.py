@@ -53,7 +53,7 @@ def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
 
 
 def load_library() -> None:
-    """Load what reads streams, which takes some tenths of a second; then no request waits for it."""
+    """Load what reads streams, which takes tenths of a second; then no request waits for it."""
     if find_spec("pyarrow") is not None:
         import pyarrow as pa
 

@@ -14,8 +14,8 @@ Not here: other routes, queries, bodies in several pieces, ledgers, which wait f
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from likewise.runtime.log import logger
-from likewise.service.app import App, fault
 from likewise.service.answers import verdict_bytes
+from likewise.service.app import App, fault
 from likewise.service.refusals import Refused, told
 from likewise.service.routes.decisions import decision_of
 from likewise.service.strict import decoded
