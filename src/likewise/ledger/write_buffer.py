@@ -69,6 +69,30 @@ class Pending:
             missing = np.full(len(times), found.missing)
         return cls(times, keys, firsts, counts, kept, models, missing, said, list(notes), places)
 
+    @classmethod
+    def of_several(
+        cls, times: Rows, firsts: Rows, verdicts: Sequence[Verdict], *, witnesses: int
+    ) -> "Pending":
+        """Decisions without keys and models, of which each was judged for itself."""
+        kept = [(i, kept_of_one(one, witnesses)) for i, one in enumerate(verdicts) if one.violation]
+        some = Kept.none()
+        if kept:
+            owners = [one.owners + i for i, one in kept]
+            some = Kept(np.concatenate(owners), np.concatenate([one.found for _, one in kept]))
+        missing, comparable = verdicts[0].missing, verdicts[0].comparable
+        return cls(
+            times,
+            None,
+            firsts,
+            np.array([len(one.witnesses) for one in verdicts], np.int64),
+            some,
+            None,
+            np.full(len(verdicts), missing) if missing else None,
+            None
+            if comparable is None
+            else np.array([one.comparable for one in verdicts], np.bool_),
+        )
+
     def part(self, start: int, stop: int) -> "Pending":
         if start == 0 and stop == len(self):
             return self

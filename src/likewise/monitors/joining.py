@@ -1,11 +1,11 @@
-"""Decisions that came one by one, joined to a batch where that changes nothing but the time.
+"""Decisions that came one by one, joined to one call where that changes nothing but the time.
 
-A batch is taken whole or refused whole. So if one of its decisions is refused, whoever has joined
-them takes them one by one, which says which one it is.
+Few of them, with nothing said beside them, are judged one after another and written together
+(`Sequencer.observe_group`). Many are judged as a batch, which is taken whole or refused whole: if
+it is refused, whoever has joined them takes them one by one, which says which one it is.
 
-Invariant: `observe_many` of what is joined gives the verdicts that `observe` would give one by one,
-keys and models that they name included: either every decision has a key, or none has, and so with
-models.
+Invariant: the answers are those that `observe` would give one by one, keys and models that they
+name included: either every decision has a key, or none has, and so with models.
 Not here: decisions with times or positions of their own, and rows of a table: they are not joined.
 """
 
@@ -19,6 +19,8 @@ from likewise.monitors.protocol import Decision
 from likewise.monitors.stated import Said
 from likewise.values.plain import EXACT
 
+FEW = 64
+"""Decisions up to which judging each for itself takes less time than judging a batch."""
 MOST = 1 << 12
 """Decisions that are joined at most: a ledger writes so many in one transaction."""
 _NUMBERS = {float, int}
