@@ -37,6 +37,7 @@ from likewise.values.verdicts import Verdict, Verdicts
 OTHERS = "(others)"
 """Models beyond as many as a history may have are counted together under this name."""
 _TOGETHER = 1024  # decisions that share a transaction at most, unless one caller has more
+_IDLE = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
 _FLOATS = {float}
 _T = TypeVar("_T")
 Answers = list[Verdict | LikewiseError]
@@ -227,10 +228,13 @@ class Hosted:
         Whoever was answered mostly sends again at once. Without this, half of the callers would
         find the others' transaction begun, and each transaction would have half of them.
         """
-        before = 0
-        while before < len(self._waiting) < _TOGETHER and self._waiting[-1].decisions is not None:
+        idle = 0
+        while idle < _IDLE and self._waiting[-1].decisions is not None:
             before = len(self._waiting)
+            if before >= _TOGETHER:
+                return
             await asyncio.sleep(0)
+            idle = 0 if len(self._waiting) > before else idle + 1
 
     def _next(self) -> list[_Waiting]:
         """The next call; or the next decisions, as many as may share a transaction."""
