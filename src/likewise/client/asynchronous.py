@@ -23,6 +23,7 @@ from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile
 from likewise.values.explanation import Explanation
 from likewise.values.past import Past
+from likewise.values.positions import Position
 from likewise.values.verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -129,12 +130,14 @@ class AsyncClient:
         key: Any = None,
         time: Any = None,
         model: str | None = None,
+        source: str | None = None,
+        position: Position | None = None,
         request: str | None = None,
     ) -> Verdict:
         """Compare a decision with the past, then make it part of the past; see `Client`."""
         if key is None:
             key = await self._made_key()
-        given = {"key": key, "time": time, "model": model}
+        given = {"key": key, "time": time, "model": model, "source": source, "position": position}
         return await self._make(
             calls.observe(await self.rule(), x, z, self.place.witnesses, request, **given)
         )
@@ -147,12 +150,13 @@ class AsyncClient:
         keys: Sequence[Any] | None = None,
         times: Any = None,
         models: Any = None,
+        sources: Any = None,
+        positions: Any = None,
         request: str | None = None,
     ) -> Verdicts:
         """The same verdicts as one by one; all are taken, or none. request: as of `observe`"""
-        call = calls.observe_many(
-            await self.rule(), x, z, self.place.witnesses, request, times=times, models=models
-        )
+        given = {"times": times, "models": models, "sources": sources, "positions": positions}
+        call = calls.observe_many(await self.rule(), x, z, self.place.witnesses, request, **given)
         return await self._make(with_keys(call, keys, await self._made_key() is not None))
 
     async def check(
@@ -179,9 +183,12 @@ class AsyncClient:
         keys: Sequence[Any] | None = None,
         times: Any = None,
         models: Any = None,
+        sources: Any = None,
+        positions: Any = None,
     ) -> range:
         """Remember decisions without judging them; their rows."""
-        call = calls.load(await self.rule(), x, z, times=times, models=models)
+        given = {"times": times, "models": models, "sources": sources, "positions": positions}
+        call = calls.load(await self.rule(), x, z, **given)
         return await self._make(with_keys(call, keys, await self._made_key() is not None))
 
     async def forget(self, rows: Any) -> int:
@@ -243,6 +250,10 @@ class AsyncClient:
     async def verify(self, head: "Head | str | None" = None) -> "Verification":
         """Have the ledger's chain walked, there."""
         return await self._make(calls.verify(head))
+
+    async def positions(self) -> dict[str, Position]:
+        """By source, the last position that is on disk: where to go on after a restart."""
+        return await self._make(calls.positions())
 
     async def flush(self) -> None:
         """Have everything that was answered on disk."""

@@ -17,6 +17,7 @@ from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision
 from likewise.values.explanation import Explanation
 from likewise.values.past import Codes, LikeModels, Past, Points, Span
+from likewise.values.positions import Position
 from likewise.values.verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ def state() -> Call[State]:
     return Call(
         "state", {}, lambda told, _: State(**{**told, "rule": Rule.from_toml(told["rule"])})
     )
+
+
+def positions() -> "Call[dict[str, Position]]":
+    return Call("positions", {}, lambda told, _: dict(told))
 
 
 def observe(

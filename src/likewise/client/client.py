@@ -24,6 +24,7 @@ from likewise.runtime.forking import copied_by_fork
 from likewise.values.errors import BadFile
 from likewise.values.explanation import Explanation
 from likewise.values.past import Past
+from likewise.values.positions import Position
 from likewise.values.verdicts import Verdict, Verdicts
 
 if TYPE_CHECKING:
@@ -178,17 +179,19 @@ class Client:
         key: Any = None,
         time: Any = None,
         model: str | None = None,
+        source: str | None = None,
+        position: Position | None = None,
         request: str | None = None,
     ) -> Verdict:
         """Compare a decision with the past, then make it part of the past.
 
-        x, z, key, time, model   as of a Monitor
+        x, z, key, time, model, source, position    as of a Monitor
         request     an id of your own for this call, of 8 to 64 letters: a later call with the same
                     id is the same request, and gets the same answer
         """
         if key is None:
             key = self._made_key()
-        given = {"key": key, "time": time, "model": model}
+        given = {"key": key, "time": time, "model": model, "source": source, "position": position}
         return self._make(calls.observe(self.rule, x, z, self.place.witnesses, request, **given))
 
     def observe_many(
@@ -199,12 +202,13 @@ class Client:
         keys: Sequence[Any] | None = None,
         times: Any = None,
         models: Any = None,
+        sources: Any = None,
+        positions: Any = None,
         request: str | None = None,
     ) -> Verdicts:
         """The same verdicts as one by one; all are taken, or none. request: as of `observe`"""
-        call = calls.observe_many(
-            self.rule, x, z, self.place.witnesses, request, times=times, models=models
-        )
+        given = {"times": times, "models": models, "sources": sources, "positions": positions}
+        call = calls.observe_many(self.rule, x, z, self.place.witnesses, request, **given)
         return self._make(with_keys(call, keys, self._made_key() is not None))
 
     def check(
@@ -229,9 +233,12 @@ class Client:
         keys: Sequence[Any] | None = None,
         times: Any = None,
         models: Any = None,
+        sources: Any = None,
+        positions: Any = None,
     ) -> range:
         """Remember decisions without judging them; their rows."""
-        call = calls.load(self.rule, x, z, times=times, models=models)
+        given = {"times": times, "models": models, "sources": sources, "positions": positions}
+        call = calls.load(self.rule, x, z, **given)
         return self._make(with_keys(call, keys, self._made_key() is not None))
 
     def forget(self, rows: Any) -> int:
@@ -293,6 +300,11 @@ class Client:
     def verify(self, head: "Head | str | None" = None) -> "Verification":
         """Have the ledger's chain walked, there."""
         return self._make(calls.verify(head))
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """By source, the last position that is on disk: where to go on after a restart."""
+        return self._make(calls.positions())
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""

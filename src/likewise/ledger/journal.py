@@ -39,7 +39,7 @@ from likewise.ledger.value_checks import checked_chunks
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
 from likewise.reading.encoding import ERASED
-from likewise.values.errors import BadFile, BadRule, LikewiseError
+from likewise.values.errors import BadDecision, BadFile, BadRule, LikewiseError
 from likewise.values.keys import Keys
 from likewise.values.positions import Places
 from likewise.values.verdicts import Rows
@@ -88,6 +88,8 @@ class Journal:
 
         Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
         """
+        self.most_sources: int | None = None
+        """How many sources of positions there may be; None: any number."""
         self.missing = 0
         """Decisions known to be missing, as the chain says."""
         self.restore(check=check)
@@ -187,6 +189,19 @@ class Journal:
         if places is not None:
             self.insist_on("positions")
             check_places(places, self._positions)
+            self._check_sources(places)
+
+    def _check_sources(self, places: Places) -> None:
+        """Raise BadDecision if there would be more sources than `most_sources`."""
+        most = self.most_sources
+        if most is None:
+            return
+        fresh = {name for name in places.sources if name is not None} - self._positions.keys()
+        if fresh and len(self._positions) + len(fresh) > most:
+            raise BadDecision(
+                f"the source {min(fresh)!r} would be one more than the {most:,} sources that this"
+                " ledger takes. Nothing was stored."
+            )
 
     def insist_on(self, what: str) -> None:
         """Raise BadRule if this ledger cannot keep models and positions, one of which was given."""

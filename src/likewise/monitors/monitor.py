@@ -428,12 +428,14 @@ class Monitor:
     # Bounds
 
     def limit_words(self, most: int) -> None:
-        """Refuse decisions that would bring more distinct labels, categories or models than this.
+        """Refuse decisions with more distinct labels, categories, models or sources than this.
 
         For whoever takes decisions from strangers: every new word stays in memory, and on disk.
         """
         with self._looking():
             self.memory.limit_words(most)
+            if self._steps.journal is not None:
+                self._steps.journal.most_sources = most
 
     # Losing
 

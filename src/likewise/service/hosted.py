@@ -88,9 +88,11 @@ class Hosted:
         """
         if self._at_once and self._pump is None:
             begin = clock.perf_counter()
-            x, z, key, time, model, *_ = decision
+            x, z, key, time, model, source, position = decision
             try:
-                answer: Any = self.monitor.observe(x, z, key=key, time=time, model=model)
+                answer: Any = self.monitor.observe(
+                    x, z, key=key, time=time, model=model, source=source, position=position
+                )
             except LikewiseError as error:
                 self._refused(error)
                 raise

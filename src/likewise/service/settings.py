@@ -62,7 +62,7 @@ class Limits:
     label_bytes: int = 1024
     """Of a label, a category or the name of a model."""
     labels: int = 10_000
-    """Distinct labels, categories and models of one history."""
+    """Distinct labels, categories, models and sources of one history."""
     witnesses: int = 100
     """Told of one verdict; `omitted` says how many more there are."""
     waiting_rows: int = 65_536

@@ -8,7 +8,7 @@ from likewise.ledger.ledger import Ledger
 from likewise.ledger.times import shown
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
-from likewise.service.wire import MonitorBody, StatsBody
+from likewise.service.wire import MonitorBody, PositionsBody, StatsBody
 
 
 async def described(hosted: Hosted) -> MonitorBody:
@@ -27,6 +27,11 @@ async def stats_of(hosted: Hosted, last: str | None = None) -> StatsBody:
     if last is not None:
         raise Refused(400, "last is about times, which only a ledger keeps: leave it out.")
     return _since_start(hosted)
+
+
+async def positions_of(hosted: Hosted) -> PositionsBody:
+    """By source, the last position that is on disk; BadRule where there is no ledger."""
+    return await hosted.do(lambda: PositionsBody(hosted.monitor.positions))
 
 
 def _described(hosted: Hosted) -> MonitorBody:

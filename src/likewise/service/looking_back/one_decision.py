@@ -68,6 +68,8 @@ def _side(ledger: Ledger, entry: Entry, witness: Witness | None = None) -> SideB
         key=json_value(entry.key),
         time=entry.time,
         model=entry.model,
+        source=entry.source,
+        position=entry.position,
         **_distances(witness),
     )
 

@@ -7,6 +7,8 @@ beyond, the nearest `Limits.witnesses` of each, and how many were left out.
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from likewise.intake.packed_verdicts import most_witnesses, told_of_verdict, told_of_verdicts
 from likewise.ledger.times import all_microseconds
 from likewise.monitors.protocol import Decision
@@ -34,8 +36,9 @@ async def observe(hosted: Hosted, fields: Fields) -> Fields:
 
 
 async def observe_again(hosted: Hosted, fields: Fields) -> Fields:
-    """After a restart: with a key the ledger knows whether it has it."""
-    if fields.get("key") is None and hosted.monitor.rule.key_column is None:
+    """After a restart: with a key, or a position, the ledger knows whether it has it."""
+    named = fields.get("key") is not None or fields.get("position") is not None
+    if not named and hosted.monitor.rule.key_column is None:
         raise InDoubt
     return await observe(hosted, fields)
 
@@ -62,10 +65,13 @@ def _sure(hosted: Hosted, arguments: Fields) -> Verdicts:
 
 
 async def observe_many_again(hosted: Hosted, fields: Fields) -> Fields:
-    """After a restart: if every decision has a key, the ledger answers those that it has."""
+    """After a restart: if every decision has a key, the ledger answers those that it has.
+
+    If every one has a position, the ledger refuses what it has.
+    """
     arguments, count = _batch(hosted, fields)
-    keys = _keys(hosted, arguments)
-    if keys is None or any(key is None for key in keys):
+    keys, positions = _keys(hosted, arguments), arguments.get("positions")
+    if not _complete(keys) and not _complete(positions):
         raise InDoubt
     verdicts = await hosted.observe_many(count, partial(_sure, hosted, arguments))
     return _told_verdicts(hosted, fields, verdicts)
@@ -81,6 +87,13 @@ def _keys(hosted: Hosted, arguments: Fields) -> list[Any] | None:
         return list(x.columns.get(column, ()))
     rows = x if isinstance(x, list) else [x]
     return [row.get(column) if isinstance(row, dict) else None for row in rows]
+
+
+def _complete(values: Any) -> bool:
+    """Whether there is a value for each decision."""
+    return isinstance(values, list | tuple | np.ndarray) and not any(
+        value is None for value in values
+    )
 
 
 async def check(hosted: Hosted, fields: Fields) -> Fields:
@@ -112,15 +125,17 @@ async def lost(hosted: Hosted, fields: Fields) -> None:
 
 def _decision(hosted: Hosted, fields: Fields) -> Decision:
     z, key, model = fields.get("z", FROM_ROW), fields.get("key"), fields.get("model")
+    source, position = fields.get("source"), fields.get("position")
     checked(hosted.limits, z, key, model)
+    checked(hosted.limits, None, None, source)
     time = checked_time(hosted.limits, fields.get("time"))
-    return Decision(fields.get("x"), z, key, time, model)
+    return Decision(fields.get("x"), z, key, time, model, source, position)
 
 
 def _batch(hosted: Hosted, fields: Fields) -> tuple[Fields, int]:
     """The arguments of `observe_many` and the like, and how many decisions they are about."""
     limits = hosted.limits
-    names = ("x", "z", "keys", "times", "models")
+    names = ("x", "z", "keys", "times", "models", "sources", "positions")
     arguments = {name: fields[name] for name in names if fields.get(name) is not None}
     x = arguments.setdefault("x", [])
     try:
@@ -131,7 +146,7 @@ def _batch(hosted: Hosted, fields: Fields) -> tuple[Fields, int]:
         raise Refused(
             413, f"the batch has {count} decisions; at most {limits.batch_rows} are taken."
         )
-    for name, place in (("z", 0), ("keys", 1), ("models", 2)):
+    for name, place in (("z", 0), ("keys", 1), ("models", 2), ("sources", 2)):
         values = arguments.get(name)
         for value in values if isinstance(values, list | tuple) else [values]:
             one = [None, None, None]

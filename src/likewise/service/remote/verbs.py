@@ -36,6 +36,7 @@ VERBS: dict[str, Verb] = {
     "load": Verb(deciding.load, changes=True),
     "lost": Verb(deciding.lost, changes=True),
     "state": Verb(looking.state, ("observe", "read")),
+    "positions": Verb(looking.positions, ("observe", "read")),
     "past": Verb(looking.past, ("read",)),
     "explain": Verb(looking.explain, ("read",)),
     "stats": Verb(looking.stats, ("read",)),

@@ -91,8 +91,8 @@ async def check(call: Call) -> bytes:
     """The verdict on a decision as if it came now."""
     hosted = call.hosted
     decision = decision_of(hosted, decoded(wire.decode_decision, call.body))
-    if decision.key is not None:
-        raise Refused(422, "a decision that is only checked has no key.")
+    if decision.key is not None or decision.source is not None:
+        raise Refused(422, "a decision that is only checked has no key and no source.")
     verdict = await hosted.do(
         partial(
             hosted.monitor.check, decision.x, decision.z, time=decision.time, model=decision.model
@@ -163,7 +163,9 @@ def decision_of(hosted: Hosted, body: DecisionBody) -> Decision:
             z = label_of(limits, z, rule.output)
         checked(limits, z, body.key, body.model)
     time = None if body.time is None else checked_time(limits, body.time)
-    return Decision(x, z, body.key, time, body.model)
+    if body.source is not None:
+        checked_all(limits, "the source", [body.source], limits.label_bytes)
+    return Decision(x, z, body.key, time, body.model, body.source, body.position)
 
 
 def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
@@ -189,10 +191,11 @@ def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
         columns["z"] = _labels(hosted, columns["z"])
     if columns["keys"] is not None:
         checked_all(limits, "a key", columns["keys"], limits.key_bytes)
-    models = columns["models"]
-    if models is not None:
-        some = [models] if isinstance(models, str) else models
-        checked_all(limits, "a model", some, limits.label_bytes)
+    for argument, called in (("models", "a model"), ("sources", "a source")):
+        names = columns[argument]
+        if names is not None:
+            some = [names] if isinstance(names, str) else names
+            checked_all(limits, called, some, limits.label_bytes)
     if columns["times"] is not None:
         columns["times"] = [checked_time(limits, time) for time in columns["times"]]
         if any(time is None for time in columns["times"]):
@@ -206,7 +209,8 @@ def _has_rows(body: bytes) -> bool:
 
 
 def _beside(body: Any) -> dict[str, Any]:
-    return {"keys": body.keys, "times": body.times, "models": body.models}
+    names = ("keys", "times", "models", "sources", "positions")
+    return {name: getattr(body, name) for name in names}
 
 
 def _labels(hosted: Hosted, z: Any) -> Any:
@@ -242,6 +246,8 @@ def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
         "keys": _some([one.key for one in each]),
         "times": _some(times),
         "models": _some([one.model for one in each]),
+        "sources": _some([one.source for one in each]),
+        "positions": _some([one.position for one in each]),
     }
 
 

@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from likewise.monitors.protocol import Decision
 from likewise.service import wire
 from likewise.service.answers import verdict_bytes
@@ -183,6 +185,6 @@ def _error(error: Refused | LikewiseError, line: int) -> bytes:
     if isinstance(error, Refused):
         said = LineError("Refused", str(error), error.status, line)
     else:
-        row = getattr(error, "row", None)
-        said = LineError(type(error).__name__, str(error), status_of(error), line, row)
+        row, last = getattr(error, "row", None), getattr(error, "last", UNSET)
+        said = LineError(type(error).__name__, str(error), status_of(error), line, row, last)
     return wire.encode(said) + b"\n"
