@@ -13,7 +13,7 @@ from likewise.intake.packed_verdicts import most_witnesses, told_of_verdict, tol
 from likewise.ledger.times import all_microseconds
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
-from likewise.service.admission import checked, checked_time
+from likewise.service.admission import check_table, check_words, checked_time
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.requests import InDoubt, MaybeDone
@@ -24,6 +24,7 @@ from likewise.values.verdicts import Verdict, Verdicts
 
 Fields = dict[str, Any]
 """What a client has packed, by name."""
+_WORDS = ("z", "keys", "models", "sources")
 
 
 async def observe(hosted: Hosted, fields: Fields) -> Fields:
@@ -126,8 +127,7 @@ async def lost(hosted: Hosted, fields: Fields) -> None:
 def _decision(hosted: Hosted, fields: Fields) -> Decision:
     z, key, model = fields.get("z", FROM_ROW), fields.get("key"), fields.get("model")
     source, position = fields.get("source"), fields.get("position")
-    checked(hosted.limits, z, key, model)
-    checked(hosted.limits, None, None, source)
+    _check_words(hosted, fields.get("x"), [z], [key], [model, source])
     time = checked_time(hosted.limits, fields.get("time"))
     return Decision(fields.get("x"), z, key, time, model, source, position)
 
@@ -146,15 +146,27 @@ def _batch(hosted: Hosted, fields: Fields) -> tuple[Fields, int]:
         raise Refused(
             413, f"the batch has {count} decisions; at most {limits.batch_rows} are taken."
         )
-    for name, place in (("z", 0), ("keys", 1), ("models", 2), ("sources", 2)):
-        values = arguments.get(name)
-        for value in values if isinstance(values, list | tuple) else [values]:
-            one = [None, None, None]
-            one[place] = value
-            checked(limits, *one)
+    z, keys, models, sources = (_listed(arguments.get(name)) for name in _WORDS)
+    _check_words(hosted, x, z, keys, [*models, *sources])
     if "times" in arguments:
         _check_times(limits, arguments["times"], count)
     return arguments, count
+
+
+def _listed(values: Any) -> Any:
+    """What is given for each decision, or for all of them."""
+    return values if isinstance(values, list | tuple | np.ndarray) else [values]
+
+
+def _check_words(hosted: Hosted, x: Any, z: Any, keys: Any, names: Any) -> None:
+    """Raise Refused if a label, a key, a name or a text of a table is too long."""
+    limits, rule = hosted.limits, hosted.monitor.rule
+    if rule.output == "label":
+        check_words("an output", z, limits.label_bytes)
+    check_words("a key", keys, limits.key_bytes)
+    check_words("the name of a model or a source", names, limits.label_bytes)
+    if rule.features is not None:
+        check_table(limits, rule, x)
 
 
 def _check_times(limits: Limits, times: Any, count: int) -> None:

@@ -1,8 +1,6 @@
 """What changes a history other than decisions: erasing, overruling, reviewing; and verifying.
 
-Every call is first written into the ledger's chain as an event "administration": who (the name of
-the token), what, of how many or which rows. No values of people are in it. So nothing is done that
-the chain does not say; what was asked and then refused is there too.
+Every call is first written into the ledger's chain (auditing.py).
 """
 
 import asyncio
@@ -15,9 +13,9 @@ from starlette.routing import BaseRoute, Route
 
 from likewise.intake.verdict_json import answer
 from likewise.ledger.heads import Head
-from likewise.runtime.log import logger
 from likewise.service import wire
 from likewise.service.admission import checked, label_of
+from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refused
@@ -118,7 +116,7 @@ class _Calls:
         def erased() -> ErasedBody:
             if rows is not None and max(rows) >= monitor.rows:
                 raise BadRow(f"row {max(rows)} is not in this history. Nothing was erased.")
-            _note(hosted, who, "erase", count=count)
+            note(hosted, who, "erase", count=count)
             found = monitor.erase(key=keys) if rows is None else monitor.erase(rows=rows)
             return ErasedBody(list(found.rows), found.complete)
 
@@ -132,7 +130,7 @@ class _Calls:
         checked(limits, output, body.key, None)
 
         def superseded() -> Verdict:
-            _note(hosted, who, "supersede")
+            note(hosted, who, "supersede")
             return monitor.supersede(body.key, output, by=body.by, why=body.why)
 
         verdict = await hosted.do(superseded)
@@ -143,7 +141,7 @@ class _Calls:
         _insist_on_ledger(hosted)
 
         def reviewed() -> None:
-            _note(hosted, who, "review", row=body.row)
+            note(hosted, who, "review", row=body.row)
             hosted.monitor.review(
                 body.row,
                 body.witness,
@@ -165,7 +163,7 @@ class _Calls:
         if self._verifying.locked():
             raise Refused(503, "a ledger is being verified already; one at a time.", retry=10.0)
         async with self._verifying:
-            await hosted.do(lambda: _note(hosted, who, "verify"))
+            await hosted.do(lambda: note(hosted, who, "verify"))
             found = await hosted.aside(lambda: hosted.monitor.verify(head))
         return _json(VerifiedBody(found.ok, found.rows, found.problem, found.bad_row))
 
@@ -179,10 +177,3 @@ def _insist_on_ledger(hosted: Hosted) -> None:
         raise BadRule(
             f"the monitor {hosted.name!r} is in memory: it has no ledger to write that to."
         )
-
-
-def _note(hosted: Hosted, who: str, what: str, **more: Any) -> None:
-    """In the monitor's thread: have the chain say what was asked, before it is done."""
-    logger.info("%s of %s, asked by %s", what, hosted.name, who or "a client without a token")
-    if hosted.monitor.durable:
-        hosted.monitor.administered(who, what, **more)
