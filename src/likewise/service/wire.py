@@ -145,6 +145,8 @@ class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True):
     alarm: bool | msgspec.UnsetType = msgspec.UNSET
     missing: Row | msgspec.UnsetType = msgspec.UNSET
     """Decisions known to be missing from the history."""
+    slope: float | msgspec.UnsetType | None = msgspec.UNSET
+    """Of a monitor of slopes: against its witness; null if it is infinite."""
 
 
 class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -182,6 +184,10 @@ class MonitorBody(msgspec.Struct, frozen=True, omit_defaults=True):
     comparable: bool
     exact: bool
     waiting: Row
+    kind: str
+    """contradictions, or slopes."""
+    level: float | None
+    """Of slopes: a steeper one is a violation; null: nothing is."""
 
 
 class MonitorsBody(msgspec.Struct, frozen=True):

@@ -21,11 +21,13 @@ async def stats_of(hosted: Hosted, last: str | None = None) -> StatsBody:
 
     last    only those of the last "1 hour", "7 days"
     """
-    if hosted.monitor.durable:
+    if hosted.monitor.durable and hosted.slopes is None:
         await hosted.flush()
         return await hosted.look(lambda ledger: _from_ledger(ledger, last))
     if last is not None:
-        raise Refused(400, "last is about times, which only a ledger keeps: leave it out.")
+        raise Refused(
+            400, "last is about times, which only a ledger of contradictions keeps: leave it out."
+        )
     return _since_start(hosted)
 
 
@@ -50,6 +52,8 @@ def _described(hosted: Hosted) -> MonitorBody:
         comparable=monitor.comparable,
         exact=True,
         waiting=hosted.waiting_rows,
+        kind="contradictions" if hosted.slopes is None else "slopes",
+        level=None if hosted.slopes is None else hosted.slopes.level,
     )
 
 

@@ -19,6 +19,7 @@ from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refused
+from likewise.service.slopes import insist_on_contradictions
 from likewise.service.strict import decoded
 from likewise.service.wire import (
     DoneBody,
@@ -124,6 +125,7 @@ class _Calls:
 
     async def supersede(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_supersede)
+        insist_on_contradictions(hosted.name, hosted.slopes)
         monitor, limits = hosted.monitor, hosted.limits
         _insist_on_ledger(hosted)
         output = label_of(limits, body.output, monitor.rule.output)
@@ -138,6 +140,7 @@ class _Calls:
 
     async def review(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_review)
+        insist_on_contradictions(hosted.name, hosted.slopes)
         _insist_on_ledger(hosted)
 
         def reviewed() -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from starlette.routing import BaseRoute
 
-from likewise.intake.verdict_json import answer
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
 from likewise.service import wire
@@ -19,7 +18,6 @@ from likewise.service.admission import (
     checked_time,
     label_of,
 )
-from likewise.service.answers import verdict_bytes
 from likewise.service.arrow_columns import ARROW, columns_of
 from likewise.service.calls import Call
 from likewise.service.hosted import Hosted
@@ -84,7 +82,7 @@ async def observe(call: Call) -> bytes:
     durable = waits(call.query) == "durable"
     decision = decision_of(hosted, decoded(wire.decode_decision, call.body))
     verdict = await hosted.observe(decision, durable=durable)
-    return verdict_bytes(verdict, hosted.limits.witnesses)
+    return hosted.told_bytes(verdict)
 
 
 async def check(call: Call) -> bytes:
@@ -98,7 +96,7 @@ async def check(call: Call) -> bytes:
             hosted.monitor.check, decision.x, decision.z, time=decision.time, model=decision.model
         )
     )
-    return wire.encode(answer(verdict, hosted.limits.witnesses, keyed=True))
+    return hosted.told_bytes(verdict)
 
 
 async def batch(call: Call) -> bytes:
@@ -118,18 +116,19 @@ async def batch(call: Call) -> bytes:
         return verdicts
 
     verdicts = await hosted.observe_many(count, judged)
-    return verdicts_body(verdicts, hosted.limits.witnesses, all_of_them=told == "all")
+    return verdicts_body(hosted, verdicts, all_of_them=told == "all")
 
 
-def verdicts_body(verdicts: Verdicts, witnesses: int, *, all_of_them: bool = False) -> bytes:
-    """Only what is not obvious is told one by one: verdicts with witnesses or an alarm."""
-    told = np.flatnonzero(verdicts.violations | verdicts.alarms).tolist()
+def verdicts_body(hosted: Hosted, verdicts: Verdicts, *, all_of_them: bool = False) -> bytes:
+    """Only what is not obvious is told one by one: violations and alarms."""
+    violations = hosted.violations(verdicts)
+    told = np.flatnonzero(violations | verdicts.alarms).tolist()
     each = range(len(verdicts)) if all_of_them else told
     body: dict[str, Any] = {
         "first_row": verdicts.first_row,
         "decisions": len(verdicts),
-        "violations": int(verdicts.violations.sum()),
-        "verdicts": [answer(verdicts[i], witnesses, keyed=True) for i in each],
+        "violations": int(violations.sum()),
+        "verdicts": [hosted.told(verdicts[i]) for i in each],
     }
     if verdicts.comparable is not None:
         alone = np.flatnonzero(~verdicts.comparable)

@@ -26,6 +26,7 @@ from likewise.service.refusals import Refused, told
 from likewise.service.remote.verbs import VERBS, Answering, Verb
 from likewise.service.requests import INSTANCE, REQUEST, InDoubt, MaybeDone, Repeat, Requests
 from likewise.service.settings import Token
+from likewise.service.slopes import insist_on_contradictions
 from likewise.service.wire import ErrorBody, encode
 from likewise.values.errors import BadDecision, BadFile, LikewiseError
 
@@ -58,6 +59,7 @@ def routes(app: "App") -> list[BaseRoute]:
             door.check_room()
             token = _admit(door, request, verb, name)
             hosted = service.named(name)
+            insist_on_contradictions(name, hosted.slopes)
             body = await door.body(request.scope, request.receive)
             who = "" if token is None else token.name
             question = _Question(hosted, asked, verb, who, body)

@@ -18,7 +18,6 @@ from msgspec import UNSET
 
 from likewise.monitors.protocol import Decision
 from likewise.service import wire
-from likewise.service.answers import verdict_bytes
 from likewise.service.door import Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
@@ -156,7 +155,7 @@ async def _answered(
     for place, one in enumerate(read, number + 1):
         said = next(answers) if isinstance(one, Decision) else one
         if isinstance(said, Verdict):
-            told.append(verdict_bytes(said, hosted.limits.witnesses) + b"\n")
+            told.append(hosted.told_bytes(said) + b"\n")
         elif said is not None:
             told.append(_error(said, place))
     return b"".join(told)
