@@ -1,4 +1,4 @@
-"""A served monitor of slopes: the slopes of a SlopeMonitor; what is about contradictions refuses."""
+"""A served monitor of slopes tells those of a SlopeMonitor; what asks for more is refused."""
 
 import asyncio
 import json
