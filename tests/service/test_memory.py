@@ -1,7 +1,6 @@
 """What a server remembers of traffic without end is bounded: its memory is flat."""
 
 import json
-import os
 import time
 from contextlib import closing
 from pathlib import Path
@@ -60,7 +59,7 @@ def grown(folder, rounds):
     return sizes[1] - sizes[0], taken
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 @pytest.mark.slow
 def test_memory_is_flat_over_an_hour_of_traffic_with_hostile_labels(tmp_path):
     more, taken = grown(tmp_path, 860)
