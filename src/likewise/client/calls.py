@@ -19,7 +19,7 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision
 from likewise.values.explanation import Explanation
-from likewise.values.past import Codes, LikeModels, Past, Points, Span
+from likewise.values.past import Past
 from likewise.values.positions import Position
 from likewise.values.verdicts import Verdict, Verdicts
 
@@ -324,30 +324,9 @@ def look(name: str, read: Callable[[Any], Any] | None = None, /, **fields: Any) 
     return Call("past", {"look": name, **fields}, reading)
 
 
-def codes_of(told: Any) -> Codes:
-    return Codes(told["codes"], told["values"])
-
-
-def points_of(told: Any) -> Points:
-    return Points(told["vectors"], told["left_open"], Rule.from_toml(told["rule"]))
-
-
-def span_of(told: Any) -> Span | None:
-    return None if told is None else Span(**told)
-
-
-def like_models_of(told: Any) -> LikeModels | None:
-    return None if told is None else LikeModels(**told)
-
-
 def row_numbers(rows: Any) -> Any:
     """Row numbers as they are sent; what is none is refused by the service."""
     return np.asarray(rows) if isinstance(rows, range | list | tuple | set) else rows
-
-
-def joined_codes(parts: Sequence[Codes]) -> Codes:
-    """Codes of several stretches of rows. The values of the last are those of all, or more."""
-    return Codes(np.concatenate([part.codes for part in parts]), parts[-1].values)
 
 
 def _head(told: str) -> "Head":
