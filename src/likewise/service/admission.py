@@ -59,7 +59,7 @@ def check_words(what: str, words: Any, most: int) -> None:
     if isinstance(words, np.ndarray):
         words = words.tolist() if words.dtype.kind in "OSUT" else ()
     for word in words:
-        if type(word) is str:
+        if isinstance(word, str):
             if len(word) > most >> 2:
                 _check_length(what, word, most)
         elif isinstance(word, _COMPOSED) and len(str(word)) > most:
