@@ -214,7 +214,7 @@ def _makes_keys(rule: Rule, place: Place) -> bool:
 def _with_keys(told: Fields, keys: Sequence[Any] | None, made: bool) -> Fields:
     """Many decisions, with their keys; `made`: those without one get one."""
     if made:
-        several = told.get("z", told["x"])
+        several: Any = told.get("z", told["x"])
         keys = [made_key() if key is None else key for key in keys or [None] * len(several)]
     return told if keys is None else {**told, "keys": list(keys)}
 

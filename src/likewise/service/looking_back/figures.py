@@ -7,6 +7,7 @@ this process.
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.times import shown
 from likewise.service.hosted import Hosted
+from likewise.service.looking_back.plain_values import plain_position
 from likewise.service.refusals import Refused
 from likewise.service.wire import MonitorBody, PositionsBody, StatsBody
 
@@ -33,7 +34,8 @@ async def stats_of(hosted: Hosted, last: str | None = None) -> StatsBody:
 
 async def positions_of(hosted: Hosted) -> PositionsBody:
     """By source, the last position that is on disk; BadRule where there is no ledger."""
-    return await hosted.do(lambda: PositionsBody(hosted.monitor.positions))
+    last = await hosted.do(lambda: hosted.monitor.positions)
+    return PositionsBody({source: plain_position(position) for source, position in last.items()})
 
 
 def _described(hosted: Hosted) -> MonitorBody:

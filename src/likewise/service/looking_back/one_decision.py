@@ -10,7 +10,7 @@ import numpy as np
 
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.service.hosted import Hosted
-from likewise.service.looking_back.plain_values import plain, plain_row
+from likewise.service.looking_back.plain_values import plain, plain_position, plain_row
 from likewise.service.wire import LookBody, ReviewSaid, SideBody
 from likewise.values.errors import BadRow
 from likewise.values.plain import json_value
@@ -69,7 +69,7 @@ def _side(ledger: Ledger, entry: Entry, witness: Witness | None = None) -> SideB
         time=entry.time,
         model=entry.model,
         source=entry.source,
-        position=entry.position,
+        position=None if entry.position is None else plain_position(entry.position),
         **_distances(witness),
     )
 
