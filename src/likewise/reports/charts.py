@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from likewise.reports.findings import Curve, Margins
+from likewise.reports.findings import Curve
+from likewise.reports.totals import Margins
 from likewise.reports.plots import (
     WIDE,
     Frame,
