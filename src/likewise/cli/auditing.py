@@ -21,11 +21,12 @@ from likewise.cli.bursts import Alarms
 from likewise.cli.endings import Stop
 from likewise.cli.feeding import PlaceOf, Refusals, feed
 from likewise.cli.kept_rows import KeptRows
-from likewise.cli.models import insist_on_models, models_in
+from likewise.cli.models import insist_on_models
 from likewise.cli.screen import progress
 from likewise.cli.violations import Violations
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.favourable import OutputsSeen
+from likewise.intake.models import models_in
 from likewise.monitors import opening
 from likewise.monitors.calibration import Calibration, calibrate, like_cases
 from likewise.monitors.monitor import Monitor

@@ -20,12 +20,12 @@ from likewise.cli.auditing import Ties, order_of, skipped_of
 from likewise.cli.endings import DATA, USAGE, Stop
 from likewise.cli.feeding import Chunks, Refusals, feed
 from likewise.cli.ledgers import evidence_of, judged_again, look
-from likewise.cli.models import models_in
 from likewise.cli.reading import Reading
 from likewise.cli.rules import Quick, ask, read_rule
 from likewise.cli.screen import progress
 from likewise.intake.binding import judge_with
 from likewise.intake.favourable import OutputsSeen
+from likewise.intake.models import models_in
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.rejudge import monitor_again

@@ -23,9 +23,12 @@ values of both rows as they were when the pair was found; of each batch, a look 
 Not here: which pairs are the clearest (clearest.py), how pairs are shown (cards.py).
 """
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from likewise.explaining.comparing import protected_columns
 from likewise.explaining.side_by_side import Pair, pair_of
@@ -72,6 +75,11 @@ class WorstPair:
                 )
             ]
         return told
+
+
+def told_time(moment: datetime.datetime | np.datetime64) -> str:
+    """A moment for a card: a day, unless it says more. It may lie beyond the year 9999."""
+    return str(np.asarray(moment, "datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
 
 
 class WorstPairs:
