@@ -41,7 +41,6 @@ SAMPLE = 50_000
 BUFFER = 1 << 28
 """Bytes of rows that wait to be written."""
 INDEX, PLACE, TIME, HOME = "likewise:index", "likewise:place", "likewise:time", "likewise:home"
-_OWN = (INDEX, PLACE, TIME, HOME)
 
 
 @dataclass(frozen=True)
@@ -292,9 +291,8 @@ def _spread(
     digest = source.digest()
     if timed.form is not None:
         source.add_remarks(timed.form.remarks)
-    arrays = {"times": times, "keys": keys}
     with whole(folder.spread(number, "npz")) as file:
-        np.savez(file, **{name: _joined(parts) for name, parts in arrays.items()})
+        np.savez(file, times=_joined(times), keys=_joined(keys).reshape(-1, 2))
     write_json(
         folder.spread(number),
         {
