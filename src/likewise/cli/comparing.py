@@ -153,7 +153,7 @@ def _of_ledger(wanted: Wanted, ledger: Ledger, name: str, stack: ExitStack) -> J
     return tally.history(
         name,
         monitor.past,
-        computed(evidence, monitor, None),
+        computed(evidence, monitor.rule, monitor.explain(), None),
         keys=keys if any(key is not None for key in keys) else None,
     )
 
@@ -237,7 +237,7 @@ def _of_file(
     return tally.history(
         name,
         monitor.past,
-        computed(evidence, monitor, None),
+        computed(evidence, monitor.rule, monitor.explain(), None),
         keys=keys,
         bad_rows=bad.count,
         columns=binding.inputs or None,

@@ -103,14 +103,14 @@ def audit(
         finished = finish(job, ranked, cells, units=units, ignored=ignored)
     files = tuple(
         FileRead(
-            one["name"],
+            name,
             one["unit"],
             one["sha256"],
             one["size"],
             one["rows"],
             tuple(Remark(**remark) for remark in one["remarks"]),
         )
-        for one in spread_files
+        for name, one in zip(job.files, spread_files, strict=True)
     )
     return Partitioned(files, ranked, tuple(cells), bad, finished)
 
@@ -144,8 +144,11 @@ def _check_outputs(job: Job, files: list[dict]) -> None:  # type: ignore[type-ar
 def _refused(job: Job, folder: Folder, files: list[dict]) -> RefusedRows:  # type: ignore[type-arg]
     """Rows that could not be read or judged, and rows whose key another one has."""
     bad = RefusedRows()
-    for one in files:
-        bad.merge(RefusedRows.of_dict(one["refused"]))
+    for name, one in zip(job.files, files, strict=True):
+        own = RefusedRows.of_dict(one["refused"])
+        if len(files) > 1:
+            own.first = [Refused(row.place, f"{row.why} (in {name})") for row in own.first]
+        bad.merge(own)
     if not folder.left_out.exists():
         return bad
     numbers = np.load(folder.left_out, allow_pickle=False)

@@ -23,7 +23,7 @@ from likewise.explaining.side_by_side import pair_of
 from likewise.intake.models import models_in
 from likewise.monitors.monitor import Monitor
 from likewise.partition.cell_rows import FILE, PLACE, RANK, TIME, Block, Cell, CellReader
-from likewise.partition.job import FIRST_ROWS, Job
+from likewise.partition.job import Job
 from likewise.partition.judging import WORST, read_result, shown_rows
 from likewise.partition.ordering import RowOrder
 from likewise.partition.sides import column_numbers
@@ -87,7 +87,7 @@ def _shown(job: Job, cells: Sequence[Cell], wanted: set[int]) -> tuple[Block, Bl
     ranks = np.array(sorted(wanted), np.int64)
     for cell in cells:
         rows = shown_rows(job, cell.number)
-        first.append(rows.some(rows.home & (rows.ranks < FIRST_ROWS)))
+        first.append(rows.some(rows.home & (rows.ranks < job.first_rows)))
         shown.append(rows.some(np.isin(rows.ranks, ranks)))
     once = Block.joined(shown).frame.unique(RANK, keep="any")
     return Block.joined(first).sorted(), Block(once).sorted()
@@ -131,6 +131,7 @@ def _whereabouts(job: Job, shown: Block, row: int, units: Sequence[str]) -> Wher
         units[values[FILE]],
         time,
         tuple((name, values[name]) for name in names if name not in beside),
+        job.files[values[FILE]] if len(job.files) > 1 else None,
     )
 
 

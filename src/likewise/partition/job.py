@@ -7,7 +7,6 @@ are good wherever its tasks run.
 import glob
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +20,6 @@ from likewise.values.errors import BadFile
 
 CELL_ROWS = 1_000_000
 """Decisions that a cell is to have, copies included."""
-FIRST_ROWS = 200_000
-"""The first decisions in order, which curves are computed from."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,9 @@ class Job:
     skip          whether bad rows are left out
     cell_rows     decisions that a cell is to have, at most, as far as space can be cut
     threads       cores that one task may use; all of them, unless given
+    first_rows    of the first decisions in order, so many are kept for what is computed from a part
     pairs         whether every pair is written down, too
+    base          the folder in which names of files are meant
     """
 
     folder: Path
@@ -52,15 +51,20 @@ class Job:
     skip: bool = False
     cell_rows: int = CELL_ROWS
     threads: int | None = None
+    first_rows: int = 200_000
     pairs: bool = False
+    base: Path = field(default_factory=Path.cwd)
 
     @property
     def rule(self) -> Rule:
         return self.binding.rule
 
+    def path(self, number: int) -> Path:
+        return self.base / self.files[number]
+
     def open(self, number: int) -> Source:
         """One of its files."""
-        source = open_source(self.files[number], **self.reading)
+        source = open_source(str(self.path(number)), **self.reading)
         missing = [name for name in self.binding.wanted if name not in source.columns]
         if missing:
             source.close()
@@ -75,7 +79,7 @@ class Job:
         return {
             "format": 1,
             "rule": self.rule.fingerprint,
-            "files": [[name, *_stamp(name)] for name in self.files],
+            "files": [_stamp(self.path(number)) for number in range(len(self.files))],
             "columns": list(self.binding.wanted),
             "types": dict(self.binding.types),
             "reading": json.loads(json.dumps(self.reading)),
@@ -85,17 +89,18 @@ class Job:
             "model_column": self.model_column,
             "skip": self.skip,
             "cell_rows": self.cell_rows,
+            "first_rows": self.first_rows,
             "pairs": self.pairs,
         }
 
 
-def _stamp(name: str) -> tuple[int, int]:
-    """What differs once a file was written to."""
+def _stamp(path: Path) -> list[Any]:
+    """A file, and what differs once it was written to."""
     try:
-        found = Path(name).stat()
+        found = path.stat()
     except OSError as error:
-        raise BadFile(f"{name} cannot be looked at: {error.strerror}.") from None
-    return found.st_size, found.st_mtime_ns
+        raise BadFile(f"{path} cannot be looked at: {error.strerror}.") from None
+    return [str(path), found.st_size, found.st_mtime_ns]
 
 
 def files_among(given: Sequence[str]) -> tuple[str, ...]:
@@ -119,7 +124,7 @@ def files_among(given: Sequence[str]) -> tuple[str, ...]:
     twice = [one for one in files if files.count(one) > 1] if len(files) < 10_000 else []
     if twice:
         raise BadFile(f"{twice[0]} is named twice; expected each file once.")
-    return tuple(os.path.abspath(one) for one in files)
+    return tuple(files)
 
 
 def _is_table(path: Path) -> bool:

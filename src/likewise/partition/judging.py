@@ -23,9 +23,9 @@ import polars as pl
 
 from likewise.intake.models import models_in
 from likewise.monitors.monitor import Monitor
-from likewise.partition.cell_rows import RANK, Block, Cell, CellReader
+from likewise.partition.cell_rows import Block, Cell, CellReader
 from likewise.partition.folder import Folder
-from likewise.partition.job import FIRST_ROWS, Job
+from likewise.partition.job import Job
 from likewise.partition.ordering import read_order
 from likewise.partition.sides import StableSides
 from likewise.reports.clearest import Candidates, ClearestPairs, Firsts, candidates_of
@@ -56,8 +56,7 @@ def judge(job: Job, cell: Cell) -> None:
     block = None
     for i, (low, high) in enumerate(bounds):
         block = reader.block(cell, low, high)
-        before = [reader_bounds for reader_bounds in bounds[:i]]
-        earlier = (reader.block(cell, *one) for one in before) if before else iter([None])
+        earlier = (reader.block(cell, *one) for one in bounds[:i]) if i else iter([None])
         for part in _judged(job, block, earlier, clearest):
             verdicts = part.verdicts(block)
             times = None if block.times is None else block.times[part.span][block.home[part.span]]
@@ -69,9 +68,9 @@ def judge(job: Job, cell: Cell) -> None:
     wanted = clearest.kept()
     shown = np.union1d(wanted[0].later, wanted[0].earlier)
     if len(bounds) == 1:
-        frames = [_shown(block, shown).frame]
+        frames = [_shown(job, block, shown)]
     else:
-        frames = [_shown(reader.block(cell, *one), shown).frame for one in bounds]
+        frames = [_shown(job, reader.block(cell, *one), shown) for one in bounds]
     with whole(folder.result(cell.number, "rows.arrow")) as file:
         pl.concat(frames, how="vertical_relaxed").write_ipc(file, compression="lz4")
     if job.pairs:
@@ -80,10 +79,10 @@ def judge(job: Job, cell: Cell) -> None:
     _write(folder, cell.number, totals, wanted)
 
 
-def _shown(block: Block, ranks: Rows) -> Block:
+def _shown(job: Job, block: Block, ranks: Rows) -> pl.DataFrame:
     """The rows that a report may need: of clear pairs, and the first of all."""
-    first = block.home & (block.ranks < FIRST_ROWS)
-    return block.some(first | np.isin(block.ranks, ranks))
+    first = block.home & (block.ranks < job.first_rows)
+    return block.some(first | np.isin(block.ranks, ranks)).frame
 
 
 def _pairs(verdicts: Verdicts) -> Pairs:
@@ -244,5 +243,3 @@ def shown_rows(job: Job, cell: int) -> Block:
     """The rows of a cell that a report may need."""
     return Block(pl.read_ipc(Folder(job.folder).result(cell, "rows.arrow"), memory_map=False))
 
-
-__all__ = ["RANK", "WORST", "judge", "read_result", "shown_rows"]

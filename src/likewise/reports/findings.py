@@ -209,7 +209,7 @@ class Tally:
             totals,
             past.rule,
             self._worst.pairs(),
-            computed(evidence, self._monitor, made),
+            computed(evidence, past.rule, self._monitor.explain(), made),
             groups=groups_among(past, rows),
             likes=None if totals.comparable is None else likes_among(past, rows),
             bad_rows=bad_rows,

@@ -53,6 +53,8 @@ class Whereabouts:
     """When it was made, in UTC."""
     ignored: tuple[tuple[str, Any], ...] = ()
     """Columns of the file that the rule ignores, or does not know, with their values."""
+    file: str | None = None
+    """The file in which it stood, where there are several."""
 
 
 @dataclass(frozen=True)
