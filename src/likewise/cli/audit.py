@@ -114,9 +114,7 @@ def audit(
     ] = None,
     workers: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=1, help="With --partition: so many processes judge cells."
-        ),
+        typer.Option(metavar="N", min=1, help="With --partition: so many processes judge cells."),
     ] = 1,
     ray: Annotated[
         str | None,

@@ -70,7 +70,9 @@ def judge_in_cells(
         several.name,
         Order(lines=True)
         if wishes.time_column is None
-        else Order(wishes.time_column, done.order.arrangement, done.order.ties, True, wishes.within),
+        else Order(
+            wishes.time_column, done.order.arrangement, done.order.ties, True, wishes.within
+        ),
         done.sha256,
         sum(one.size for one in done.files),
         wishes.command,

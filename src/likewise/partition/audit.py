@@ -115,7 +115,9 @@ def audit(
     return Partitioned(files, ranked, tuple(cells), bad, finished)
 
 
-def _do(workers: Workers, what: str, function: Callable[..., None], tasks: list, told: Told) -> None:  # type: ignore[type-arg]
+def _do(
+    workers: Workers, what: str, function: Callable[..., None], tasks: list, told: Told
+) -> None:  # type: ignore[type-arg]
     told(what, 0, len(tasks))
     for done, _ in enumerate(workers.run(function, tasks), 1):
         told(what, done, len(tasks))

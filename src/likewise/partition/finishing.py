@@ -161,9 +161,7 @@ def _together(
     return tuple(replace(one, sampled=one.sampled * share) for one in groups), likes
 
 
-def _at_home(
-    job: Job, order: RowOrder, cells: Sequence[Cell], share: float
-) -> Iterator[Block]:
+def _at_home(job: Job, order: RowOrder, cells: Sequence[Cell], share: float) -> Iterator[Block]:
     """The decisions at home in each cell; of distinct inputs that share, where it is not 1."""
     reader = CellReader(job, order)
     measured = [name for name, one in (job.rule.features or {}).items() if one.measured]

@@ -208,9 +208,7 @@ def _settings(job: Job, block: Block) -> dict[str, Any]:
 # What a cell leaves
 
 
-def _write(
-    folder: Folder, cell: int, totals: Totals, clear: tuple[Candidates, Firsts]
-) -> None:
+def _write(folder: Folder, cell: int, totals: Totals, clear: tuple[Candidates, Firsts]) -> None:
     candidates, firsts = clear
     told = np.frombuffer(json.dumps(totals.to_dict()).encode(), np.uint8)
     with whole(folder.result(cell)) as file:
@@ -223,9 +221,7 @@ def _write(
         )
 
 
-def read_result(
-    job: Job, cell: int
-) -> tuple[Totals, tuple[Candidates, Firsts]]:
+def read_result(job: Job, cell: int) -> tuple[Totals, tuple[Candidates, Firsts]]:
     """What a cell came to."""
     with np.load(Folder(job.folder).result(cell), allow_pickle=False) as arrays:
         told = json.loads(arrays["totals"].tobytes())
@@ -242,4 +238,3 @@ def read_result(
 def shown_rows(job: Job, cell: int) -> Block:
     """The rows of a cell that a report may need."""
     return Block(pl.read_ipc(Folder(job.folder).result(cell, "rows.arrow"), memory_map=False))
-

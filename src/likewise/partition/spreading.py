@@ -124,8 +124,8 @@ class Timed:
                     f"{self._source.name} is JSON lines; --partition takes Parquet, Arrow, CSV and"
                     " TSV. Convert it, or audit it without --partition."
                 )
-            yield chunk if self._in_order is None else self._watched(
-                self._in_order.with_times(chunk)
+            yield (
+                chunk if self._in_order is None else self._watched(self._in_order.with_times(chunk))
             )
 
     def _watched(self, chunk: Chunk) -> Chunk:
@@ -261,9 +261,7 @@ def spread(job: Job, number: int) -> None:
         source.close()
 
 
-def _spread(
-    job: Job, folder: Folder, number: int, source: Source, cuts: Cuts, form: Any
-) -> None:
+def _spread(job: Job, folder: Folder, number: int, source: Source, cuts: Cuts, form: Any) -> None:
     prober, bad, pieces = Prober(job), RefusedRows(), _Pieces(folder, number)
     outputs = OutputsSeen(job.rule)
     timed = Timed(job, source, form)

@@ -268,9 +268,7 @@ class ClearestPairs:
             pool = self._pools.setdefault(which, _Pool(self._most))
             pool.add([pairs[i] for i in np.flatnonzero(candidates.classes == which).tolist()])
 
-    def may_enter(
-        self, classes: Rows, distances: Floats, outputs: Floats
-    ) -> npt.NDArray[np.bool_]:
+    def may_enter(self, classes: Rows, distances: Floats, outputs: Floats) -> npt.NDArray[np.bool_]:
         """Which pairs are clearer than the least clear ones of their class."""
         named = self._named(classes)
         may = np.ones(len(classes), dtype=np.bool_)
