@@ -35,9 +35,7 @@ def job_over(folder, rule, frames, *, beside=(), **settings):
         frame.write_parquet(path)
         names.append(str(path))
     settings = {"threads": 1, "pairs": True, "cell_rows": 20, **settings}
-    return Job(
-        folder / f"cells-{number}", tuple(names), bound(rule, frames[0], beside), **settings
-    )
+    return Job(folder / f"cells-{number}", tuple(names), bound(rule, frames[0], beside), **settings)
 
 
 def pairs_found(job, done):

@@ -44,7 +44,7 @@ def drawn_rule(random, x, metric, **more):
     one, other = random.integers(0, len(x), 2)
     distance = float(input_distances(rule, x[[one]], x[other])[0])
     usual = np.median(input_distances(rule, x, x[one])) / 4
-    epsilon = distance if 1e-12 < distance and random.random() < 0.7 else max(float(usual), 1e-9)
+    epsilon = distance if distance > 1e-12 and random.random() < 0.7 else max(float(usual), 1e-9)
     return lw.Rule(metric=metric, epsilon=epsilon, weights=weights, **more)
 
 
@@ -88,9 +88,7 @@ def test_cells_find_what_the_oracle_finds(metric, tmp_path):
             comparable += bool(verdict.comparable)
             distances = verdict.input_distances.tolist(), verdict.output_distances.tolist()
             rows = verdict.rows.tolist()
-            expected |= {
-                (verdict.row, *pair) for pair in zip(rows, *distances, strict=True)
-            }
+            expected |= {(verdict.row, *pair) for pair in zip(rows, *distances, strict=True)}
         assert found == expected
         assert done.finished.totals.comparable == comparable
         assert done.finished.totals.pairs == len(expected)

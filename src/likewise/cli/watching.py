@@ -20,9 +20,9 @@ from likewise.cli.models import insist_on_models
 from likewise.cli.rules import Quick, ask, with_trusted_code
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.exactly_once import ExactlyOnce, OtherInput, stored_rule
+from likewise.intake.models import models_in
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer
-from likewise.intake.models import models_in
 from likewise.monitors.monitor import Monitor
 from likewise.reports.words import percent
 from likewise.rules.burst import Burst

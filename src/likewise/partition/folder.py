@@ -81,9 +81,10 @@ class Folder:
             before = read_json(manifest)
             changed = sorted(key for key in identity if before.get(key) != identity[key])
             if changed:
+                what = _differs(changed, before, identity)
                 raise BadFile(
-                    f"{self.path} was begun for another audit: {_differs(changed, before, identity)}."
-                    " Name another folder for --partition, or remove this one."
+                    f"{self.path} was begun for another audit: {what}. Name another folder for"
+                    " --partition, or remove this one."
                 )
             return
         if self.path.exists() and any(one.name != "lock" for one in self.path.iterdir()):

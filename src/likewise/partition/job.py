@@ -115,7 +115,8 @@ def files_among(given: Sequence[str]) -> tuple[str, ...]:
         if Path(one).is_dir():
             found = [str(path) for path in sorted(Path(one).rglob("*")) if _is_table(path)]
         elif glob.has_magic(one) and not Path(one).exists():
-            found = sorted(path for path in glob.glob(one, recursive=True) if Path(path).is_file())
+            named = glob.glob(one, recursive=True)  # noqa: PTH207 - keeps names as they are given
+            found = sorted(path for path in named if Path(path).is_file())
         else:
             found = [one]
         if not found:

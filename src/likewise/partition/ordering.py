@@ -15,6 +15,7 @@ through all times for each stretch. Keys: two numbers for each row on disk, STRE
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def _stretches(columns: _Columns, name: str, total: int) -> list[tuple[int, int]
     parts = -(-total // STRETCH)
     inner = probes[np.linspace(0, len(probes) - 1, parts + 1).astype(np.int64)[1:-1]]
     edges = [np.iinfo(np.int64).min, *np.unique(inner).tolist(), np.iinfo(np.int64).max]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _between(columns: _Columns, name: str, low: int, high: int) -> tuple[Rows, Rows]:
@@ -199,7 +200,7 @@ def _repeated(columns: _Columns, arrangement: Arrangement, timed: bool) -> Rows:
     parts = max(1, -(-total // STRETCH))
     edges = np.linspace(0, 1 << 63, parts + 1)[1:-1].astype(np.int64).tolist()
     bounds = [0, *edges, np.iinfo(np.int64).max]
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         numbers, keys = _between(columns, "keys", low, high)
         line = -numbers if arrangement == NEWEST_FIRST else numbers
         moment = np.zeros(len(numbers), np.int64) if times is None else times[numbers]

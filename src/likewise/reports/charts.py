@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from likewise.reports.findings import Curve
-from likewise.reports.totals import Margins
 from likewise.reports.plots import (
     WIDE,
     Frame,
@@ -20,6 +19,7 @@ from likewise.reports.plots import (
     twice,
 )
 from likewise.reports.timeline import Stretch
+from likewise.reports.totals import Margins
 from likewise.reports.words import figure, percent
 
 MIN_POINT = 10  # comparable decisions of a stretch whose rate is drawn

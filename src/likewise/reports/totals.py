@@ -103,7 +103,7 @@ class Totals:
         self._margins += other._margins
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, but for the rows that are in pairs (`in_pairs.rows`); `of_dict` gives it back."""
+        """For JSON, all but `in_pairs`; with its rows, `of_dict` gives it back."""
         return {
             "first_row": self.first_row,
             "flagged": self.flagged,
