@@ -16,10 +16,11 @@ Files are for their owner alone: they hold what the data hold.
 
 import json
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from likewise.partition.job import Job
 from likewise.reports.whole import whole
@@ -30,6 +31,9 @@ try:
     import fcntl
 except ImportError:  # Windows: two runs in one folder are then not told apart
     fcntl = None  # type: ignore[assignment]
+
+
+_ORPHANS_SECONDS = 30.0
 
 
 class Folder:
@@ -87,7 +91,9 @@ class Folder:
                     " --partition, or remove this one."
                 )
             return
-        if self.path.exists() and any(one.name != "lock" for one in self.path.iterdir()):
+        if self.path.exists() and any(
+            one.name not in ("lock", "workers") for one in self.path.iterdir()
+        ):
             raise BadFile(
                 f"{self.path} is there and is no folder of a partitioned audit; expected a new or"
                 " an empty one."
@@ -98,23 +104,49 @@ class Folder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else works in this folder meanwhile; raise BadFile if somebody does."""
+        """Nobody else works in this folder meanwhile; raise BadFile if somebody does.
+
+        Workers of a run that was killed end soon after it, and are waited for.
+        """
         make_folder(self.path)
         with (self.path / "lock").open("ab") as file:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    raise BadFile(
-                        f"another audit is at work in {self.path}. Wait for it, or name another"
-                        " folder."
-                    ) from None
+            if not _locked(file, shared=False):
+                raise BadFile(
+                    f"another audit is at work in {self.path}. Wait for it, or name another folder."
+                )
+            with (self.path / "workers").open("ab") as workers:
+                until = time.monotonic() + _ORPHANS_SECONDS
+                while not _locked(workers, shared=False):
+                    if time.monotonic() > until:
+                        raise BadFile(
+                            f"workers of an earlier audit are still at work in {self.path}. End"
+                            " them, and start again."
+                        )
+                    time.sleep(0.05)
+            yield
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A task is being done in this folder."""
+        with (self.path / "workers").open("ab") as file:
+            _locked(file, shared=True)
             yield
 
     def remove_leftovers(self, number: int) -> None:
         """Pieces of a file that was not spread to its end."""
         for piece in (self.path / "cells").glob(f"*/{number:05d}-*.arrow"):
             piece.unlink(missing_ok=True)
+
+
+def _locked(file: IO[bytes], *, shared: bool) -> bool:
+    """Whether the lock of a file is had now; it is given back when the file is closed."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _differs(changed: list[str], before: dict[str, Any], now: dict[str, Any]) -> str:

@@ -46,6 +46,11 @@ def judge(job: Job, cell: Cell) -> None:
     folder = Folder(job.folder)
     if folder.result(cell.number).exists():
         return
+    with folder.at_work():
+        _judge(job, cell, folder)
+
+
+def _judge(job: Job, cell: Cell, folder: Folder) -> None:
     reader = CellReader(job, read_order(folder))
     totals = Totals(job.rule.epsilon)
     clearest = ClearestPairs(POOL * WORST, _KINDS)

@@ -251,14 +251,15 @@ def spread(job: Job, number: int) -> None:
     folder = Folder(job.folder)
     if folder.spread(number).exists():
         return
-    folder.remove_leftovers(number)
-    told = read_json(folder.look)
-    cuts, form = Cuts.of_list(told["cuts"]), form_of_dict(told["form"])
-    source = job.open(number)
-    try:
-        _spread(job, folder, number, source, cuts, form)
-    finally:
-        source.close()
+    with folder.at_work():
+        folder.remove_leftovers(number)
+        told = read_json(folder.look)
+        cuts, form = Cuts.of_list(told["cuts"]), form_of_dict(told["form"])
+        source = job.open(number)
+        try:
+            _spread(job, folder, number, source, cuts, form)
+        finally:
+            source.close()
 
 
 def _spread(job: Job, folder: Folder, number: int, source: Source, cuts: Cuts, form: Any) -> None:
