@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import numpy as np
-import polars as pl
 import pytest
+
+from tests.partition.cells import vectors
 
 PROGRAM = """
 import json, resource, sys
@@ -35,9 +36,7 @@ def peak(tmp_path, count, cell_rows):
     random = np.random.default_rng(3)
     name = tmp_path / f"{count}.parquet"
     x = random.random((count, 8))
-    pl.DataFrame(
-        {f"x{j}": x[:, j] for j in range(8)} | {"z": random.integers(0, 2, count)}
-    ).write_parquet(name, row_group_size=50_000)
+    vectors(x, random.integers(0, 2, count)).write_parquet(name, row_group_size=50_000)
     del x
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, tmp_path / f"cells-{count}", name, str(cell_rows)],
