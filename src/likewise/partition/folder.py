@@ -34,6 +34,7 @@ except ImportError:  # Windows: two runs in one folder are then not told apart
 
 
 _ORPHANS_SECONDS = 30.0
+_FOLDERS = ("spread", "cells", "results")
 
 
 class Folder:
@@ -79,6 +80,8 @@ class Folder:
 
     def begin(self, job: Job) -> None:
         """Make the folder for a job, or go on in one that was made for it; raise BadFile."""
+        for half_written in self.path.rglob(".likewise-*.partial"):
+            half_written.unlink(missing_ok=True)
         identity = job.identity()
         manifest = self.path / "audit.json"
         if manifest.exists():
@@ -91,14 +94,12 @@ class Folder:
                     " --partition, or remove this one."
                 )
             return
-        if self.path.exists() and any(
-            one.name not in ("lock", "workers") for one in self.path.iterdir()
-        ):
+        if {one.name for one in self.path.iterdir()} - {"lock", "workers", *_FOLDERS}:
             raise BadFile(
                 f"{self.path} is there and is no folder of a partitioned audit; expected a new or"
                 " an empty one."
             )
-        for name in ("spread", "cells", "results"):
+        for name in _FOLDERS:
             make_folder(self.path / name)
         write_json(manifest, identity)
 
