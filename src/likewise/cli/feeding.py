@@ -27,8 +27,11 @@ AnswerT = TypeVar("AnswerT")
 class ReadFrom(Protocol):
     """A file, or several, as messages speak of them."""
 
-    name: str
-    unit: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
 
     @property
     def remarks(self) -> Sequence[Remark]: ...

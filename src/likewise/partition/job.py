@@ -15,6 +15,7 @@ from typing import Any
 from likewise.intake.binding import Binding
 from likewise.rules.rule import Rule
 from likewise.sources.files import BY_NAME, PACKED, Source, open_source
+from likewise.sources.remarks import Remark
 from likewise.sources.times import DayOrder, TimeForm
 from likewise.values.errors import BadFile
 
@@ -144,9 +145,14 @@ def digest_of(digests: Sequence[tuple[str, str]]) -> str:
 
 
 def form_to_dict(form: TimeForm | None) -> dict[str, Any] | None:
-    """How times are written, for JSON; remarks are told apart."""
-    return None if form is None else {"column": form.column, "form": form.form}
+    """How times are written, for JSON."""
+    if form is None:
+        return None
+    remarks = [one.to_dict() for one in form.remarks]
+    return {"column": form.column, "form": form.form, "remarks": remarks}
 
 
 def form_of_dict(told: dict[str, Any] | None) -> TimeForm | None:
-    return None if told is None else TimeForm(told["column"], told["form"])
+    if told is None:
+        return None
+    return TimeForm(told["column"], told["form"], tuple(Remark(**one) for one in told["remarks"]))

@@ -65,7 +65,7 @@ def _judge(job: Job, cell: Cell, folder: Folder) -> None:
         for part in _judged(job, block, earlier, clearest):
             verdicts = part.verdicts(block)
             times = None if block.times is None else block.times[part.span][block.home[part.span]]
-            totals.add(verdicts, times)
+            totals.add(verdicts, times, placed=True)
             clearest.add(part.candidates(), part.firsts)
             if job.pairs:
                 pairs.append(_pairs(verdicts))

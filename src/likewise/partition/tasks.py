@@ -117,9 +117,8 @@ class RayTasks:
         ray = _ray()
         begun = not ray.is_initialized()
         if begun:
-            ray.init(address=self.address, log_to_driver=False, include_dashboard=False) if (
-                self.address == "local"
-            ) else ray.init(address=self.address, log_to_driver=False)
+            own = {"include_dashboard": False} if self.address == "local" else {}
+            ray.init(address=self.address, log_to_driver=False, **own)
         try:
             remote = ray.remote(num_cpus=1, max_retries=3)(function)
             most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -1,6 +1,6 @@
 """What verdicts come to when they are added up, of a whole stream or of a part of it.
 
-A decision is counted at its row, so parts may come in any order, be counted apart, and be put
+A decision may be counted at its row. Then parts may come in any order, be counted apart, and be put
 together afterwards (`merge`): the totals are those of the whole stream.
 
 Invariant: totals depend on the decisions, not on how they came in batches or parts.
@@ -55,8 +55,12 @@ class Totals:
     def margins(self) -> Margins:
         return Margins(self._identical, tuple(self._margins.tolist()))
 
-    def add(self, verdicts: Verdicts, times: Any = None) -> None:
-        """Count a batch; `times` one for each decision."""
+    def add(self, verdicts: Verdicts, times: Any = None, *, placed: bool = False) -> None:
+        """Count a batch; `times` one for each decision.
+
+        placed: whether decisions stand in the stream where their rows say, instead of one after
+        the other
+        """
         if len(verdicts) == 0:
             return
         violations, comparable = verdicts.violations, verdicts.comparable
@@ -64,7 +68,7 @@ class Totals:
             self.by_time.add(times, violations, comparable)
         if self.first_row is None:
             self.first_row = verdicts.first_row
-        places = None if verdicts.row_numbers is None else verdicts.rows - self.first_row
+        places = verdicts.rows - self.first_row if placed else None
         self.by_row.add(violations, comparable, places)
         self.flagged += int(violations.sum())
         if comparable is not None:
