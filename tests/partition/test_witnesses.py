@@ -41,10 +41,9 @@ def drawn_rule(random, x, metric, **more):
     if random.random() < 0.3:
         weights = tuple((random.integers(0, 4, x.shape[1]) / 2 + np.eye(1, x.shape[1])[0]).tolist())
     rule = lw.Rule(metric=metric, epsilon=1.0, weights=weights, **more)
-    one, other = random.integers(0, len(x), 2)
-    distance = float(input_distances(rule, x[[one]], x[other])[0])
-    usual = np.median(input_distances(rule, x, x[one])) / 4
-    epsilon = distance if distance > 1e-12 and random.random() < 0.7 else max(float(usual), 1e-9)
+    apart = np.sort(input_distances(rule, x, x[random.integers(0, len(x))]))
+    near = apart[apart > 1e-12][: max(2, len(x) // 12)]
+    epsilon = float(random.choice(near)) if len(near) else 0.1
     return lw.Rule(metric=metric, epsilon=epsilon, weights=weights, **more)
 
 
@@ -97,7 +96,7 @@ def test_cells_find_what_the_oracle_finds(metric, tmp_path):
 
     holds()
     assert met["pairs"] > 100
-    assert met["cells"] > 40
+    assert met["cells"] > 30
 
 
 @pytest.mark.parametrize("within", [None, "3 days"])

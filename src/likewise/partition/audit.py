@@ -13,6 +13,7 @@ Cost: the files once more on disk, and what is copied; in memory, one cell for e
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,11 +27,13 @@ from likewise.partition.job import Job, digest_of
 from likewise.partition.judging import judge
 from likewise.partition.ordering import RowOrder, order, read_order
 from likewise.partition.spreading import INDEX, PLACE, look, spread
-from likewise.partition.tasks import Here, Workers
+from likewise.partition.tasks import Here, Task, Workers
 from likewise.sources.chunk import Refused
 from likewise.sources.remarks import Remark
 from likewise.values.errors import BadDecision
 
+FileTold = dict[str, Any]
+"""What the record of a spread file says."""
 Told = Callable[[str, int, int], None]
 """Is told what is being done, how much of it is done, and of how much."""
 
@@ -81,14 +84,14 @@ def audit(
     told     is told how far it is
     ignored  whether pairs say where they stood, and show columns that the rule ignores
     """
-    workers = workers or Here()
+    doing: Workers = workers or Here()
     folder = Folder(job.folder)
     with folder.alone():
         folder.begin(job)
         if not folder.look.exists():
             told("looking at a sample", 0, len(job.files))
             look(job, folder)
-        _do(workers, "spreading files", spread, [(job, i) for i in range(len(job.files))], told)
+        _do(doing, "spreading files", spread, [(job, i) for i in range(len(job.files))], told)
         spread_files = [read_json(folder.spread(number)) for number in range(len(job.files))]
         if sum(one["rows"] for one in spread_files) == 0:
             raise BadDecision(_no_rows(job, spread_files))
@@ -97,7 +100,7 @@ def audit(
         bad = _refused(job, folder, spread_files)
         _check_outputs(job, spread_files)
         cells = cells_of([one["pieces"] for one in spread_files])
-        _do(workers, "judging cells", judge, [(job, cell) for cell in cells], told)
+        _do(doing, "judging cells", judge, [(job, cell) for cell in cells], told)
         told("putting cells together", 0, len(cells))
         units = [one["unit"] for one in spread_files]
         finished = finish(job, ranked, cells, units=units, ignored=ignored)
@@ -116,14 +119,14 @@ def audit(
 
 
 def _do(
-    workers: Workers, what: str, function: Callable[..., None], tasks: list, told: Told
-) -> None:  # type: ignore[type-arg]
+    workers: Workers, what: str, function: Callable[..., None], tasks: list[Task], told: Told
+) -> None:
     told(what, 0, len(tasks))
     for done, _ in enumerate(workers.run(function, tasks), 1):
         told(what, done, len(tasks))
 
 
-def _no_rows(job: Job, files: list[dict]) -> str:  # type: ignore[type-arg]
+def _no_rows(job: Job, files: list[FileTold]) -> str:
     many = sum(one["refused"]["count"] for one in files)
     if many == 0:
         return f"{job.files[0]}: there are no rows; expected decisions."
@@ -135,7 +138,7 @@ def _no_rows(job: Job, files: list[dict]) -> str:  # type: ignore[type-arg]
     )
 
 
-def _check_outputs(job: Job, files: list[dict]) -> None:  # type: ignore[type-arg]
+def _check_outputs(job: Job, files: list[FileTold]) -> None:
     """Raise BadDecision if no decision has the output that the rule calls favourable."""
     seen = OutputsSeen(job.rule)
     for one in files:
@@ -143,7 +146,7 @@ def _check_outputs(job: Job, files: list[dict]) -> None:  # type: ignore[type-ar
     seen.check(files[0]["name"] if len(files) == 1 else f"{len(files):,} files")
 
 
-def _refused(job: Job, folder: Folder, files: list[dict]) -> RefusedRows:  # type: ignore[type-arg]
+def _refused(job: Job, folder: Folder, files: list[FileTold]) -> RefusedRows:
     """Rows that could not be read or judged, and rows whose key another one has."""
     bad = RefusedRows()
     for name, one in zip(job.files, files, strict=True):
@@ -167,10 +170,10 @@ def _refused(job: Job, folder: Folder, files: list[dict]) -> RefusedRows:  # typ
     return bad
 
 
-def _place(folder: Folder, file: dict, index: int) -> int:  # type: ignore[type-arg]
+def _place(folder: Folder, file: FileTold, index: int) -> int:
     """Where a row stood in its file."""
     for cell, name, _, _ in file["pieces"]:
-        piece = pl.read_ipc(folder.cell(cell) / name, columns=[INDEX, PLACE], memory_map=False)
+        piece = pl.read_ipc(folder.cell(cell) / name, columns=[INDEX, PLACE])
         found = piece.filter(pl.col(INDEX) == index)
         if found.height:
             return int(found[PLACE][0])

@@ -128,7 +128,7 @@ class CellReader:
     def _read(self, cell: Cell, piece: Piece, columns: list[str] | None) -> pl.DataFrame:
         path = self._folder.cell(cell.number) / piece.name
         with told(str(path), "Arrow"):
-            return pl.read_ipc(path, columns=columns, memory_map=False)
+            return pl.read_ipc(path, columns=columns)
 
 
 def cells_of(pieces: Sequence[Sequence[tuple[int, str, int, int]]]) -> list[Cell]:

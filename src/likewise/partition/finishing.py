@@ -22,11 +22,12 @@ from likewise.explaining.groups import Groups
 from likewise.explaining.side_by_side import pair_of
 from likewise.intake.models import models_in
 from likewise.monitors.monitor import Monitor
-from likewise.partition.cell_rows import FILE, PLACE, RANK, TIME, Block, Cell, CellReader
+from likewise.partition.cell_rows import FILE, RANK, Block, Cell, CellReader
 from likewise.partition.job import Job
 from likewise.partition.judging import WORST, read_result, shown_rows
 from likewise.partition.ordering import RowOrder
 from likewise.partition.sides import column_numbers
+from likewise.partition.spreading import PLACE, TIME
 from likewise.partition.stable import mixed
 from likewise.reports.clearest import ClearestPairs, ClearPair
 from likewise.reports.findings import groups_among, likes_among

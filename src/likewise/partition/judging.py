@@ -80,7 +80,7 @@ def _judge(job: Job, cell: Cell, folder: Folder) -> None:
         pl.concat(frames, how="vertical_relaxed").write_ipc(file, compression="lz4")
     if job.pairs:
         with whole(folder.result(cell.number, "pairs.npz")) as file:
-            np.savez(file, **_joined(pairs))
+            np.savez(file, allow_pickle=False, **_joined(pairs))
     _write(folder, cell.number, totals, wanted)
 
 
@@ -220,6 +220,7 @@ def _write(folder: Folder, cell: int, totals: Totals, clear: tuple[Candidates, F
         np.savez(
             file,
             totals=told,
+            allow_pickle=False,
             in_pairs=totals.in_pairs.rows,
             firsts=np.array([(which, *first) for which, first in firsts.items()], np.int64),
             **vars(candidates),
@@ -242,4 +243,4 @@ def read_result(job: Job, cell: int) -> tuple[Totals, tuple[Candidates, Firsts]]
 
 def shown_rows(job: Job, cell: int) -> Block:
     """The rows of a cell that a report may need."""
-    return Block(pl.read_ipc(Folder(job.folder).result(cell, "rows.arrow"), memory_map=False))
+    return Block(pl.read_ipc(Folder(job.folder).result(cell, "rows.arrow")))

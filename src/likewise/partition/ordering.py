@@ -50,10 +50,10 @@ class RowOrder:
         """The ranks of rows of a file; -1 for those that take no part."""
         numbers = self.bases[number] + index
         if self.arrangement == SORTED:
-            ranks = np.memmap(Folder(self.folder).ranks, np.int64, "r", shape=(self.bases[-1],))
-            return np.array(ranks[numbers])
+            kept = np.memmap(Folder(self.folder).ranks, np.int64, "r", shape=(self.bases[-1],))
+            return np.array(kept[numbers])
         left_out = _left_out(Folder(self.folder))
-        ranks = numbers - np.searchsorted(left_out, numbers)
+        ranks: Rows = numbers - np.searchsorted(left_out, numbers)
         if self.arrangement == NEWEST_FIRST:
             ranks = self.rows - 1 - ranks
         return np.where(np.isin(numbers, left_out), -1, ranks) if len(left_out) else ranks

@@ -27,9 +27,6 @@ _WATCH_SECONDS = 0.5
 class Workers(Protocol):
     """Who does tasks."""
 
-    count: int
-    """Of tasks that are done at the same time, as far as that is known."""
-
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
         """Do all tasks, those first in the list first; each comes out once it is done."""
 
@@ -37,8 +34,6 @@ class Workers(Protocol):
 @dataclass(frozen=True)
 class Here:
     """This process, one task after the other."""
-
-    count: int = 1
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
         for task in tasks:
@@ -111,7 +106,6 @@ class RayTasks:
     """
 
     address: str
-    count: int = 1
 
     def run(self, function: Callable[..., None], tasks: Sequence[Task]) -> Iterator[Task]:
         ray = _ray()
@@ -122,7 +116,8 @@ class RayTasks:
         try:
             remote = ray.remote(num_cpus=1, max_retries=3)(function)
             most = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
-            waiting, doing = list(reversed(tasks)), {}
+            waiting = list(reversed(tasks))
+            doing: dict[Any, Task] = {}
             while waiting or doing:
                 while waiting and len(doing) < most:
                     task = waiting.pop()

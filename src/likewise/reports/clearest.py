@@ -135,14 +135,11 @@ class Candidates:
 
     def pairs(self) -> list[ClearPair]:
         columns = (self.distances, self.outputs, self.later, self.earlier)
+        numbers = zip(*(column.tolist() for column in columns), strict=True)
+        sides = zip(self.values.tolist(), self.people.tolist(), strict=True)
         return [
-            ClearPair(*numbers, (mine, other), (who, whose))
-            for *numbers, (mine, other), (who, whose) in zip(
-                *(column.tolist() for column in columns),
-                self.values.tolist(),
-                self.people.tolist(),
-                strict=True,
-            )
+            ClearPair(*one, values=tuple(values), people=tuple(people))
+            for one, (values, people) in zip(numbers, sides, strict=True)
         ]
 
     @classmethod
