@@ -53,8 +53,8 @@ def people(count=1500):
             "town": random.choice(["x", "y", "z", "w"], count),
             "note": [f"note {i}" for i in range(count)],
             "model": random.choice(["m1", "m2"], count),
-            "when": np.datetime64("2024-01-01", "s")
-            + random.integers(0, 400_000, count) * np.timedelta64(60, "s"),
+            "when": np.datetime64("2024-01-01", "ms")
+            + random.integers(0, 400_000, count) * np.timedelta64(60_000, "ms"),
             "approved": good.astype(int),
         }
     )
@@ -87,9 +87,12 @@ QUICK = ("--epsilon", "0.05", "--output-column", "z")
 def test_vectors_are_told_as_without_cells(suffix, tmp_path):
     path = tmp_path / f"numbers.{suffix}"
     getattr(numbers(), f"write_{suffix}")(path)
-    whole = told(path, *QUICK)
-    parts = told(path, *QUICK, "--partition", tmp_path / "cells", "--cell-rows", 300)
+    quick = (*QUICK, "--report", tmp_path / "page.html")
+    whole = told(path, *quick)
+    parts = told(path, *quick, "--partition", tmp_path / "cells", "--cell-rows", 300)
     assert "sorted into" in parts["computed"]["reason"]
+    assert "sorted into" in (tmp_path / "page.html").read_text()
+    assert whole["curve"] is not None
     assert whole["flagged"] > 100
     assert len(whole["worst"]) == 20
     same(whole, parts)
@@ -118,7 +121,8 @@ def test_people_are_told_as_without_cells_groups_persons_and_pictures_included(o
     same(*both)
     assert both[0]["flagged"] > 50
     assert both[0]["groups"][0]["comparisons"]
-    assert both[0]["curve"] is not None or "--within" in options
+    assert both[0]["varied"] is not None
+    assert len(both[0]["by_model"]) == 2 * ("--model-column" in options)
 
 
 def test_several_files_are_told_as_one(tmp_path):

@@ -134,12 +134,12 @@ class Candidates:
         return Candidates(**{**vars(self), **changed})
 
     def pairs(self) -> list[ClearPair]:
-        columns = (self.distances, self.outputs, self.later, self.earlier)
-        numbers = zip(*(column.tolist() for column in columns), strict=True)
-        sides = zip(self.values.tolist(), self.people.tolist(), strict=True)
+        columns = (self.distances, self.outputs, self.later, self.earlier, self.values, self.people)
         return [
-            ClearPair(*one, values=tuple(values), people=tuple(people))
-            for one, (values, people) in zip(numbers, sides, strict=True)
+            ClearPair(near, far, later, earlier, (mine, other), (who, whose))
+            for near, far, later, earlier, (mine, other), (who, whose) in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
         ]
 
     @classmethod
