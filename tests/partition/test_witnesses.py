@@ -174,8 +174,14 @@ def people(random):
     )
 
 
-@pytest.mark.parametrize("compare", ["all", "within", "across"])
-@pytest.mark.parametrize("metric", ["linf", "l1", "l2"])
+@pytest.mark.parametrize(
+    ("metric", "compare"),
+    [
+        pytest.param(metric, compare, marks=() if i == j else pytest.mark.slow)
+        for i, metric in enumerate(("linf", "l1", "l2"))
+        for j, compare in enumerate(("all", "within", "across"))
+    ],
+)
 def test_rules_with_features_find_what_one_monitor_finds(metric, compare, tmp_path):
     met = {"pairs": 0, "cells": 0}
 
