@@ -16,10 +16,11 @@ import numpy as np
 
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.feeding import refused
-from likewise.cli.models import insist_on_models, models_in
+from likewise.cli.models import insist_on_models
 from likewise.cli.rules import Quick, ask, with_trusted_code
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.exactly_once import ExactlyOnce, OtherInput, stored_rule
+from likewise.intake.models import models_in
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer
 from likewise.monitors.monitor import Monitor

@@ -146,6 +146,7 @@ def _head(
     facts = [f"row {row:,}"]
     if where is not None and where.place is not None:
         facts = [f"{safe(where.unit)} {where.place:,}"]
+        facts += [] if where.file is None else [f"of <bdi>{safe(where.file, 60)}</bdi>"]
     facts += [f"<bdi>{safe(one, 60)}</bdi>" for one in keys]
     facts += [] if model is None else [f"model <bdi>{safe(model, 60)}</bdi>"]
     if where is not None and where.time is not None:
