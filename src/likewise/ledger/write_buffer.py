@@ -13,7 +13,7 @@ from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.stored_witnesses import WITNESS, Kept
 from likewise.values.keys import Key
 from likewise.values.positions import Places, joined_places
-from likewise.values.verdicts import Rows, Verdict, Verdicts
+from likewise.values.verdicts import Rows, Verdict, Verdicts, Witnesses
 
 
 @dataclass
@@ -156,23 +156,28 @@ def _joined_arrays(parts: list[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | N
 
 def kept_of_one(verdict: Verdict, most: int) -> Kept:
     """The nearest witnesses of a verdict."""
-    if not verdict.violation or most == 0:
+    found = verdict.witnesses
+    if len(found) == 0 or most == 0:
         return Kept.none()
-    nearest = [
-        (one.row, one.input_distance, one.output_distance)
-        for one in verdict.witnesses.nearest(most)
-    ]
-    return Kept(np.zeros(len(nearest), np.int64), np.array(nearest, WITNESS))
+    if len(found) > most:
+        found = found.some(np.sort(found.nearest_places(most)))
+    return Kept(np.zeros(len(found), np.int64), _stored_as(found))
 
 
 def kept_of_many(verdicts: Verdicts, most: int) -> Kept:
-    """The nearest witnesses of each; the earlier row first where equally near."""
-    found = verdicts.witnesses
+    """The nearest witnesses of each; the earlier row where equally near."""
+    found, owners = verdicts.witnesses, verdicts.owners
     if len(found) == 0 or most == 0:
         return Kept.none()
-    owners, places = verdicts.nearest_witnesses(most)
-    kept = np.zeros(len(places), WITNESS)
-    kept["row"] = found.rows[places]
-    kept["input_distance"] = found.input_distances[places]
-    kept["output_distance"] = found.output_distances[places]
-    return Kept(owners, kept)
+    if np.diff(verdicts.offsets).max() > most:
+        nearest = verdicts.are_nearest(most)
+        found, owners = found.some(nearest), owners[nearest]
+    return Kept(owners, _stored_as(found))
+
+
+def _stored_as(found: Witnesses) -> npt.NDArray[Any]:
+    kept = np.empty(len(found), WITNESS)
+    kept["row"] = found.rows
+    kept["input_distance"] = found.input_distances
+    kept["output_distance"] = found.output_distances
+    return kept

@@ -105,7 +105,7 @@ def as_repeated(verdict: Verdict, most: int) -> Verdict:
 def stored_verdict(journal: Journal, row: int, beside: Beside) -> Verdict:
     """What was answered to a row, with the witnesses that the ledger keeps."""
     count, found, comparable, missing = journal.judged(row)
-    found = found[np.argsort(found["row"], kind="stable")]
+    found = found[np.argsort(found["row"])]  # format 1 has them nearest first
     told = Witnesses(
         found["row"].astype(np.int64),
         found["input_distance"].astype(np.float64),

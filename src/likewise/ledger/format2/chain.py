@@ -4,7 +4,9 @@ A decision's values are hashed with 16 random bytes, its salt, into a commitment
 verdict with witnesses are hashed with a salt of their own into another. What is left of a run is
 arrays of numbers and commitments, and one hash over them is the body of an event. So values, and
 distances from which values could be computed, are destroyed together with their salts, and the
-chain still holds. docs/ledger-format.md writes down every byte of this.
+chain still holds. A run names the witnesses of a verdict in order of their rows: their order by
+distance is known from the distances, and goes with them. docs/ledger-format.md writes down every
+byte of this.
 
 Invariant: a row is proved by its values, its salt and the arrays of its run, which tell nothing of
 other rows' values.
@@ -88,7 +90,7 @@ def packed(records: Records, *fields: str) -> bytes:
 
 
 def pair_bytes(owners: Rows, witnesses: Rows) -> bytes:
-    """The rows of each pair that is kept, by owner, nearest first."""
+    """The rows of each pair that is kept, by owner, then by witness."""
     pairs = np.empty(len(owners), _PAIR)
     pairs["row"], pairs["witness"] = owners, witnesses
     return pairs.tobytes()
