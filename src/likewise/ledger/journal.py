@@ -37,7 +37,7 @@ from likewise.ledger.stored import Decisions
 from likewise.ledger.times import Ahead
 from likewise.ledger.value_checks import checked_chunks
 from likewise.ledger.window import Window
-from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
+from likewise.ledger.write_buffer import Pending, PendingDecision, Queue, kept_of_many
 from likewise.reading.encoding import ERASED
 from likewise.values.errors import BadFile, BadRule, LikewiseError
 from likewise.values.keys import Keys
@@ -261,7 +261,7 @@ class Journal:
             self.store.event("clock", {"behind_microseconds": behind})
         return self.retention.now(time)
 
-    def took(self, some: Pending, *, single: bool) -> None:
+    def took(self, some: Pending | PendingDecision) -> None:
         """Memory has taken decisions: so does the disk, now or, if it is a single one, soon.
 
         If they cannot be written now, they are refused: memory, too long by then, is made again.
@@ -274,11 +274,14 @@ class Journal:
         self.queue = before.and_then(some, self._memory.word_counts())
         if some.places is not None:
             self._positions |= some.places.last()
-        self._leaving = int(some.firsts[-1])
+        if isinstance(some, PendingDecision):
+            self._leaving, soon = some.first, self._most > 1
+        else:
+            self._leaving, soon = int(some.firsts[-1]), False
         if self._held:
             self.unsure = SURE
             return
-        if not single or self._most == 1:
+        if not soon:
             self._write_or_refuse(before)
         elif self.waits.empty():
             self.waits.put(True)

@@ -44,7 +44,7 @@ class Kept:
     def by_row(self) -> "Kept":
         """The same, those of one owner in order of their rows."""
         rows = self.found["row"]
-        if ((np.diff(rows) > 0) | (np.diff(self.owners) > 0)).all():
+        if len(rows) < 2 or ((np.diff(rows) > 0) | (np.diff(self.owners) > 0)).all():
             return self
         return self._sorted(rows)
 

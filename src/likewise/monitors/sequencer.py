@@ -22,7 +22,7 @@ from likewise.engine.time_span import TimeSpan
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.journal import KEEPING, Journal
 from likewise.ledger.notes import Note
-from likewise.ledger.write_buffer import Pending
+from likewise.ledger.write_buffer import Pending, PendingDecision
 from likewise.monitors import case_work
 from likewise.monitors.horizon import Horizon
 from likewise.monitors.losing import Missing
@@ -157,7 +157,19 @@ class Sequencer:
             raise
         self._learn(stated)
         verdict = self._telling.one(row, found, stated.keys, batch.models, over)
-        self._took(batch, stated, verdict, np.array([first]))
+        if journal is not None:
+            journal.took(
+                PendingDecision.of(
+                    stated.times,
+                    stated.keys,
+                    first,
+                    verdict,
+                    witnesses=journal.witnesses,
+                    models=batch.models,
+                    places=stated.places,
+                )
+            )
+        self._count(batch)
         return verdict
 
     def _answer_again(self, journal: Journal, row: int) -> Verdict:
@@ -253,7 +265,7 @@ class Sequencer:
         self,
         batch: Batch,
         stated: Stated,
-        found: Verdict | Verdicts | None,
+        found: Verdicts | None,
         firsts: Rows | None,
         notes: Sequence[Note] = (),
     ) -> None:
@@ -264,7 +276,6 @@ class Sequencer:
         notes   what is said of them, to be kept in the same step
         """
         journal = self.journal
-        self.direct = self.direct and batch.models is None
         if journal is not None and firsts is not None:
             some = Pending.of(
                 stated.times,
@@ -276,7 +287,12 @@ class Sequencer:
                 places=stated.places,
                 notes=notes,
             )
-            journal.took(some, single=isinstance(found, Verdict))
+            journal.took(some)
+        self._count(batch)
+
+    def _count(self, batch: Batch) -> None:
+        """Memory, and a ledger, have taken decisions: let them count."""
+        self.direct = self.direct and batch.models is None
         self.taken = self._engine.rows
         self.midway = False
 
