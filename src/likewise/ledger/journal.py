@@ -27,8 +27,9 @@ from likewise.ledger import words
 from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.erasure import Erasure, unused_words
 from likewise.ledger.heads import Head
+from likewise.ledger.judged_before import JudgedBefore, judged_before
 from likewise.ledger.layout import Layout
-from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_at, missing_in
+from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_in
 from likewise.ledger.notes import Note
 from likewise.ledger.positions import check_places
 from likewise.ledger.retention import Retention
@@ -301,23 +302,9 @@ class Journal:
             raise
         self.unsure = SURE
 
-    def judged(self, row: int) -> tuple[int, Any, bool | None, int]:
-        """Of a row that waits or is on disk: its count, the witnesses kept, was it comparable, and
-        how many decisions were known to be missing before it."""
-        if row >= self.store.rows:
-            some, i = self.queue.joined(), row - self.queue.first
-            like = None if some.comparable is None else bool(some.comparable[i])
-            missing = 0 if some.missing is None else int(some.missing[i])
-            return int(some.counts[i]), some.kept.of(i), like, missing
-        reader = self.store.reader
-        stored = reader.decisions(row, row + 1, keys=False, witnesses=True)
-        asked = -1 if stored.comparable is None else int(stored.comparable[0])
-        like = None if asked < 0 else bool(asked)
-        if stored.missing is None:  # format 1 keeps it in events only
-            missing = missing_at(reader.events(LOST), row)
-        else:
-            missing = int(stored.missing[0])
-        return int(stored.counts[0]), stored.witnesses.found, like, missing
+    def judged(self, rows: list[int]) -> dict[int, JudgedBefore]:
+        """What was found about rows that wait or are on disk."""
+        return judged_before(self.store.reader, self.queue, rows)
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""

@@ -174,16 +174,20 @@ class Sequencer:
 
     def _answer_again(self, journal: Journal, row: int) -> Verdict:
         """What was answered to a decision that is sent again."""
-        verdict = self._stored(journal, row)
+        verdict = self._stored(journal, [row])[row]
         self._engine.refused()
         self.midway = False
         return verdict
 
-    def _stored(self, journal: Journal, row: int) -> Verdict:
-        verdict = stored_verdict(journal, row, Beside(self.past))
-        known = self.memory.models
-        models = list(known.names(np.array([row]))) if known else None
-        return self._telling.one(row, verdict, [self.keys.key_of(row)], models, None)
+    def _stored(self, journal: Journal, rows: list[int]) -> dict[int, Verdict]:
+        beside, known = Beside(self.past), self.memory.models
+        verdicts = {}
+        for row, before in journal.judged(rows).items():
+            models = list(known.names(np.array([row]))) if known else None
+            verdicts[row] = self._telling.one(
+                row, stored_verdict(row, before, beside), [self.keys.key_of(row)], models, None
+            )
+        return verdicts
 
     def observe_many(self, x: Any, z: Any, said: Said, threads: int | None) -> Verdicts:
         if self.journal is not None:
@@ -218,7 +222,8 @@ class Sequencer:
             given = list(said.keys) if batch.keys is None else batch.keys
             fresh, stored, twice = sort_out(self.memory, self.keys, batch, given)
             stated = self._stating.many(batch, self.taken, said, fresh)
-            answers = {place: self._stored(journal, row) for place, row in stored.items()}
+            verdicts_before = self._stored(journal, sorted(set(stored.values())))
+            answers = {place: verdicts_before[row] for place, row in stored.items()}
         verdicts: Sequence[Verdict] = ()
         found = None
         if fresh:
