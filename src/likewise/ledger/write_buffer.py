@@ -3,7 +3,6 @@
 import time as clock
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -122,12 +121,11 @@ class Pending:
     @classmethod
     def of_singles(cls, singles: Sequence[PendingDecision]) -> "Pending":
         """Several single decisions, in order."""
-        flagged = [i for i, single in enumerate(singles) if single.witnesses is not None]
+        flagged = [(i, one.witnesses) for i, one in enumerate(singles) if one.witnesses is not None]
         kept = Kept.none()
         if flagged:
-            named = [singles[i].witnesses for i in flagged]
-            owners = np.repeat(np.array(flagged), [len(some) for some in named])
-            kept = Kept(owners, np.concatenate(named))
+            owners = np.repeat([i for i, _ in flagged], [len(named) for _, named in flagged])
+            kept = Kept(owners, np.concatenate([named for _, named in flagged]))
         missing = [single.missing for single in singles]
         said = [single.comparable for single in singles]
         return cls(
@@ -219,9 +217,16 @@ class Queue:
 def _with_singles_joined(waiting: list[Pending | PendingDecision]) -> list[Pending]:
     """The same decisions, those that came one by one put together."""
     several: list[Pending] = []
-    for single, run in groupby(waiting, lambda some: isinstance(some, PendingDecision)):
-        several += [Pending.of_singles(list(run))] if single else run
-    return several
+    singles: list[PendingDecision] = []
+    for some in waiting:
+        if isinstance(some, PendingDecision):
+            singles.append(some)
+            continue
+        if singles:
+            several.append(Pending.of_singles(singles))
+            singles = []
+        several.append(some)
+    return [*several, Pending.of_singles(singles)] if singles else several
 
 
 def _unless_none(values: list[Any]) -> list[Any] | None:
