@@ -258,7 +258,7 @@ class LineWatcher:
         return answers
 
     def _unfit(self, outcome: Unfit[Chunk]) -> Refused:
-        """Why a line cannot be judged; nothing after it is, if it shows that this is other input."""
+        """Why a line cannot be judged; it ends all if it shows that this is other input."""
         bad = refused(outcome)
         other = None
         if self._ledger is not None:

@@ -120,12 +120,13 @@ class Journal:
         self._words: dict[str, int] = {}
         self._words_read = store.connections
         self._log_holds_copies = False  # of rows that have left the window and the disk
-        with reader.structure_checked() if check else contextlib.nullcontext():
-            walked = checked_chunks(reader)
+        with contextlib.ExitStack() as checks:
+            chunks = reader.all_decisions(store.first, store.rows)
+            if check:
+                checks.enter_context(reader.structure_checked())
+                chunks = checks.enter_context(checked_chunks(reader))
             if store.rows > store.first:
-                self._load(walked if check else reader.all_decisions(store.first, store.rows))
-            elif check:
-                list(walked)
+                self._load(chunks)
         self._memory.guard(words.written)
         self._keys.is_erased = reader.format.erased_keys(reader)
         self._judge_waiting()
