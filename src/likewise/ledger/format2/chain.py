@@ -75,18 +75,21 @@ def distance_commitment(salt: bytes, distances: bytes) -> bytes:
     return sha256(salt + distances).digest()
 
 
-def run_digest(first: int, stop: int, *content: bytes) -> bytes:
+def run_digest(first: int, stop: int, *content: bytes | memoryview) -> bytes:
     """Of a run of rows: its bounds, and what was written of it."""
-    return sha256(_RUN.pack(first, stop) + b"".join(content)).digest()
+    digest = sha256(_RUN.pack(first, stop))
+    for part in content:
+        digest.update(part)
+    return digest.digest()
 
 
-def packed(records: Records, *fields: str) -> bytes:
-    """Some parts of records, row by row: of a decision, a verdict, or both."""
-    kind = np.dtype([(name, records.dtype[name]) for name in fields])
-    parts = np.empty(len(records), kind)
-    for name in fields:
-        parts[name] = records[name]
-    return parts.tobytes()
+def packed(records: Records, *fields: str) -> memoryview:
+    """Some parts of records, row by row: of a decision, a verdict, or both, which lie together."""
+    kinds = records.dtype.fields
+    assert kinds is not None
+    start, (last, at) = kinds[fields[0]][1], kinds[fields[-1]][:2]
+    whole = records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
+    return np.ascontiguousarray(whole[:, start : at + last.itemsize]).reshape(-1).data
 
 
 def pair_bytes(owners: Rows, witnesses: Rows) -> bytes:

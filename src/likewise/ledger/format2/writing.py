@@ -125,7 +125,7 @@ def append(
         part = records[start - first : stop - first]
         latest = max(latest, int(part["decision"]["time"].max()))
         if judged is None:
-            content: tuple[bytes, ...] = (chain.packed(part, "decision"),)
+            content: tuple[bytes | memoryview, ...] = (chain.packed(part, "decision"),)
         else:
             verdicts = _verdict_content(judged, start, stop, committed_distances)
             content = (chain.packed(part, "decision", "verdict"), *verdicts)
