@@ -200,11 +200,11 @@ def _make(monitor: Shares, first: Request, turns: _Turns) -> bool:
     Whether more may come.
     """
     _gather(turns)
-    turns.free.clear()  # whoever comes meanwhile is in the next transaction
     begun = clock.perf_counter()
     requests, more = [first], True
     made: list[tuple[Answer[Any] | Caller[Any], Any]] = []
     try:
+        turns.free.clear()  # whoever comes meanwhile is in the next transaction
         with monitor._committing_together():
             more = _take_more(requests, turns.waiting)
             for answer, call in requests:
