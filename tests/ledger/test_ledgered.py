@@ -215,7 +215,7 @@ def test_memory_that_was_left_ahead_is_made_anew(folder, durability, monkeypatch
         assert [entry.output for entry in ledger.entries()] == [0, 1, 0, 1, 0] * 2
 
 
-def interrupt(*_):
+def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
