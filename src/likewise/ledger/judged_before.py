@@ -3,7 +3,8 @@
 Cost: decisions that lie close are read together.
 """
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy.typing as npt
 
@@ -14,7 +15,8 @@ from likewise.ledger.write_buffer import Queue
 _CLOSE = 8  # rows from one to the next, up to which they are read together
 
 
-class JudgedBefore(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JudgedBefore:
     """What was found about one decision."""
 
     count: int
