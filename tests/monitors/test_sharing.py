@@ -162,4 +162,5 @@ def test_a_lone_caller_is_not_kept_waiting_by_the_many_before(tmp_path):
         for i in range(160, 200):
             monitor.observe(x[i], z[i])
         assert turns.expected == 1, "a lone caller is still taken for one of several"
-        assert monitor._shared._turns.free == [True]
+        assert turns.free == [True]
+        assert turns.bell.qsize() <= 16, "bells that nobody heard are kept"
