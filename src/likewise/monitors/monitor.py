@@ -319,6 +319,10 @@ class Monitor:
             with nullcontext() if journal is None else journal.together():
                 yield
 
+    def _is_in_a_call(self) -> bool:
+        """Whether this thread holds the lock, and comes here out of a call that it is making."""
+        return self._lock._is_owned() and called_within(self)  # type: ignore[attr-defined]
+
     def check(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
     ) -> Verdict:
