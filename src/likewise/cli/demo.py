@@ -155,7 +155,8 @@ def _beginning() -> str:
 
 def _told(findings: "Findings") -> str:
     from likewise.cli.loans import UPDATED_ON
-    from likewise.reports.words import found_in_words, in_words, percent
+    from likewise.reports.words import found_in_words, in_words
+    from likewise.values.printing import percent
 
     lines = ["What counts as alike", ""]
     for words in in_words(findings.rule):

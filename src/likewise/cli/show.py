@@ -82,7 +82,7 @@ def _pairs(ledger: Any, entry: Any) -> list[Any]:
             continue
         other = _values(ledger, witness.row, past.output, outputs)
         gaps = measured_gaps(ledger.rule.features or {}, mine, other)
-        pairs.append(Pair(entry.row, witness, mine, other, gaps, outputs))
+        pairs.append(Pair(entry.row, witness, mine, other, gaps, outputs, ledger.rule))
     return pairs
 
 

@@ -19,7 +19,7 @@ from likewise.reports.plots import (
     twice,
 )
 from likewise.reports.timeline import Stretch
-from likewise.reports.words import figure, percent
+from likewise.values.printing import figure, percent
 
 MIN_POINT = 10  # comparable decisions of a stretch whose rate is drawn
 

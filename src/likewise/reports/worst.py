@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from likewise.explaining.comparing import protected_columns
+from likewise.explaining.pair_card import Whereabouts
 from likewise.explaining.side_by_side import Pair, pair_of
 from likewise.reports.sameness import same_values
 from likewise.values.past import Past
@@ -43,19 +44,6 @@ KINDS = 12
 _CODES = 2**25  # of a protected column; beyond that, some kinds would share a class
 _WITHIN, _OTHERS = -1, -2  # classes: pairs across no groups, and those of further kinds
 _Kind = tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Whereabouts:
-    """What is known of a decision beside what is remembered of it."""
-
-    place: int | None = None
-    """Its line in a text file, else its row, from 1."""
-    unit: str = "line"
-    time: str | None = None
-    """When it was made, in UTC."""
-    ignored: tuple[tuple[str, Any], ...] = ()
-    """Columns of the file that the rule ignores, or does not know, with their values."""
 
 
 @dataclass(frozen=True)
