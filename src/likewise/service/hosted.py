@@ -120,8 +120,8 @@ class Hosted:
         return waited
 
     async def _forced(self, durable: bool) -> None:
-        if durable and self.monitor.durable and self.monitor.durability != "commit":
-            await self.do(self.monitor.flush)
+        if durable:
+            await self.flush()
 
     async def observe_many(self, count: int, call: Callable[[], Verdicts]) -> Verdicts:
         """Judge a batch and remember it, or refuse it whole.
@@ -134,6 +134,11 @@ class Hosted:
         """Anything else that is part of the history's order; what it answers."""
         answer: _T = await self._wait(rows, None, call)
         return answer
+
+    async def flush(self) -> None:
+        """Have the ledger show everything that was answered."""
+        if self.monitor.durable and self.monitor.durability != "commit":
+            await self.do(self.monitor.flush)
 
     async def look(self, call: Callable[[Ledger], _T]) -> _T:
         """Look at the ledger, beside whatever is being written."""

@@ -27,7 +27,7 @@ from likewise.service.door import ASGIScope, Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation, Query
 from likewise.service.refusals import Refused
-from likewise.service.routes.history import _flushed, _whole
+from likewise.service.routes.query_values import whole
 from likewise.service.service import Service
 from likewise.service.wire import encode
 
@@ -61,7 +61,7 @@ def routes(app: "App") -> list[BaseRoute]:
         if service.readers >= most:
             raise Refused(503, f"{most} readers listen already.", retry=10.0)
         said = request.headers.get("last-event-id") or request.query_params.get("after")
-        row = hosted.next_row - 1 if said is None else _whole("the last id", said)
+        row = hosted.next_row - 1 if said is None else whole("the last id", said)
         return _Events(service, _told(service, hosted, row))
 
     return [Route("/v1/monitors/{name}/events", events, methods=["GET"])]
@@ -128,7 +128,7 @@ async def _told(service: Service, hosted: Hosted, row: int) -> AsyncIterator[byt
 
 async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes]]:
     """Verdicts behind a row that have left the ring, a page at a time, and where that leads."""
-    await _flushed(hosted)
+    await hosted.flush()
     while row < (target := hosted.recent.dropped):
 
         def page(ledger: Ledger, after: int = row, last: int = target) -> list[tuple[int, bytes]]:
