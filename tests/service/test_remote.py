@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise.intake.packed import pack, unpack
 from likewise.service import requests as kept
+from likewise.service.remote.verbs import VERBS
 from likewise.service.requests import InDoubt, MaybeDone, Repeat, Requests
-from likewise.service.routes.remote import _VERBS
 from tests.served_monitors import running
 
 RULE = lw.Rule("linf", 0.15)
@@ -39,7 +39,7 @@ def http():
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    verb=st.sampled_from(sorted(_VERBS)),
+    verb=st.sampled_from(sorted(VERBS)),
     fields=st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=3)), ANYTHING),
 )
 def test_nothing_that_is_sent_breaks_it(url, http, verb, fields):
