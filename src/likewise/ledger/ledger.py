@@ -15,7 +15,7 @@ from likewise.ledger.losses import LOST, missing_at
 from likewise.ledger.notes import Review, Superseded, Truth
 from likewise.ledger.positions import Sources, last_positions
 from likewise.ledger.reader import LedgerReader
-from likewise.ledger.sought import Sought, stretch
+from likewise.ledger.sought import Place, Sought, SoughtPage, stretch
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
 from likewise.ledger.times import shown
@@ -113,10 +113,26 @@ class Ledger:
         self._models = self.reader.names("model")
         self._sources = Sources(self.reader)
         self._lost = self.reader.events(LOST)
+        self._gone_since = self._gone()
         self._words: dict[str, list[Any]] = {}
         for _, column, _, value, *_ in self.reader.words():
             known = self._words.setdefault(column, [])
             known.append(None if value is None else words.read(value))
+
+    def _gone(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Rows that were erased or overruled, and how many rows there were when that happened.
+
+        Read once: what happens after the ledger was opened is about no row that it shows.
+        """
+        pairs = [
+            pair for event in self.reader.events("erased") for pair in event.erased_since().items()
+        ]
+        pairs += [
+            (event.whole("row"), event.whole("by_row"))
+            for event in self.reader.events("superseded")
+        ]
+        gone, since = np.array(pairs, np.int64).reshape(-1, 2).T
+        return gone, since
 
     def close(self) -> None:
         self.reader.close()
@@ -263,6 +279,30 @@ class Ledger:
             if group is None or self.values(row).get(group[0]) == group[1]:
                 yield from self.entries(row, row + 1)
 
+    def violations_page(
+        self,
+        order: str = "newest",
+        *,
+        behind: Place | None = None,
+        limit: int = 50,
+        seconds: float = 0.15,
+        since: Any = None,
+        until: Any = None,
+        model: str | None = None,
+        group: tuple[str, Any] | None = None,
+        review: str | None = None,
+        within: float | None = None,
+    ) -> SoughtPage:
+        """A few rows with witnesses, and where to go on; the other arguments are as above.
+
+        order     "newest" first, or "nearest" first
+        behind    where the page before it ended
+        seconds   after which it looks no further: rows that pass the filters may be rare
+        """
+        self.insist_on_contradictions()
+        wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
+        return wanted.page(order, self.first, self.rows, after=behind, limit=limit, seconds=seconds)
+
     def stats(
         self, *, last: str | None = None, since: Any = None, until: Any = None
     ) -> LedgerStats:
@@ -282,8 +322,11 @@ class Ledger:
 
     # What people said
 
-    def reviews(self, row: int | None = None) -> list[Review]:
-        """What was said of contradictions, in order; of one row's, or of all."""
+    def reviews(self, row: int | None = None, *, first: int = 0) -> list[Review]:
+        """What was said of contradictions, in order; of one row's, or of all.
+
+        first: the lowest number of an event that is wanted
+        """
         return [
             Review(
                 event.number,
@@ -294,7 +337,7 @@ class Ledger:
                 str(event.body.get("reviewer")),
                 shown(event.time),
             )
-            for event in self.reader.events("review")
+            for event in self.reader.events("review", first=first)
             if row is None or event.body.get("row") == row
         ]
 
@@ -326,16 +369,9 @@ class Ledger:
         return rows[0][0] if rows else None
 
     def _absent(self, first: int, row: int) -> int:
-        """Rows in between that had been erased by then."""
-        erased = sum(
-            first <= gone < row and since <= row
-            for event in self.reader.events("erased")
-            for gone, since in event.erased_since().items()
-        )
-        return erased + sum(
-            first <= event.whole("row") < row and event.whole("by_row") <= row
-            for event in self.reader.events("superseded")
-        )
+        """Rows in between that had been erased, or overruled, by then."""
+        gone, since = self._gone_since
+        return int(((first <= gone) & (gone < row) & (since <= row)).sum())
 
     def values(self, row: int) -> dict[str, Any]:
         """What a row's input was, by column; a vector under "input"."""
