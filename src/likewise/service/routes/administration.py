@@ -118,7 +118,7 @@ class _Calls:
         def erased() -> ErasedBody:
             if rows is not None and max(rows) >= monitor.rows:
                 raise BadRow(f"row {max(rows)} is not in this history. Nothing was erased.")
-            _note(hosted, who, "erase", count=count)
+            note(hosted, who, "erase", count=count)
             found = monitor.erase(key=keys) if rows is None else monitor.erase(rows=rows)
             return ErasedBody(list(found.rows), found.complete)
 
@@ -127,12 +127,12 @@ class _Calls:
     async def supersede(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_supersede)
         monitor, limits = hosted.monitor, hosted.limits
-        _insist_on_ledger(hosted)
+        insist_on_ledger(hosted)
         output = label_of(limits, body.output, monitor.rule.output)
         checked(limits, output, body.key, None)
 
         def superseded() -> Verdict:
-            _note(hosted, who, "supersede")
+            note(hosted, who, "supersede")
             return monitor.supersede(body.key, output, by=body.by, why=body.why)
 
         verdict = await hosted.do(superseded)
@@ -140,10 +140,10 @@ class _Calls:
 
     async def review(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_review)
-        _insist_on_ledger(hosted)
+        insist_on_ledger(hosted)
 
         def reviewed() -> None:
-            _note(hosted, who, "review", row=body.row)
+            note(hosted, who, "review", row=body.row)
             hosted.monitor.review(
                 body.row,
                 body.witness,
@@ -157,7 +157,7 @@ class _Calls:
 
     async def verify(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "read", wire.decode_verify)
-        _insist_on_ledger(hosted)
+        insist_on_ledger(hosted)
         try:
             head = None if body.head is None else Head.of(body.head)
         except BadFile as error:
@@ -165,7 +165,7 @@ class _Calls:
         if self._verifying.locked():
             raise Refused(503, "a ledger is being verified already; one at a time.", retry=10.0)
         async with self._verifying:
-            await hosted.do(lambda: _note(hosted, who, "verify"))
+            await hosted.do(lambda: note(hosted, who, "verify"))
             found = await hosted.aside(lambda: hosted.monitor.verify(head))
         return _json(VerifiedBody(found.ok, found.rows, found.problem, found.bad_row))
 
@@ -174,14 +174,14 @@ def _json(body: Any) -> Response:
     return Response(encode(body), media_type="application/json")
 
 
-def _insist_on_ledger(hosted: Hosted) -> None:
+def insist_on_ledger(hosted: Hosted) -> None:
     if not hosted.monitor.durable:
         raise BadRule(
             f"the monitor {hosted.name!r} is in memory: it has no ledger to write that to."
         )
 
 
-def _note(hosted: Hosted, who: str, what: str, **more: Any) -> None:
+def note(hosted: Hosted, who: str, what: str, **more: Any) -> None:
     """In the monitor's thread: have the chain say what was asked, before it is done."""
     logger.info("%s of %s, asked by %s", what, hosted.name, who or "a client without a token")
     if hosted.monitor.durable:
