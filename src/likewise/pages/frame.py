@@ -1,7 +1,7 @@
 """What all pages have in common: the header, the way to the other screens, the policy.
 
 A page is HTML from Python; whoever makes a part of it has made every value in it safe
-(reports/safe.py). The policy forbids scripts and styles in the page itself, so text that were
+(values/safe.py). The policy forbids scripts and styles in the page itself, so text that were
 markup by mistake could still run nothing.
 """
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from likewise.pages.signing_in import CSRF_FIELD, Viewer
 from likewise.pages.static_files import static_url
 from likewise.pages.visit import Visit, address
-from likewise.reports.safe import safe
+from likewise.values.safe import safe
 from likewise.version import __version__
 
 POLICY = (

@@ -23,10 +23,10 @@ from likewise.pages.frame import HEADERS, page, whole
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, SigningIn, Viewer
 from likewise.pages.visit import Visit
-from likewise.reports.safe import safe
 from likewise.service.refusals import Refused, told
 from likewise.service.wire import encode
 from likewise.values.errors import LikewiseError
+from likewise.values.safe import safe
 
 if TYPE_CHECKING:
     from likewise.service.app import App

@@ -13,9 +13,9 @@ from likewise.pages.settings import pages_settings
 from likewise.pages.signing_in import CSRF_FIELD
 from likewise.pages.static_files import static
 from likewise.pages.visit import address
-from likewise.reports.safe import safe
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refused
+from likewise.values.safe import safe
 
 if TYPE_CHECKING:
     from likewise.service.app import App
