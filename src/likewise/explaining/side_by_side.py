@@ -106,12 +106,28 @@ def _models(
 
 
 def _vectors(past: Past, row: int, witness: Witness, names: Sequence[str] | None) -> "Pair":
-    """The coordinates that differ most, as the metric weighs them."""
-    rule, output = past.rule, "output"
+    inputs, outputs = past.inputs([row, witness.row]), past.outputs([row, witness.row])
+    models = _models(past, row, witness, None)
+    return vector_pair(past.rule, row, witness, inputs, outputs, models, names)
+
+
+def vector_pair(
+    rule: Rule,
+    row: int,
+    witness: Witness,
+    inputs: Any,
+    outputs: Sequence[Any],
+    models: tuple[str | None, str | None],
+    names: Sequence[str] | None = None,
+) -> "Pair":
+    """Two vectors, in the coordinates that differ most, as the metric weighs them.
+
+    inputs, outputs, models   of the decision, and of its witness
+    """
+    output = "output"
     while names is not None and output in names:
         output += " "
-    inputs, outputs = past.inputs([row, witness.row]), past.outputs([row, witness.row])
-    shape = inputs.shape[1:]
+    shape = inputs[0].shape
     x, y = (one.reshape(-1) for one in inputs)
     apart = np.abs(x.astype(np.float64) - y.astype(np.float64))
     weights = np.ones(len(x)) if rule.weights is None else np.array(rule.weights)
@@ -127,7 +143,7 @@ def _vectors(past: Past, row: int, witness: Witness, names: Sequence[str] | None
         (output,),
         rule,
         len(x) - len(shown),
-        _models(past, row, witness, None),
+        models,
     )
 
 

@@ -1,7 +1,7 @@
 """A ledger as those see it who only look: while it is being written, or from a read-only disk."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -28,6 +28,7 @@ from likewise.values.positions import Places, Position
 from likewise.values.verdicts import Compared, Witness
 
 MISSING = -1
+_GAP, _LONGEST = 64, 1 << 14  # of rows that are read as one run
 
 
 @dataclass(frozen=True)
@@ -327,6 +328,11 @@ class Ledger:
 
         first: the lowest number of an event that is wanted
         """
+        events = (
+            self.reader.events("review", first=first)
+            if row is None
+            else self.reader.noted_events("review", row)
+        )
         return [
             Review(
                 event.number,
@@ -337,9 +343,16 @@ class Ledger:
                 str(event.body.get("reviewer")),
                 shown(event.time),
             )
-            for event in self.reader.events("review", first=first)
-            if row is None or event.body.get("row") == row
+            for event in events
+            if event.number >= first
         ]
+
+    def dispositions(self, rows: Sequence[int]) -> dict[int, str]:
+        """The last disposition of those rows that have one."""
+        if not self.reader.format.KEEPS_MODELS:
+            return {}
+        query = "SELECT row, review FROM verdict WHERE row = ? AND review IS NOT NULL"
+        return dict(found for row in rows for found in self.reader.all(query, row))
 
     def superseded(self) -> list[Superseded]:
         """Decisions that were overruled, in order."""
@@ -372,6 +385,16 @@ class Ledger:
         """Rows in between that had been erased, or overruled, by then."""
         gone, since = self._gone_since
         return int(((first <= gone) & (gone < row) & (since <= row)).sum())
+
+    def outputs_of(self, rows: Sequence[int]) -> list[Any]:
+        """The outputs of rows, ascending; None where erased. Rows near each other are read as one."""
+        outputs: list[Any] = []
+        for run in _runs(rows):
+            first = run[0]
+            some = self.reader.decisions(first, run[-1] + 1, keys=False, witnesses=False)
+            read = self._outputs(some)
+            outputs += [read[row - first] for row in run]
+        return outputs
 
     def values(self, row: int) -> dict[str, Any]:
         """What a row's input was, by column; a vector under "input"."""
@@ -443,6 +466,18 @@ class Ledger:
             ]
         rows = some.outputs[:, 0] if self.rule.output == "number" else some.outputs
         return [None if empty else row for row, empty in zip(rows.tolist(), gone, strict=True)]
+
+
+def _runs(rows: Sequence[int]) -> Iterator[list[int]]:
+    """Ascending rows in runs: a gap of a few rows is read faster than it is jumped over."""
+    run: list[int] = []
+    for row in rows:
+        if run and (row - run[-1] > _GAP or row - run[0] >= _LONGEST):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
 
 
 def _plain(value: Any) -> Any:

@@ -114,6 +114,16 @@ class LedgerReader:
         query = f"SELECT number, at_row, time, kind, body, link FROM event {where} ORDER BY number"
         return [event_of(*row) for row in self.all(query, first, *([kind] if kind else []))]
 
+    def noted_events(self, kind: str, row: int) -> list[Event]:
+        """Those of a kind that people wrote of a row, in order; a few, found by their row."""
+        if not self.format.KEEPS_MODELS:
+            return []
+        query = (
+            "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = ? AND number IN"
+            " (SELECT event FROM note WHERE row = ?) ORDER BY number"
+        )
+        return [event_of(*found) for found in self.all(query, kind, row)]
+
     def _last(self, kind: str) -> Event | None:
         found = self.events(kind)
         return found[-1] if found else None
