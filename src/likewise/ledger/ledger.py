@@ -15,7 +15,7 @@ from likewise.ledger.losses import LOST, missing_at
 from likewise.ledger.notes import Review, Superseded, Truth
 from likewise.ledger.positions import Sources, last_positions
 from likewise.ledger.reader import LedgerReader
-from likewise.ledger.sought import Place, Sought, SoughtPage, stretch
+from likewise.ledger.sought import Place, Sought, SoughtPage, naming, place_of, stretch
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
 from likewise.ledger.times import shown
@@ -193,6 +193,10 @@ class Ledger:
         """The row of a key."""
         return self.reader.row_of(key)
 
+    def row_by_index(self, key: Key) -> int | None:
+        """The same by the database's index alone: one that says no is believed."""
+        return self.reader.row_by_index(key)
+
     def keys_of(self, rows: list[int]) -> list[Key]:
         """The keys of rows; None for one without, erased, or no longer there."""
         there = [self.first <= row < self.rows for row in rows]
@@ -203,6 +207,10 @@ class Ledger:
     def known_words(self, column: str) -> list[Any]:
         """The values that were seen in a column, by code; labels under "". None for erased ones."""
         return list(self._words.get(column, ()))
+
+    def models(self) -> list[str]:
+        """The models that decided, in the order in which they came."""
+        return list(self._models.listed)
 
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
@@ -304,6 +312,20 @@ class Ledger:
         wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
         return wanted.page(order, self.first, self.rows, after=behind, limit=limit, seconds=seconds)
 
+    def named_by(
+        self, row: int, *, after: int | None = None, limit: int = 50, seconds: float = 0.15
+    ) -> SoughtPage:
+        """Later rows that have this one among the witnesses that are kept, and where to go on.
+
+        after     where the search before it ended
+        seconds   after which it looks no further: no index knows who names whom
+        """
+        return naming(self.reader, row, row if after is None else after, limit, seconds)
+
+    def place_of(self, order: str, row: int) -> Place:
+        """The place of a row with witnesses in that order, to go on behind it."""
+        return place_of(self.reader, order, row)
+
     def stats(
         self, *, last: str | None = None, since: Any = None, until: Any = None
     ) -> LedgerStats:
@@ -387,7 +409,7 @@ class Ledger:
         return int(((first <= gone) & (gone < row) & (since <= row)).sum())
 
     def outputs_of(self, rows: Sequence[int]) -> list[Any]:
-        """The outputs of rows, ascending; None where erased. Rows near each other are read as one."""
+        """The outputs of ascending rows; None where erased. Near rows are read as one."""
         outputs: list[Any] = []
         for run in _runs(rows):
             first = run[0]

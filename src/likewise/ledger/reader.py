@@ -235,6 +235,14 @@ class LedgerReader:
     def row_of(self, key: Key) -> int | None:
         return self.format.row_of(self, key)
 
+    def row_by_index(self, key: Key) -> int | None:
+        """The row of a key that the index knows, if the table agrees; no walk if it knows none."""
+        table = "key" if self.format.KEEPS_MODELS else "decision"
+        for (row,) in self.all(f"SELECT row FROM {table} WHERE key = ?", key):
+            if self.all(f"SELECT 1 FROM {table} NOT INDEXED WHERE row = ? AND key = ?", row, key):
+                return int(row)
+        return None
+
     def flagged_where(
         self, where: str, values: tuple[Any, ...], first: int, stop: int
     ) -> list[int]:

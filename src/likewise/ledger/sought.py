@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from likewise.ledger.protocol import Reading
 from likewise.ledger.times import duration, microseconds
 from likewise.values.errors import BadRule
@@ -137,10 +139,10 @@ class Sought:
             some, last = self._stride(order, first, stop, after, limit + 1 - len(rows))
             rows += some
             if len(rows) > limit:
-                return SoughtPage(rows[:limit], self._place(order, rows[limit - 1]))
+                return SoughtPage(rows[:limit], place_of(self.reader, order, rows[limit - 1]))
             if last is None:
                 return SoughtPage(rows, None)
-            after = self._place(order, last)
+            after = place_of(self.reader, order, last)
             if clock.monotonic() >= until:
                 return SoughtPage(rows, after)
 
@@ -170,10 +172,42 @@ class Sought:
         last = self.reader.all(f"SELECT row FROM {verdicts} LIMIT 1 OFFSET {stride - 1}", *span)
         return rows, last[0][0] if last else None
 
-    def _place(self, order: str, row: int) -> Place:
-        if order == "newest":
-            return Place(row)
-        return Place(row, self.reader.all("SELECT distance FROM verdict WHERE row = ?", row)[0][0])
+
+def place_of(reader: Reading, order: str, row: int) -> Place:
+    """The place of a row with witnesses, to go on behind it."""
+    if order == "newest":
+        return Place(row)
+    return Place(row, reader.all("SELECT distance FROM verdict WHERE row = ?", row)[0][0])
+
+
+def naming(reader: Reading, row: int, after: int, limit: int, seconds: float) -> SoughtPage:
+    """Rows behind `after` whose kept witnesses have a row among them."""
+    reader.insist_on_verdict_table()
+    until = clock.monotonic() + seconds
+    sought = np.int64(row).tobytes()
+    span = "verdict NOT INDEXED WHERE row > ? ORDER BY row"
+    stride = STRIDE["newest"]
+    rows: list[int] = []
+    while True:
+        query = (
+            f"SELECT row, witnesses FROM (SELECT row, witnesses FROM {span} LIMIT {stride})"
+            " WHERE instr(witnesses, ?) > 0 LIMIT ?"
+        )
+        some = reader.all(query, after, sought, limit + 1)
+        rows += [found for found, blob in some if row in np.frombuffer(blob, "<i8")]
+        if len(rows) > limit:
+            return SoughtPage(rows[:limit], Place(rows[limit - 1]))
+        full = len(some) > limit  # of which some only looked like it
+        last = (
+            [(some[-1][0],)]
+            if full
+            else reader.all(f"SELECT row FROM {span} LIMIT 1 OFFSET {stride - 1}", after)
+        )
+        if not last:
+            return SoughtPage(rows, None)
+        after = last[0][0]
+        if clock.monotonic() >= until:
+            return SoughtPage(rows, Place(after))
 
 
 def _code(reader: Reading, group: tuple[str, Any], words: Mapping[str, Sequence[Any]]) -> int:

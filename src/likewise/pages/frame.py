@@ -38,7 +38,10 @@ NAVIGATION = (
 )
 DONE = {
     "reviewed": "Written down. It is in the ledger's chain.",
-    "erased": "Erased.",
+    "undone": "Taken back, as a new entry of the ledger's chain.",
+    "erased": "Erased: inputs, outputs and keys are destroyed, and the chain says so.",
+    "erased-later": "Erased. Somebody still reads an old state of the ledger: erase it again later,"
+    " so that nothing of it stays in its files.",
     "assigned": "Assigned.",
     "verified": "The ledger was verified.",
 }
@@ -90,6 +93,7 @@ def whole(
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="{static_url("style.css")}">
 <link rel="stylesheet" href="{static_url("pages.css")}">
+<link rel="stylesheet" href="{static_url("work.css")}">
 <script type="module" src="{static_url("likewise.js")}"></script>
 </head>
 <body>

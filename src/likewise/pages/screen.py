@@ -42,7 +42,7 @@ class Screen:
     path    below /m/NAME/, such as "violations" or "pair/{row}"
     scope   what the viewer must be allowed
     title   what the page is called, or how to call it, from its data
-    twin    what it knows: a struct or a dict that can be JSON
+    twin    what it knows: a struct or a dict that can be JSON, or what has such a `to_dict()`
     main    the same as HTML
     """
 
@@ -123,7 +123,8 @@ class Entrance:
     def _twin(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
         async def told_plainly(request: Request) -> Response:
             known = await screen.twin(self.visit(request, screen.scope))
-            return Response(encode(known), 200, HEADERS, "application/json")
+            plain = known.to_dict() if hasattr(known, "to_dict") else known
+            return Response(encode(plain), 200, HEADERS, "application/json")
 
         return told_plainly
 

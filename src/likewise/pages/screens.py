@@ -6,7 +6,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from likewise.pages import health, overview
+from likewise.pages import (
+    groups,
+    health,
+    models,
+    overview,
+    pair,
+    people,
+    queue,
+    rule,
+    violations,
+)
 from likewise.pages.frame import HEADERS, whole
 from likewise.pages.screen import Entrance, Part, Screen
 from likewise.pages.settings import pages_settings
@@ -20,7 +30,17 @@ from likewise.values.safe import safe
 if TYPE_CHECKING:
     from likewise.service.app import App
 
-PARTS: tuple[Part, ...] = (*overview.PARTS, *health.PARTS)
+PARTS: tuple[Part, ...] = (
+    *overview.PARTS,
+    *violations.PARTS,
+    *pair.PARTS,
+    *queue.PARTS,
+    *groups.PARTS,
+    *models.PARTS,
+    *people.PARTS,
+    *rule.PARTS,
+    *health.PARTS,
+)
 
 OPERATIONS = [
     Operation("GET", f"/m/{{name}}/{part.path}.json", part.scope, f"What the page {part.path} says")
