@@ -49,7 +49,7 @@ def review_form(look: PairLook, visit: Visit, *, state: str | None) -> str:
     hidden = _hidden(row=look.row, witness=look.witness.row, seen=look.seen, state=state or "")
     inside = (
         f"{hidden}<fieldset><legend>What is it?</legend>{options}</fieldset>"
-        '<p class="field wide"><label for="reason">Why <kbd>r</kbd></label>'
+        '<p class="field full"><label for="reason">Why <kbd>r</kbd></label>'
         '<textarea id="reason" name="reason" rows="3" required maxlength="16000"'
         ' data-key="r"></textarea></p>'
         '<p class="actions"><button data-submit>Write it down <kbd>Ctrl&nbsp;Enter</kbd></button>'
