@@ -192,7 +192,10 @@ class Entrance:
         main = f'<p class="refusal">{safe(error, 600)}</p>'
         if visit is not None:
             return page(visit, "This was refused", main, here=here, status=status)
-        return whole("Refused", "", "This was refused", main, None, status)
+        response = whole("Refused", "", "This was refused", main, None, status)
+        if status == 503 and request.method == "GET":  # such as while ledgers are opened
+            response.headers["refresh"] = "3"
+        return response
 
 
 def wants_json(request: Request) -> bool:
