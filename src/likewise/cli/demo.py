@@ -198,6 +198,7 @@ def _next(kept: list[str]) -> str:
         changed = f"{name} was changed since it was written. It stays as it is: the demo's own is"
         lines += ["", _paragraph(f"{changed} {new}.")]
     data, rule = names.get(DATA, DATA), names.get(RULE_FILE, RULE_FILE)
+    lines += ["", "Watch it happen in a browser", "", "  likewise demo --serve"]
     lines += ["", "Try next", "", f"  likewise init {data}"]
     lines += [f"  likewise {command} {data} --rule {rule}" for command in ("audit", "calibrate")]
     return "\n".join(lines)

@@ -48,7 +48,15 @@ DONE = {
 """What a page says after a form was sent, by the word `done` of its address."""
 
 
-def page(visit: Visit, title: str, main: str, *, here: str, status: int = 200) -> Response:
+def page(
+    visit: Visit,
+    title: str,
+    main: str,
+    *,
+    here: str,
+    status: int = 200,
+    assets: Sequence[str] = (),
+) -> Response:
     """A page about a monitor.
 
     title   plain text
@@ -66,11 +74,18 @@ def page(visit: Visit, title: str, main: str, *, here: str, status: int = 200) -
         f"{_monitors(names, visit.hosted.name, here)}"
         f'<nav aria-label="Screens"><ul>{places}</ul></nav>'
     )
-    return whole(f"{title} · {visit.hosted.name}", top, title, notice + main, visit.viewer, status)
+    name, viewer = f"{title} · {visit.hosted.name}", visit.viewer
+    return whole(name, top, title, notice + main, viewer, status, assets)
 
 
 def whole(
-    title: str, top: str, heading: str, main: str, viewer: Viewer | None, status: int = 200
+    title: str,
+    top: str,
+    heading: str,
+    main: str,
+    viewer: Viewer | None,
+    status: int = 200,
+    assets: Sequence[str] = (),
 ) -> Response:
     """Any page; title and heading are plain text, top and main are HTML."""
     out = ""
@@ -83,6 +98,7 @@ def whole(
                 f'<input type="hidden" name="{CSRF_FIELD}" value="{viewer.csrf}">'
                 '<button class="plain">Sign out</button></form>'
             )
+    more = "".join(_asset(name) for name in assets)
     text = f"""<!doctype html>
 <html lang="en">
 <head>
@@ -92,7 +108,7 @@ def whole(
 <title>{safe(title)} · likewise</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="{static_url("style.css")}">
-<link rel="stylesheet" href="{static_url("pages.css")}">
+{more}<link rel="stylesheet" href="{static_url("pages.css")}">
 <link rel="stylesheet" href="{static_url("work.css")}">
 <script type="module" src="{static_url("likewise.js")}"></script>
 </head>
@@ -110,6 +126,12 @@ def whole(
 </html>
 """
     return Response(text, status, HEADERS, "text/html")
+
+
+def _asset(name: str) -> str:
+    if name.endswith(".css"):
+        return f'<link rel="stylesheet" href="{static_url(name)}">\n'
+    return f'<script defer src="{static_url(name)}"></script>\n'
 
 
 def _monitors(names: Sequence[str], here: str, screen: str) -> str:

@@ -4,6 +4,7 @@ from likewise.pages import parts
 from likewise.pages.pair_look import PairLook, look_at_pair, review_dict
 from likewise.pages.reviewing import LEASES, history, review_form, undo_form
 from likewise.pages.screen import Part, Screen
+from likewise.pages.times import moment
 from likewise.pages.visit import Visit
 from likewise.reports.document import section
 from likewise.service.routes.query_values import whole
@@ -61,7 +62,7 @@ def _others(look: PairLook, visit: Visit) -> str:
             parts.link(visit, f"row {one['row']:,}", f"pairs/{look.row}/{one['row']}"),
             parts.distance(one["distance"]),
             "erased" if one["erased"] else parts.value(one["output"]),
-            parts.moment(one["time"]),
+            moment(one["time"]),
             parts.value(one["key"]),
             parts.value(one["model"]),
         ]

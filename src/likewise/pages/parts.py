@@ -33,14 +33,6 @@ def counted(counts: Mapping[str, Any]) -> str:
     )
 
 
-def moment(time: str | None) -> str:
-    """A time that the reader's zone may be put to; UTC without a script."""
-    if time is None:
-        return "–"
-    words = safe(time.replace("T", " ").removesuffix("Z").partition(".")[0])
-    return f'<time datetime="{safe(time)}">{words}<span class="zone"> UTC</span></time>'
-
-
 def value(told: Any, longest: int = 60) -> str:
     """A value from the data."""
     return "–" if told is None else f"<bdi>{safe(shown(told), longest)}</bdi>"

@@ -19,6 +19,7 @@ import numpy as np
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.pages import parts
 from likewise.pages.screen import Form, Part, Screen
+from likewise.pages.times import moment
 from likewise.pages.visit import Visit
 from likewise.reports.document import section
 from likewise.reports.stored_pairs import entry_of
@@ -261,7 +262,7 @@ def _table(decisions: list[dict[str, Any]], visit: Visit, label: str) -> str:
             parts.value(one["key"])
             if one["key"] is None
             else parts.link(visit, parts.value(one["key"]), "people", key=one["key"]),
-            parts.moment(one["time"]),
+            moment(one["time"]),
             "erased" if one["erased"] else parts.value(one["output"]),
             parts.value(one["model"]),
             "–" if one["count"] is None else f"{one['count']:,}",

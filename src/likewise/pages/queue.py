@@ -17,7 +17,6 @@ from likewise.pages.pair_look import PairLook, pair_in_ledger
 from likewise.pages.review_log import ReviewLog
 from likewise.pages.reviewing import LEASES, REVIEWS, STATES
 from likewise.pages.screen import Part, Screen
-from likewise.pages.static_files import static_url
 from likewise.pages.tally import totals
 from likewise.pages.visit import Visit
 from likewise.reports.document import section
@@ -182,7 +181,6 @@ def shown(told: QueueLook, visit: Visit) -> str:
             _work(told, visit),
             section("progress", "How far we are", "", _progress(told, visit)),
             section("agreement", "Do reviewers agree?", "", _agreement(told)),
-            f'<script type="module" src="{static_url("queue.js")}"></script>\n',
         ]
     )
 

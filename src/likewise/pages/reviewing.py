@@ -17,6 +17,7 @@ from likewise.pages.pair_look import PairLook
 from likewise.pages.review_log import ReviewLog
 from likewise.pages.screen import Form, Part
 from likewise.pages.tally import PerMonitor
+from likewise.pages.times import moment
 from likewise.pages.visit import Visit
 from likewise.service.refusals import Refused
 from likewise.service.routes.administration import insist_on_ledger, note
@@ -42,7 +43,7 @@ def review_form(look: PairLook, visit: Visit, *, state: str | None) -> str:
     """The form under a pair; state: of the queue, to which it leads back; None: to the pair."""
     options = "".join(
         f'<label class="choice"><input type="radio" name="disposition" value="{one}" required'
-        f' data-key="{KEYS[one]}"> <b>{one}</b> <kbd>{KEYS[one]}</kbd>'
+        f' data-key="{KEYS[one]}" data-then="reason"> <b>{one}</b> <kbd>{KEYS[one]}</kbd>'
         f'<span class="small">{MEANINGS[one]}</span></label>'
         for one in FINAL
     )
@@ -52,7 +53,7 @@ def review_form(look: PairLook, visit: Visit, *, state: str | None) -> str:
         '<p class="field full"><label for="reason">Why <kbd>r</kbd></label>'
         '<textarea id="reason" name="reason" rows="3" required maxlength="16000"'
         ' data-key="r"></textarea></p>'
-        '<p class="actions"><button data-submit>Write it down <kbd>Ctrl&nbsp;Enter</kbd></button>'
+        '<p class="actions"><button>Write it down <kbd>Ctrl&nbsp;Enter</kbd></button>'
         "</p>"
     )
     return visit.form("queue/review", inside, kind="review")
@@ -95,7 +96,7 @@ def history(look: PairLook) -> str:
         return "<p>Nobody has reviewed it yet.</p>\n"
     rows = [
         [
-            parts.moment(review.time),
+            moment(review.time),
             parts.value(review.reviewer),
             f'<span class="state {safe(review.disposition)}">{safe(review.disposition)}</span>',
             "erased" if review.reason is None else f"<bdi>{safe(review.reason, 2000)}</bdi>",

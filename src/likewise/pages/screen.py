@@ -20,6 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from likewise.pages.frame import HEADERS, page, whole
+from likewise.pages.live import Live
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, SigningIn, Viewer
 from likewise.pages.visit import Visit
@@ -44,6 +45,7 @@ class Screen:
     title   what the page is called, or how to call it, from its data
     twin    what it knows: a struct or a dict that can be JSON, or what has such a `to_dict()`
     main    the same as HTML
+    assets  further style sheets and scripts (static_files.py)
     """
 
     path: str
@@ -51,6 +53,7 @@ class Screen:
     title: str | Callable[[Any], str]
     twin: Callable[[Visit], Awaitable[Any]]
     main: Callable[[Any, Visit], str]
+    assets: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -86,6 +89,7 @@ class Entrance:
         self.service, self.door = app.service, app.door
         self.settings = settings
         self.signing_in = SigningIn(app.service, settings)
+        self.live = Live(app.service)
 
     def routes(self, parts: Sequence[Part]) -> list[BaseRoute]:
         routes: list[BaseRoute] = []
@@ -111,7 +115,8 @@ class Entrance:
                 visit = self.visit(request, screen.scope)
                 known = await screen.twin(visit)
                 title = screen.title if isinstance(screen.title, str) else screen.title(known)
-                response = page(visit, title, screen.main(known, visit), here=screen.place)
+                main, assets = screen.main(known, visit), screen.assets
+                response = page(visit, title, main, here=screen.place, assets=assets)
             except (LikewiseError, Refused) as error:
                 return self.refusal(request, error, visit, screen.place)
             self.signing_in.keep(request, response)
@@ -155,7 +160,8 @@ class Entrance:
         name = request.path_params["name"]
         if not viewer.allows(scope, name):
             raise Refused(403, f"{viewer.name!r} may not {scope} with the monitor {name!r}.")
-        return Visit(request, self.service, self.settings, viewer, self.service.named(name))
+        hosted = self.service.named(name)
+        return Visit(request, self.service, self.settings, viewer, hosted, self.live)
 
     def viewer(self, request: Request) -> Viewer:
         viewer = self.signing_in.viewer(request)
@@ -187,7 +193,10 @@ class Entrance:
         main = f'<p class="refusal">{safe(error, 600)}</p>'
         if visit is not None:
             return page(visit, "This was refused", main, here=here, status=status)
-        return whole("Refused", "", "This was refused", main, None, status)
+        response = whole("Refused", "", "This was refused", main, None, status)
+        if status == 503 and request.method == "GET":  # such as while ledgers are opened
+            response.headers["refresh"] = "3"
+        return response
 
 
 def wants_json(request: Request) -> bool:

@@ -17,7 +17,6 @@ _FILES = {
     "style.css": ("likewise.reports", "style.css", "text/css"),
     "pages.css": ("likewise.pages", "static/pages.css", "text/css"),
     "work.css": ("likewise.pages", "static/work.css", "text/css"),
-    "queue.js": ("likewise.pages", "static/queue.js", "text/javascript"),
     "likewise.js": ("likewise.pages", "static/likewise.js", "text/javascript"),
     "uplot.js": ("likewise.pages", "static/uPlot.iife.min.js", "text/javascript"),
     "uplot.css": ("likewise.pages", "static/uPlot.min.css", "text/css"),

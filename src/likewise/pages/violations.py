@@ -17,6 +17,7 @@ from likewise.pages import parts
 from likewise.pages.frame import HEADERS
 from likewise.pages.screen import Download, Part, Screen
 from likewise.pages.tally import totals
+from likewise.pages.times import moment
 from likewise.pages.verdict_list import ORDERS, Wanted, all_listed, listed
 from likewise.pages.visit import Visit
 from likewise.reports.workbook import Workbook
@@ -165,7 +166,7 @@ def _table(lines: list[dict[str, Any]], visit: Visit) -> str:
         pair = words if witness is None else parts.link(visit, words, f"pairs/{row}/{witness}")
         cells = [
             pair,
-            parts.moment(line["time"]),
+            moment(line["time"]),
             parts.value(line["output"]),
             parts.value(line["witness_output"]),
             parts.distance(line["distance"]),

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
+from likewise.pages.live import Live
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, Viewer
 from likewise.service.hosted import Hosted
@@ -29,6 +30,7 @@ class Visit:
     settings: PagesSettings
     viewer: Viewer
     hosted: Hosted
+    live: Live
 
     @property
     def query(self) -> Mapping[str, str]:

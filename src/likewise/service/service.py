@@ -35,6 +35,8 @@ class Service:
         """Whether it was told to end: long answers end, and nothing new is taken."""
         self.ended = asyncio.Event()
         """Set when it is time to end, for those who wait for something else."""
+        self.verifying = asyncio.Lock()
+        """Held while a ledger is verified: one at a time."""
         self.under_way = 0
         """Requests that have begun and not ended."""
         self.readers = 0

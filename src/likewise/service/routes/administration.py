@@ -5,7 +5,6 @@ the token), what, of how many or which rows. No values of people are in it. So n
 the chain does not say; what was asked and then refused is there too.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -93,7 +92,6 @@ class _Calls:
 
     def __init__(self, app: "App") -> None:
         self._service, self._door = app.service, app.door
-        self._verifying = asyncio.Lock()
 
     async def _asked(
         self, request: Request, scope: str, decode: Callable[[bytes], _T]
@@ -162,9 +160,9 @@ class _Calls:
             head = None if body.head is None else Head.of(body.head)
         except BadFile as error:
             raise Refused(422, str(error)) from None
-        if self._verifying.locked():
+        if self._service.verifying.locked():
             raise Refused(503, "a ledger is being verified already; one at a time.", retry=10.0)
-        async with self._verifying:
+        async with self._service.verifying:
             await hosted.do(lambda: note(hosted, who, "verify"))
             found = await hosted.aside(lambda: hosted.monitor.verify(head))
         return _json(VerifiedBody(found.ok, found.rows, found.problem, found.bad_row))
