@@ -89,7 +89,7 @@ class Computing:
         begun = clock.monotonic()
 
         def timed() -> Any:
-            start = clock.process_time()
+            start = clock.thread_time()
             try:
                 return call()
             except LikewiseError:
@@ -98,7 +98,7 @@ class Computing:
                 logger.exception("a fault of likewise, while computing for %s", hosted.name)
                 raise
             finally:
-                computation.seconds = round(clock.process_time() - start, 3)
+                computation.seconds = round(clock.thread_time() - start, 3)
 
         computation = Computation(hosted.next_row, begun, Future())
         computation.future = self._thread.submit(timed)

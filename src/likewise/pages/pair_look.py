@@ -17,7 +17,7 @@ from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import plain
 from likewise.values.errors import BadRow
 from likewise.values.plain import json_value
-from likewise.values.verdicts import Witness
+from likewise.values.verdicts import Verdict, Witness
 
 MOST_OTHERS = 50
 
@@ -97,7 +97,8 @@ def review_dict(review: Review) -> dict[str, Any]:
 async def look_at_pair(hosted: Hosted, row: int, witness: int | None) -> PairLook:
     """A pair by its rows; without a witness, the decision beside its nearest one."""
     if not hosted.monitor.durable:
-        return await hosted.aside(lambda: _from_memory(hosted, row, witness))
+        verdict = hosted.recent.of(row)
+        return await hosted.aside(lambda: _from_memory(hosted, row, witness, verdict))
     await hosted.flush()
     return await hosted.look(lambda ledger: pair_in_ledger(ledger, row, witness))
 
@@ -145,8 +146,10 @@ def _other(ledger: Ledger, witness: Witness) -> dict[str, Any]:
     }
 
 
-def _from_memory(hosted: Hosted, row: int, witness: int | None) -> PairLook:
-    monitor, verdict = hosted.monitor, hosted.recent.of(row)
+def _from_memory(
+    hosted: Hosted, row: int, witness: int | None, verdict: Verdict | None
+) -> PairLook:
+    monitor = hosted.monitor
     if verdict is None:
         raise BadRow(
             f"the verdict of row {row} is not among the latest, which are all that a monitor in"

@@ -11,7 +11,7 @@ came.
 """
 
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from likewise.service.routes.query_values import whole
 from likewise.values.errors import BadRow
 from likewise.values.plain import json_value
 from likewise.values.safe import safe, safe_name
+from likewise.values.verdicts import Verdict
 
 SECONDS = 0.1
 _CHUNK = 1 << 18  # rows of which a column is looked at together
@@ -70,7 +71,8 @@ async def known(visit: Visit) -> dict[str, Any]:
         await hosted.flush()
         found = await hosted.look(lambda ledger: _in_ledger(hosted, ledger, text, after))
     else:
-        found = await hosted.aside(lambda: _in_memory(hosted, text))
+        recent = hosted.recent.after(-1)
+        found = await hosted.aside(lambda: _in_memory(hosted, text, recent))
     if found is not None:
         await visit.looked("people", row=found["row"])
     return told | (found or {})
@@ -124,7 +126,8 @@ def _decision(entry: Entry, review: str | None) -> dict[str, Any]:
     }
 
 
-def _in_memory(hosted: Hosted, text: str) -> dict[str, Any] | None:
+def _in_memory(hosted: Hosted, text: str, recent: Sequence[Verdict]) -> dict[str, Any] | None:
+    """recent: the verdicts that the monitor has"""
     meant = key_meant(hosted, None, text)
     if meant is None:
         return None
@@ -133,13 +136,9 @@ def _in_memory(hosted: Hosted, text: str) -> dict[str, Any] | None:
     rows, complete, person = _same_person(hosted, row)
     some = rows[:_MOST]
     columns = zip(some, past.keys(some), past.outputs(some), past.models(some), strict=True)
-    verdict = hosted.recent.of(row)
+    verdict = next((one for one in recent if one.row == row), None)
     witnesses = [] if verdict is None else list(verdict.witnesses.nearest(50))
-    naming = [
-        one
-        for one in hosted.recent.after(row)
-        if row in one.witnesses.rows  # what the ring has
-    ]
+    naming = [one for one in recent if row in one.witnesses.rows]
     return {
         "row": row,
         "person": person,

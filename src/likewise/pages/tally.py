@@ -194,7 +194,7 @@ class Tallies:
     async def of(self, hosted: Hosted) -> RunningTally:
         """What is counted by now; of a monitor with a ledger."""
         tally = self._tallies.of(hosted)
-        more = await hosted.look(lambda ledger: tally.step(ledger, 2))
+        more = await hosted.look(lambda ledger: tally.step(ledger))
         task = self._counting.get(hosted)
         if more and (task is None or task.done()):
             self._counting[hosted] = asyncio.create_task(_count_on(hosted, tally))

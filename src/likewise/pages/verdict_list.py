@@ -210,12 +210,12 @@ def _finite(distance: float) -> float | None:
 # In memory
 
 
-def from_memory(hosted: Hosted, wanted: Wanted) -> Listed:
+def from_memory(hosted: Hosted, wanted: Wanted, recent: Sequence[Verdict], gone: bool) -> Listed:
+    """recent: the verdicts that the monitor has, in order; gone: whether there were earlier ones"""
     for name in ("since", "until", "group", "review"):
         if getattr(wanted, name) is not None:
             raise Refused(400, f"{name} needs a ledger, and this monitor is in memory.")
-    recent = hosted.recent
-    verdicts = [one for one in recent.after(-1) if one.violation and _passes(hosted, one, wanted)]
+    verdicts = [one for one in recent if one.violation and _passes(hosted, one, wanted)]
     verdicts.sort(key=lambda one: _rank(one, wanted.order))
     if wanted.behind is not None:
         last = wanted.behind
@@ -228,7 +228,7 @@ def from_memory(hosted: Hosted, wanted: Wanted) -> Listed:
         place = Place(some[-1].row or 0, distance if wanted.order == "nearest" else None)
         following = place_text(place)
     lines = [_remembered_line(hosted, verdict) for verdict in some]
-    return Listed(lines, following, "memory", recent.dropped >= 0)
+    return Listed(lines, following, "memory", gone)
 
 
 def _rank(verdict: Verdict, order: str) -> tuple[float, int]:
@@ -279,7 +279,8 @@ def _remembered_line(hosted: Hosted, verdict: Verdict) -> dict[str, Any]:
 async def listed(hosted: Hosted, wanted: Wanted, seconds: float = SECONDS) -> Listed:
     """The list that an address asks for."""
     if not hosted.monitor.durable:
-        return await hosted.aside(lambda: from_memory(hosted, wanted))
+        recent, gone = hosted.recent.after(-1), hosted.recent.dropped >= 0  # only here: it grows
+        return await hosted.aside(lambda: from_memory(hosted, wanted, recent, gone))
     await hosted.flush()
     return await hosted.look(lambda ledger: from_ledger(ledger, wanted, seconds))
 
