@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.explaining.comparing import check_groups, compare_groups, protected_columns
-from likewise.explaining.groups import Groups
+from likewise.explaining.groups import OTHERS, Groups
 from likewise.pages import parts
 from likewise.pages.computing import COMPUTING, Computation, waiting
 from likewise.pages.screen import Form, Part, Screen
@@ -15,6 +15,7 @@ from likewise.pages.visit import Visit
 from likewise.reports.document import section
 from likewise.reports.group_section import group_section
 from likewise.service.hosted import Hosted
+from likewise.service.looking_back.plain_values import as_text
 from likewise.values.errors import BadRule
 from likewise.values.printing import percent
 from likewise.values.safe import safe, safe_name
@@ -107,8 +108,13 @@ def _base_rates(columns: tuple[Groups, ...], visit: Visit) -> str:
         share = groups.outcome == "share"
         rows = [
             [
-                parts.link(
-                    visit, parts.value(one.name), "violations", group=f"{groups.column}:{one.value}"
+                parts.value(one.name)
+                if one.value is OTHERS
+                else parts.link(
+                    visit,
+                    parts.value(one.name),
+                    "violations",
+                    group=f"{groups.column}:{as_text(one.value)}",
                 ),
                 f"{one.decisions:,}",
                 f"{one.people:,}",

@@ -81,6 +81,7 @@ class RunningTally:
             stop = min(ledger.rows, reader.state().judged)
             if self.upto < ledger.first:  # the window has moved on while nobody looked
                 self.first, self.upto, self._sums = ledger.first, ledger.first, {}
+                self._models = np.empty(0, np.int16)
             for _ in range(steps):
                 if self.upto >= stop:
                     break
@@ -194,7 +195,7 @@ class Tallies:
     async def of(self, hosted: Hosted) -> RunningTally:
         """What is counted by now; of a monitor with a ledger."""
         tally = self._tallies.of(hosted)
-        more = await hosted.look(lambda ledger: tally.step(ledger))
+        more = await hosted.look(tally.step)
         task = self._counting.get(hosted)
         if more and (task is None or task.done()):
             self._counting[hosted] = asyncio.create_task(_count_on(hosted, tally))
