@@ -277,7 +277,7 @@ def _latest(overview: OverviewBody, visit: Visit) -> str:
     if not overview.latest:
         return "<p>None since the server was started.</p>"
     lines = "".join(
-        f'<tr><th scope="row"><a href="{safe(visit.url(f"pair/{one.row}"))}">row {one.row:,}</a>'
+        f'<tr><th scope="row"><a href="{safe(visit.url(f"pairs/{one.row}"))}">row {one.row:,}</a>'
         f'</th><td class="number" data-label="witnesses">{one.witnesses:,}</td>'
         f'<td class="number" data-label="nearest at">'
         f"{'–' if one.distance is None else figure(float(f'{one.distance:.3g}'))}</td>"
