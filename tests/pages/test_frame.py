@@ -7,6 +7,7 @@ from importlib.resources import files
 
 import pytest
 
+from likewise.monitors.protocol import Decision
 from likewise.pages import screens
 from likewise.pages.frame import NAVIGATION
 from likewise.pages.screen import Screen
@@ -27,7 +28,7 @@ PLAIN = [part.path for part in screens.PARTS if isinstance(part, Screen) and "{"
 async def filled(app):
     hosted = app.service.named("default")
     for i in range(20):
-        await hosted.observe((i % 4 / 100.0,), "ja" if i % 3 else "nein")
+        await hosted.observe(Decision([i % 4 / 100.0], "ja" if i % 3 else "nein"))
 
 
 @pytest.mark.parametrize("path", PLAIN)

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from likewise.ledger.ledger import Ledger
+from likewise.monitors.protocol import Decision
 from likewise.pages.pulse import SPANS, Growth, Pulse, counted_in
 from likewise.service.counts import Counts
 from tests.pages.asking import paging
@@ -120,7 +121,7 @@ def test_windows_from_a_ledger_are_those_that_were_counted_live(tmp_path):
         async with paging(tmp_path) as app:
             hosted = app.service.named("default")
             for i in range(200):
-                await hosted.observe((i % 20 / 50.0,), "yes" if i % 7 else "no")
+                await hosted.observe(Decision([i % 20 / 50.0], "yes" if i % 7 else "no"))
             monitor = hosted.monitor
             await hosted.do(monitor.flush)
             with Ledger(monitor.path) as ledger:

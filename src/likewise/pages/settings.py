@@ -13,8 +13,9 @@ record_looks = true                      # every look at a person's data is an e
 "*" = ["read"]                           # everybody else whom it names
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -22,6 +23,7 @@ from likewise.service.settings import SCOPES, Settings, made
 from likewise.values.errors import BadRule
 
 EVERYBODY = "*"
+_HEADER = re.compile(r"[A-Za-z0-9-]+")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,9 @@ def pages_settings(settings: Settings) -> PagesSettings:
         for scopes in roles.values()
     ):
         raise BadRule('pages: roles: expected a table such as { "*" = ["read"] }')
+    header = told.pop("proxy_header", None)
+    if header is not None and not (isinstance(header, str) and _HEADER.fullmatch(header)):
+        raise BadRule(f"pages: proxy_header is {header!r}; expected the name of a header")
     plain: PagesSettings = made(PagesSettings, "pages", told)
     by_name = {str(name): tuple(scopes) for name, scopes in roles.items()}
-    return PagesSettings(**{**vars(plain), "roles": by_name})
+    return replace(plain, proxy_header=header, roles=by_name)
