@@ -17,13 +17,13 @@ from likewise.pages.overview import by_kind
 from likewise.pages.screen import Download, Fields, Form, Part, Screen
 from likewise.pages.times import iso, moment
 from likewise.pages.visit import Visit
-from likewise.reports.words import figure, percent
 from likewise.runtime.log import logger
 from likewise.service.counts import EDGES, Durations
 from likewise.service.refusals import Refused
 from likewise.service.routes.administration import insist_on_ledger
 from likewise.service.routes.events import EventStream
 from likewise.values.errors import LikewiseError
+from likewise.values.printing import figure, percent
 from likewise.values.safe import safe
 
 _PATIENCE_SECONDS = 2.0

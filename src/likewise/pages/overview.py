@@ -16,8 +16,9 @@ from likewise.pages.pulse import SPANS, Beat, Span
 from likewise.pages.screen import Download, Part, Screen
 from likewise.pages.times import ago, iso, moment
 from likewise.pages.visit import Visit
-from likewise.reports.words import figure, in_words, percent
+from likewise.reports.words import in_words
 from likewise.service.routes.events import EventStream
+from likewise.values.printing import figure, percent
 from likewise.values.safe import safe
 
 _LATEST = 8

@@ -169,7 +169,7 @@ def _from_memory(
         pair_of(past, row, chosen) if past.alive(rows).all() else None,
         Whereabouts(),
         Whereabouts(),
-        tuple(past.keys(rows)),  # type: ignore[arg-type]
+        tuple(past.keys(rows)),
         verdict.count,
         verdict.comparable,
         verdict.missing,
