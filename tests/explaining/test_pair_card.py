@@ -13,8 +13,8 @@ RULE = lw.Rule(
     features={
         "id": lw.Feature("key"),
         "age": lw.Feature("number", tolerance=5),
-        "job": lw.Feature("category", labels={"n": "nurse <b>"}),
-        "sex": lw.Feature("protected"),
+        "job": lw.Feature("category"),
+        "sex": lw.Feature("protected", labels={"f": "woman <b>"}),
         **{f"c{i}": lw.Feature("category") for i in range(10)},
     },
     output_column="approved",
@@ -47,7 +47,7 @@ def test_a_card_shows_both_sides_what_differs_and_what_does_not(pair):
         "60% of the tolerance",
         html.escape("v1 & <2>"),
         html.escape("a<1>"),
-        html.escape("nurse <b>"),
+        html.escape("woman <b>"),
         "The same in both: c7, c8 and c9.",
         '<span class="gap">protected</span>',
     ):

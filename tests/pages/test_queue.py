@@ -161,7 +161,7 @@ def test_who_may_not_review_sees_how_far_it_is_and_takes_nothing(server):
     assert told["pair"] is None and told["working"] == [] and not told["may_review"]
     assert "scope <code>review</code>" in reader.page("queue")
     look = person(server, "ana").twin("queue")
-    answer = reader.send("queue/review", fields_of(look), "people")
+    answer = reader.send("queue/review", fields_of(look), "groups")
     assert answer.status == 403
 
 

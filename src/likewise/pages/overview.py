@@ -286,7 +286,7 @@ def _latest(overview: OverviewBody, visit: Visit) -> str:
         for one in overview.latest
     )
     return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="The latest contradictions">'
+        '<div class="scroll" tabindex="0" role="region" aria-label="A table of them">'
         '<table><thead><tr><th scope="col">decision</th>'
         '<th scope="col" class="number">contradicts</th>'
         '<th scope="col" class="number">nearest at</th><th scope="col">model</th></tr></thead>'

@@ -127,9 +127,9 @@ class RunningTally:
     def _remember(self, first: int, models: Any) -> None:
         """Which model decided each row, for those that it will be a witness of."""
         begin = first - self.first
-        needed = np.int16 if models.max(initial=0) < 2**15 - 1 else np.int32
-        kind = np.promote_types(needed, self._models.dtype)
-        if begin + len(models) > len(self._models):
+        fits = np.int16 if models.max(initial=0) < 2**15 - 1 else np.int32
+        kind = np.promote_types(fits, self._models.dtype)
+        if begin + len(models) > len(self._models) or kind != self._models.dtype:
             larger = np.full(max(2 * len(self._models), begin + len(models)), -1, kind)
             larger[: len(self._models)] = self._models
             self._models = larger
