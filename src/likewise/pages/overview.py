@@ -157,12 +157,7 @@ def _window(beat: Beat) -> WindowSaid:
 
 def shown(overview: OverviewBody, visit: Visit) -> str:
     made = parts(overview, visit)
-    spans = "".join(
-        f'<li><a href="{safe(visit.url("overview", span=key))}"'
-        f"{CURRENT if key == overview.span else ''}>{words}</a></li>"
-        for key, words in overview.spans.items()
-    )
-    where = safe(visit.url("overview/live", span=overview.span))
+    where = safe(visit.url("overview/live", span=visit.query.get("span")))
     alike, *rest = overview.rule
     conditions = "".join(f"<li>{safe(one[2:], 400)}</li>" for one in rest if one[:2] == "- ")
     other = "".join(f"<p>{safe(one, 600)}</p>" for one in rest if one[:2] != "- ")
@@ -171,7 +166,7 @@ def shown(overview: OverviewBody, visit: Visit) -> str:
 <div id="now">{made["now"]}</div>
 <section aria-labelledby="over-time">
 <h2 id="over-time">The rate over time</h2>
-<nav aria-label="Span" class="choices"><ul>{spans}</ul></nav>
+<nav aria-label="Span" class="choices"><ul id="spans">{made["spans"]}</ul></nav>
 <p class="small">Of decisions that could be compared, the share that contradicts an earlier one;
 the band is where it usually lies.</p>
 <div id="chart" class="chart" role="img" aria-label="A chart of the table below" hidden></div>
@@ -206,6 +201,11 @@ def parts(overview: OverviewBody, visit: Visit) -> Parts:
     """What changes while somebody looks, by the id of its element."""
     return {
         "now": _now(overview),
+        "spans": "".join(
+            f'<li><a href="{safe(visit.url("overview", span=key))}"'
+            f"{CURRENT if key == overview.span else ''}>{words}</a></li>"
+            for key, words in overview.spans.items()
+        ),
         "rates": "".join(_line(one) for one in reversed(overview.windows[-_ROWS:])),
         "series": _series(overview),
         "latest": _latest(overview, visit),
@@ -322,8 +322,9 @@ async def live(visit: Visit) -> EventStream:
     async def made() -> Parts:
         return parts(await known(visit), visit)
 
-    span = visit.live.pulse(visit.hosted).chosen(visit.query.get("span"))
-    return visit.live.stream(f"overview {span.key} {visit.hosted.name}", made)
+    asked = visit.query.get("span")
+    place = asked if asked in {span.key for span in SPANS} else "any"
+    return visit.live.stream(f"overview {place} {visit.hosted.name}", made)
 
 
 PARTS: tuple[Part, ...] = (

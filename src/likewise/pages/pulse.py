@@ -188,14 +188,19 @@ class Pulse:
         return track.lately(number), track.concluded.get(number, _NOTHING_YET)
 
     def chosen(self, key: str | None, now: float | None = None) -> Span:
-        """The span that was asked for, or the finest whose windows hold enough to say anything."""
+        """The span that was asked for, or the finest whose windows hold enough to say anything.
+
+        If none does, the finest that has all that is known.
+        """
         if key in _BY_KEY:
             return _BY_KEY[key]
+        beats = {span: self.beats(span, now) for span in SPANS}
         for span in SPANS:
-            busy = [one.growth.comparable for one in self.beats(span, now) if one.growth.decisions]
+            busy = [one.growth.comparable for one in beats[span] if one.growth.decisions]
             if busy and sum(busy) / len(busy) >= _ENOUGH:
                 return span
-        return SPANS[1]
+        decisions = [sum(one.growth.decisions for one in beats[span]) for span in SPANS]
+        return SPANS[decisions.index(max(decisions))]
 
     def a_second(self, now: float | None = None) -> float:
         """Decisions a second, over the last windows of the finest span that are closed."""
