@@ -81,13 +81,11 @@ def test_undo_is_a_new_entry_and_the_pair_comes_back(server):
     undo = {"row": row, "witness": last["witness"], "seen": last["event"], "state": "open"}
     assert ana.send("queue/undo", undo | {"reason": "mistaken"}).status == 303
     again = ana.twin("queue")
-    assert again["last"] is None and again["pair"]["row"] != row, "she holds another one now"
+    assert again["last"] is None and again["pair"]["row"] == row
     with Ledger(server.folder / "ledger") as ledger:
         assert [one.disposition for one in ledger.reviews(row)] == ["error", "open"]
         assert ledger.dispositions([row]) == {}
         assert ledger.verify().ok
-    ana.send("queue/skip", {"row": again["pair"]["row"], "state": "open"})
-    assert ana.twin("queue")["pair"]["row"] == row
     assert ana.send("queue/undo", undo | {"reason": "twice"}).status == 409
 
 

@@ -28,7 +28,7 @@ def title(look: PairLook) -> str:
 def shown(look: PairLook, visit: Visit) -> str:
     return "".join(
         [
-            f'<div class="pairs one">{look.card()}</div>\n',
+            f'<h2 class="unseen">Side by side</h2><div class="pairs one">{look.card()}</div>\n',
             _people(look, visit),
             section("others", "Other witnesses", "", _others(look, visit)),
             section("reviews", "Reviews", "", _reviews(look, visit)),

@@ -225,6 +225,7 @@ def _work(told: QueueLook, visit: Visit) -> str:
         return f'<p class="lead">{words}.</p>{aside}\n'
     minutes = round(SECONDS / 60)
     return (
+        '<h2 class="unseen">The next pair</h2>'
         f'<div class="work"><div class="pairs one">{look.card()}</div>'
         f'<div class="decide">{reviewing.review_form(look, visit, state=told.state)}'
         f"{reviewing.skip_form(look, visit, told.state)}"

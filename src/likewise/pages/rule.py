@@ -38,6 +38,8 @@ class Tried:
     flagged: Calibration
     alike: Calibration
     decisions: int
+    part: bool
+    """Whether there are more decisions than were looked at."""
     remarks: tuple[str, ...]
 
     def at(self, epsilon: float) -> dict[str, Any]:
@@ -131,6 +133,7 @@ def _compute(hosted: Hosted) -> Tried:
     rule, remarks = _without_persons(monitor.rule)
     newest = np.arange(max(0, rows - MOST_ROWS), rows)
     some = newest[past.alive(newest)].tolist()
+    part = rows > len(newest)
     if not some:
         raise BadDecision("no decision is remembered, so nothing can be tried.")
     if monitor.rule.features is not None:
@@ -138,14 +141,15 @@ def _compute(hosted: Hosted) -> Tried:
     else:
         one = past.inputs(some[-1:])
         most = max(1, MOST_NUMBERS // max(1, one.size))
-        some = some[-most:]
+        part, some = part or len(some) > most, some[-most:]
         inputs = past.inputs(some)
         arguments = (inputs.reshape(len(some), -1), past.outputs(some))
         rule = replace(rule, embed=None) if rule.embed is not None else rule
     if hosted.monitor.within is not None:
         remarks += (f"All of these are compared with each other, not only {monitor.within}.",)
     flagged = calibrate(rule, *arguments, threads=1)
-    return Tried(flagged, like_cases(rule, *arguments, threads=1), len(some), remarks)
+    alike = like_cases(rule, *arguments, threads=1)
+    return Tried(flagged, alike, len(some), part, remarks)
 
 
 async def known(visit: Visit) -> RuleLook:
@@ -194,7 +198,7 @@ def _tried(told: RuleLook, visit: Visit) -> str:
     if tried is None:
         return waiting(asked)
     of = f"all {tried.decisions:,} decisions"
-    if tried.decisions < asked.rows:
+    if tried.part:
         of = f"the newest {tried.decisions:,} of {asked.rows:,} decisions"
     remarks = "".join(f'<p class="small">{safe(one, 400)}</p>\n' for one in tried.remarks)
     curve = curve_of(tried.flagged, told.rule, tried.alike)
