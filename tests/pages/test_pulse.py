@@ -86,31 +86,33 @@ def played(rates, *, each=100):
 def test_rate_that_rises_is_above_its_band_for_as_long_as_the_change_is_in_sight():
     for after in (4, 10, 60):
         pulse, end = played([0.05] * 40 + [0.3] * after)
-        lately, conclusion = pulse.lately(FINE, end)
-        assert lately.rate == pytest.approx(0.3)
+        lately = pulse.lately(FINE, end)
+        conclusion = lately.conclusion
+        assert lately.growth.rate == pytest.approx(0.3)
         assert conclusion.finding == "above", (after, conclusion)
         assert conclusion.high < 0.3
 
 
 def test_rate_that_stays_is_usual():
     pulse, end = played([0.05] * 40)
-    assert pulse.lately(FINE, end)[1].finding == "usual"
+    assert pulse.lately(FINE, end).conclusion.finding == "usual"
 
 
 def test_after_a_change_has_stayed_for_the_whole_span_it_is_what_is_usual():
     pulse, end = played([0.05] * 40 + [0.3] * (FINE.windows + 20))
-    assert pulse.lately(FINE, end)[1].finding == "usual"
+    assert pulse.lately(FINE, end).conclusion.finding == "usual"
 
 
 def test_too_little_is_said_to_be_too_little():
     pulse, end = played([0.05] * 5)
-    _, conclusion = pulse.lately(FINE, end)
+    conclusion = pulse.lately(FINE, end).conclusion
     assert conclusion.finding == "cannot be concluded" and "earlier windows" in conclusion.because
 
 
 def test_span_is_the_finest_that_holds_enough():
     assert played([0.1] * 20, each=100)[0].chosen(None, NOW + 60) is SPANS[0]
     assert played([0.1] * 20, each=5)[0].chosen(None, NOW + 60) is SPANS[1]
+    assert played([0.1] * 20, each=1)[0].chosen(None, NOW + 60) is SPANS[0]  # which has it all
     pulse, _ = played([0.1] * 20)
     assert [pulse.chosen(span.key).key for span in SPANS] == [span.key for span in SPANS]
     assert pulse.chosen("nonsense", NOW + 60) is SPANS[0]
@@ -148,4 +150,12 @@ def test_what_is_added_afterwards_is_concluded_again():
     before = {FINE.key: {number - n: Growth(100, 100, 5) for n in range(1, 41)}}
     pulse.add(before, NOW)
     pulse.take(end)
-    assert pulse.lately(FINE, end)[1].finding == "usual"
+    assert pulse.lately(FINE, end).conclusion.finding == "usual"
+
+
+def test_last_rate_is_that_of_the_last_decisions_when_none_come_any_more():
+    pulse, end = played([0.05] * 40)
+    before = pulse.lately(FINE, end)
+    pulse.take(end + 300)
+    assert pulse.lately(FINE, end + 300) == before and before.until == end
+    assert pulse.a_second(end + 300) == 0

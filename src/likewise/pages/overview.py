@@ -40,9 +40,10 @@ class WindowSaid(msgspec.Struct):
 
 
 class LatelySaid(msgspec.Struct):
-    """The rate of the last few windows, and whether it is usual."""
+    """The rate of the last few windows with decisions, and whether it is usual."""
 
-    seconds: str
+    span: str
+    until: str
     comparable: int
     violations: int
     rate: float | None
@@ -127,10 +128,12 @@ async def known(visit: Visit) -> OverviewBody:
 
 
 def _lately(visit: Visit, span: Span, now: float) -> LatelySaid:
-    growth, conclusion = visit.live.pulse(visit.hosted).lately(span, now)
+    lately = visit.live.pulse(visit.hosted).lately(span, now)
+    growth, conclusion = lately.growth, lately.conclusion
     concluded = not conclusion.because
     return LatelySaid(
         span.lately,
+        iso(lately.until),
         growth.comparable,
         growth.violations,
         growth.rate,
@@ -223,8 +226,8 @@ def _now(overview: OverviewBody) -> str:
     missing = "–" if overview.missing is None else f"{overview.missing:,}"
     refused = sum(overview.refused.values())
     return f"""<div class="hero {kind}">
-<p class="big">{rate}<span>of comparable decisions contradict an earlier one, in the last
-{safe(lately.seconds)}</span></p>
+<p class="big">{rate}<span>of comparable decisions contradict an earlier one, in the
+{safe(lately.span)} up to {moment(lately.until)}</span></p>
 <ul><li>{_finding(overview)}</li>
 <li>{lately.violations:,} of {lately.comparable:,} comparable.</li>
 <li>Last decision: {last}{when}.</li></ul></div>

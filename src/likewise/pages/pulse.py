@@ -87,6 +87,16 @@ class Beat:
     conclusion: Conclusion | None
 
 
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """The last few windows together."""
+
+    until: float
+    """Seconds since 1970."""
+    growth: Growth
+    conclusion: Conclusion
+
+
 Windows = Mapping[str, Mapping[int, Growth]]
 """By the key of a span, and by number, counted from 1970."""
 
@@ -181,11 +191,13 @@ class Pulse:
             for n in range(first, current + 1)
         ]
 
-    def lately(self, span: Span, now: float | None = None) -> tuple[Growth, Conclusion]:
-        """What came in the last windows that are closed, and whether that is usual."""
-        number = int((clock.time() if now is None else now) // span.step) - 1
+    def lately(self, span: Span, now: float | None = None) -> Lately:
+        """The last closed windows, up to the last one in which a decision came."""
+        closed = int((clock.time() if now is None else now) // span.step) - 1
         track = self._tracks[span.key]
-        return track.lately(number), track.concluded.get(number, _NOTHING_YET)
+        number = max((one for one in track.windows if one <= closed), default=closed)
+        conclusion = track.concluded.get(number, _NOTHING_YET)
+        return Lately((number + 1) * span.step, track.lately(number), conclusion)
 
     def chosen(self, key: str | None, now: float | None = None) -> Span:
         """The span that was asked for, or the finest whose windows hold enough to say anything.
@@ -205,7 +217,8 @@ class Pulse:
     def a_second(self, now: float | None = None) -> float:
         """Decisions a second, over the last windows of the finest span that are closed."""
         span = SPANS[0]
-        lately, _ = self.lately(span, now)
+        closed = int((clock.time() if now is None else now) // span.step) - 1
+        lately = self._tracks[span.key].lately(closed)
         return lately.decisions / (span.step * _LATELY)
 
 

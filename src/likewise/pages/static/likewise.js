@@ -2,10 +2,12 @@
 // somebody looks, a chart, keys. Without it every page says the same and every form works.
 
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
-const CLOCK = new Intl.DateTimeFormat(undefined, {
-  year: "numeric", month: "short", day: "numeric",
-  hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
-});
+const PARTS = {
+  month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  hourCycle: "h23", timeZoneName: "short",
+};
+const THIS_YEAR = new Intl.DateTimeFormat(undefined, PARTS);
+const ANY_YEAR = new Intl.DateTimeFormat(undefined, { year: "numeric", ...PARTS });
 
 // Times
 
@@ -14,7 +16,8 @@ function tellTimes(within) {
     const moment = new Date(time.dateTime);
     if (Number.isNaN(moment.getTime())) continue;
     time.title = time.textContent;
-    time.textContent = CLOCK.format(moment);
+    const recent = moment.getFullYear() === new Date().getFullYear();
+    time.textContent = (recent ? THIS_YEAR : ANY_YEAR).format(moment);
   }
 }
 
@@ -138,7 +141,7 @@ class Chart {
       scales: { y: { range: (_, __, most) => [0, Math.max(0.01, most * 1.1)] } },
       axes: [{ ...axis }, { ...axis, size: 56, values: (_, ticks) => ticks.map(percent) }],
       series: [
-        { label: ZONE },
+        { label: `time (${ZONE})` },
         { label: "rate", stroke: colour("--accent"), width: 2, value: (_, v) => percent(v),
           points: { size: 4 } },
         { label: "usual, from", ...edge, value: (_, v) => percent(v) },
@@ -199,5 +202,7 @@ tellZone();
 offerCopies(document);
 document.addEventListener("keydown", pressKeys);
 for (const root of document.querySelectorAll("[data-live]")) new Live(root);
+const again = document.querySelector("[data-again]"); // something is being computed
+if (again) setTimeout(() => location.reload(), 1000 * again.dataset.again);
 const chart = document.getElementById("chart");
 if (chart) new Chart(chart);
