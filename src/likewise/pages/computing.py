@@ -116,6 +116,6 @@ COMPUTING = Computing()
 def waiting(computation: Computation) -> str:
     """What a page says while there is no answer; HTML."""
     return (
-        '<p class="lead" role="status" data-again="3">This is being computed, aside from the decisions that come'
-        " in. Load the page again in a moment.</p>\n"
+        '<p class="lead" role="status" data-again="3">This is being computed, aside from the'
+        " decisions that come in. Load the page again in a moment.</p>\n"
     )
