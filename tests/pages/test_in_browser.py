@@ -198,6 +198,7 @@ def test_page_goes_on_after_the_server_was_started_again(looker, tmp_path):
         wait_until(
             page, "() => document.querySelector('[data-live-state]').textContent === 'Live.'"
         )
+        page.close()
         looker.complaints = [one for one in looker.complaints if "net::ERR" not in one]
     finally:
         running.kill()
