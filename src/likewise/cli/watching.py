@@ -24,14 +24,13 @@ from likewise.intake.models import models_in
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer
 from likewise.monitors.monitor import Monitor
-from likewise.reports.words import percent
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Refused
 from likewise.sources.json_lines import numbers_in, object_of
 from likewise.sources.lines import Line, TooLong
 from likewise.values.errors import BadDecision, BadFile
-from likewise.values.printing import missing_in_words
+from likewise.values.printing import missing_in_words, percent
 from likewise.values.verdicts import Verdict
 
 _NAME = "standard input"

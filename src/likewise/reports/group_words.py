@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from likewise.explaining.comparing import FEWEST
 from likewise.explaining.groups import GroupComparison, Groups
-from likewise.reports.safe import shortened, shown
-from likewise.reports.words import figure, percent
+from likewise.values.printing import figure, percent
+from likewise.values.safe import shortened, shown
 
 _NAMED = 2  # comparisons of a column that get a sentence of their own
 _LONGEST = 60  # letters of a name
