@@ -153,9 +153,7 @@ class Sought:
     ) -> tuple[list[int], int | None]:
         """Rows among the next verdicts, and the last of these; None if no more follow them."""
         span: tuple[Any, ...]
-        index = {"newest": "NOT INDEXED WHERE", "nearest": "INDEXED BY verdict_distance WHERE"}[
-            order
-        ]
+        index = "NOT INDEXED WHERE" if order == "newest" else "INDEXED BY verdict_distance WHERE"
         reviewed: tuple[str, ...] = ()
         if self.review is not None:  # as many as people have written: these may be sorted
             index, reviewed = "INDEXED BY verdict_review WHERE review = ? AND", (self.review,)
