@@ -7,6 +7,7 @@ import pytest
 
 from likewise.pages.settings import PagesSettings, pages_settings
 from likewise.pages.signing_in import SigningIn
+from likewise.service.running import _behind_proxy
 from likewise.service.service import Service
 from likewise.service.settings import Served, Settings
 from likewise.values.errors import BadRule
@@ -199,6 +200,19 @@ def test_header_of_somebody_who_is_not_the_proxy_is_not_believed(tmp_path):
             assert (await Asker(app).get(OVERVIEW, **{"x-forwarded-user": "ana"})).status == 403
 
     run(play())
+
+
+def test_address_that_a_client_claims_is_not_that_of_the_proxy(tmp_path):
+    """Forwarded addresses say who asks, not who is the proxy."""
+    claimed = {"x-forwarded-user": "ana", "x-forwarded-for": "10.1.2.3"}
+
+    async def play(addresses):
+        pages = PROXIED | {"proxy_addresses": addresses}
+        async with paging(tmp_path, pages=pages) as app:
+            return (await Asker(_behind_proxy(app)).get(OVERVIEW, **claimed)).status
+
+    assert run(play(["10.1.2.3"])) == 403
+    assert run(play(["127.0.0.1"])) == 200
 
 
 def test_somebody_without_a_role_is_refused(tmp_path):

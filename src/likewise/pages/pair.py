@@ -68,7 +68,7 @@ def _others(look: PairLook, visit: Visit) -> str:
         ]
         for one in look.others
     ]
-    return lead + parts.table(heads, rows, "Other witnesses in a table", numbers=(1,), kind="cards")
+    return lead + parts.table(heads, rows, "A table of other witnesses", numbers=(1,), kind="cards")
 
 
 def _reviews(look: PairLook, visit: Visit) -> str:
