@@ -1,6 +1,6 @@
 """All pages, put together: what `likewise serve` adds to the routes of the service."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -43,7 +43,13 @@ PARTS: tuple[Part, ...] = (
 )
 
 OPERATIONS = [
-    Operation("GET", f"/m/{{name}}/{part.path}.json", part.scope, f"What the page {part.path} says")
+    Operation(
+        "GET",
+        f"/m/{{name}}/{part.path}.json",
+        part.scope,
+        f"What the page {part.path} says",
+        answers=dict[str, Any],
+    )
     for part in PARTS
     if isinstance(part, Screen)
 ]
