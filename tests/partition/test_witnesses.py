@@ -216,8 +216,8 @@ def test_rules_with_features_find_what_one_monitor_finds(metric, compare, tmp_pa
         met["cells"] += len(done.cells)
 
     holds()
-    assert met["pairs"] > 10
-    assert met["cells"] > 20
+    assert met["pairs"] > 0
+    assert met["cells"] > 8
 
 
 def test_a_cell_that_cannot_be_cut_is_judged_in_blocks_of_time(tmp_path):
