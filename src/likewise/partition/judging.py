@@ -37,7 +37,8 @@ from likewise.values.verdicts import Rows, Verdicts, Witnesses
 
 WORST = 20
 """Pairs that a report shows."""
-_TOGETHER = 1 << 16  # decisions that are judged together
+TOGETHER = 1 << 16
+"""Decisions that are judged together."""
 _KINDS = 10_000  # kinds of groups of which a cell keeps pairs apart
 
 
@@ -172,8 +173,8 @@ def _judged(
 ) -> list[_Part]:
     """The decisions of a block, judged after each of the earlier blocks."""
     parts: list[_Part] = []
-    for start in range(0, len(block), _TOGETHER):
-        span = slice(start, min(start + _TOGETHER, len(block)))
+    for start in range(0, len(block), TOGETHER):
+        span = slice(start, min(start + TOGETHER, len(block)))
         parts.append(_Part(span, np.zeros(span.stop - span.start, np.bool_)))
     own = True  # what is found within the block is taken once
     for loaded in earlier:

@@ -31,7 +31,7 @@ from likewise.reports.whole import whole
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Refused, Table
-from likewise.sources.files import Source
+from likewise.sources.files import ROWS, Source
 from likewise.sources.time_order import InTimeOrder
 from likewise.values.errors import BadDecision, BadFile
 from likewise.values.frames import is_missing
@@ -40,6 +40,8 @@ SAMPLE = 50_000
 """Rows that cuts are chosen by."""
 BUFFER = 1 << 28
 """Bytes of rows that wait to be written."""
+CHUNK = ROWS
+"""Rows that are read together."""
 INDEX, PLACE, TIME, HOME = "likewise:index", "likewise:place", "likewise:time", "likewise:home"
 
 
@@ -118,7 +120,7 @@ class Timed:
 
     def chunks(self) -> Iterator[Chunk]:
         binding = self._job.binding
-        for chunk in self._source.chunks(binding.types, binding.wanted):
+        for chunk in self._source.chunks(binding.types, binding.wanted, CHUNK):
             if isinstance(chunk.table, list):
                 raise BadFile(
                     f"{self._source.name} is JSON lines; --partition takes Parquet, Arrow, CSV and"
