@@ -14,7 +14,6 @@ Not here: other routes, queries, bodies in several pieces, ledgers, which wait f
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from likewise.runtime.log import logger
-from likewise.service.answers import verdict_bytes
 from likewise.service.app import App, fault
 from likewise.service.refusals import Refused, told
 from likewise.service.routes.decisions import decision_of
@@ -58,7 +57,7 @@ class DirectAnswers:
         except (Refused, LikewiseError):
             return None
         try:
-            answer = verdict_bytes(hosted.observe_now(decision), hosted.limits.witnesses)
+            answer = hosted.told_bytes(hosted.observe_now(decision))
             return _HEAD % (len(answer), answer)
         except LikewiseError as error:  # which the monitor has counted
             status, answer, retry = told(error)

@@ -22,15 +22,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from likewise.intake import verdict_json
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import Decision
 from likewise.runtime.log import logger
+from likewise.service.answers import verdict_bytes
 from likewise.service.counts import Counts
 from likewise.service.recent import Recent
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served
+from likewise.service.slopes import Slopes
+from likewise.service.wire import encode
 from likewise.values.errors import BadRule, LikewiseError
 from likewise.values.verdicts import Verdict, Verdicts
 
@@ -59,9 +64,18 @@ class _Waiting:
 class Hosted:
     """A monitor, its queue and its counts."""
 
-    def __init__(self, name: str, monitor: Monitor, settings: Served, limits: Limits) -> None:
+    def __init__(
+        self,
+        name: str,
+        monitor: Monitor,
+        settings: Served,
+        limits: Limits,
+        slopes: Slopes | None = None,
+    ) -> None:
         self.name = name
         self.monitor = monitor
+        self.slopes = slopes
+        """Of a monitor that names slopes."""
         self.settings = settings
         self.limits = limits
         self.counts = Counts()
@@ -105,11 +119,13 @@ class Hosted:
     def observe_now(self, decision: Decision) -> Verdict:
         """`observe`, where it judges at once."""
         begin = clock.perf_counter()
-        x, z, key, time, model, *_ = decision
+        x, z, key, time, model, source, position = decision
         if type(x) is list and set(map(type, x)) == _FLOATS:
             x = np.array(x)  # which the engine takes as it is
         try:
-            verdict = self.monitor.observe(x, z, key=key, time=time, model=model)
+            verdict = self.monitor.observe(
+                x, z, key=key, time=time, model=model, source=source, position=position
+            )
         except LikewiseError as error:
             self._refused(error)
             raise
@@ -133,8 +149,8 @@ class Hosted:
         return waited
 
     async def _forced(self, durable: bool) -> None:
-        if durable and self.monitor.durable and self.monitor.durability != "commit":
-            await self.do(self.monitor.flush)
+        if durable:
+            await self.flush()
 
     async def observe_many(self, count: int, call: Callable[[], Verdicts]) -> Verdicts:
         """Judge a batch and remember it, or refuse it whole.
@@ -147,6 +163,11 @@ class Hosted:
         """Anything else that is part of the history's order; what it answers."""
         answer: _T = await self._wait(rows, None, call)
         return answer
+
+    async def flush(self) -> None:
+        """Have the ledger show everything that was answered."""
+        if self.monitor.durable and self.monitor.durability != "commit":
+            await self.do(self.monitor.flush)
 
     async def look(self, call: Callable[[Ledger], _T]) -> _T:
         """Look at the ledger, beside whatever is being written."""
@@ -299,16 +320,35 @@ class Hosted:
         counts.last_decision = now = clock.time()
         if beside.comparable:
             counts.comparable += 1
-        count = len(verdict.witnesses) + beside.omitted
-        if not (count or beside.alarm):
+        violation = self.is_violation(verdict)
+        if not (violation or beside.alarm):
             return
-        if count:
+        if violation:
             counts.violations[model] += 1
             counts.newest[model] = self.next_row - 1, now
-            counts.pairs += count
+            counts.pairs += verdict.count
         counts.alarms += beside.alarm
         self.recent.add(verdict)
         self._announce(verdict)
+
+    def is_violation(self, verdict: Verdict) -> bool:
+        return verdict.violation if self.slopes is None else self.slopes.is_violation(verdict)
+
+    def violations(self, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
+        """Whether each verdict of a batch is one."""
+        return verdicts.violations if self.slopes is None else self.slopes.violations(verdicts)
+
+    def told(self, verdict: Verdict) -> dict[str, Any]:
+        """A verdict for JSON."""
+        if self.slopes is None:
+            return verdict_json.answer(verdict, self.limits.witnesses, keyed=True)
+        return self.slopes.told(verdict, self.limits.witnesses)
+
+    def told_bytes(self, verdict: Verdict) -> bytes:
+        """A verdict as JSON."""
+        if self.slopes is None:
+            return verdict_bytes(verdict, self.limits.witnesses)
+        return encode(self.told(verdict))
 
     def _announce(self, verdict: Verdict) -> None:
         for listener in self.listeners:
@@ -335,7 +375,7 @@ class Hosted:
         counts.last_decision = now = clock.time()
         rows = verdicts.rows
         self.next_row = int(rows.max()) + 1
-        violations, alarms = verdicts.violations & fresh, verdicts.alarms & fresh
+        violations, alarms = self.violations(verdicts) & fresh, verdicts.alarms & fresh
         flagged = np.flatnonzero(violations)
         if models is None:
             counts.decisions[""] += new
