@@ -7,7 +7,9 @@ import time
 import polars as pl
 import pytest
 
+from likewise.explaining.pair_card import pair_card
 from likewise.ledger.ledger import Ledger
+from likewise.reports.stored_pairs import stored_pair, whereabouts
 from tests.pages.people_at_work import HOSTILE, Person, loan, text_of, told, work_server
 
 COUNT = 60
@@ -180,6 +182,11 @@ def test_a_pair_shows_the_report_s_card_others_and_values_as_text(server, ana):
     assert '<article class="pair"><h3>' in page and "% of the tolerance" in page
     assert "<script>window" not in page and HOSTILE in text_of(page)
     assert ana.page(f"pairs/{row}").count('<article class="pair">') == 1
+    with Ledger(server.folder / "ledger") as ledger:
+        sides = [ledger.entry(one) for one in (row, witness)]
+        pair = stored_pair(ledger, sides[0], known[row].nearest[1])
+        later, earlier = map(whereabouts, sides)
+    assert pair_card(pair, pair.rule, later=later, earlier=earlier) in page, "the report's card"
 
 
 def test_a_pair_that_there_is_not_is_refused(server, ana):
@@ -227,11 +234,11 @@ def test_models_are_told_apart_within_and_across(server, ana):
     assert "v2 &lt;b&gt;" in page and "v2 <b>" not in page
 
 
-def wait_for(person, path):
+def wait_for(person, path, name="computed"):
     until = time.monotonic() + 60
     while True:
         told = person.twin(path)
-        if told["computed"]["state"] != "computing":
+        if told[name]["state"] != "computing":
             return told
         assert time.monotonic() < until
         time.sleep(0.2)
@@ -255,7 +262,11 @@ def test_the_rule_is_in_words_and_says_what_another_epsilon_does(server, ana):
     assert set(by_epsilon) == {0.25, 0.5, 1.0, 2.0}
     flagged = [by_epsilon[e]["flagged"] for e in sorted(by_epsilon)]
     assert flagged == sorted(flagged) and flagged[-1] > flagged[0]
+    told = wait_for(ana, "rule", "lines_computed")
+    assert told["lines_computed"]["problem"] is None
+    assert {one["column"] for one in told["lines"]["variants"]} >= {"age", "job"}
     page = ana.page("rule?epsilon=0.25")
+    assert "Which line of the rule does the work" in page
     assert "output_column" in page and "Repeated decisions about one person" in page
     assert ana.ask("GET", "rule?epsilon=0").status == 400
     assert ana.ask("GET", "rule?epsilon=no").status == 400

@@ -16,8 +16,10 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
+from likewise.cli.endings import Stop
 from likewise.cli.kept_rows import common_types, stacked
 from likewise.values.cells import FORMULA, NUMBER
+from likewise.values.errors import BadFile
 
 if TYPE_CHECKING:
     from likewise.reports.workbook import Workbook
@@ -114,7 +116,10 @@ class Excel:
 
     def add(self, pairs: pl.DataFrame) -> None:
         cells = pl.DataFrame([flat(column) for column in pairs.iter_columns()])
-        self._book.add(cells.columns, cells.iter_rows())
+        try:
+            self._book.add(cells.columns, cells.iter_rows())
+        except BadFile as error:  # a sheet has fewer columns than that
+            raise Stop(str(error)) from None
 
     def finish(self) -> None:
         self._book.finish()

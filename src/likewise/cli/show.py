@@ -68,5 +68,5 @@ def _pairs(ledger: Any, entry: Any) -> list[Any]:
     """The decision beside each witness that is still there."""
     from likewise.reports.stored_pairs import stored_pair
 
-    pairs = (stored_pair(ledger, entry, witness) for witness in entry.nearest)
+    pairs = (stored_pair(ledger, entry, witness, keys=False) for witness in entry.nearest)
     return [pair for pair in pairs if pair is not None]

@@ -90,7 +90,9 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.reader = LedgerReader(self.path, folder.connect(self.path, write=False))
+        self.reader = LedgerReader(
+            self.path, folder.connect(self.path, write=False), looks_only=True
+        )
         """For the parts of likewise that look closer than this class does."""
         try:
             with self.reader.snapshot():

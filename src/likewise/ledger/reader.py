@@ -43,8 +43,13 @@ CHUNK = 1 << 15
 class LedgerReader:
     """Reads one database and its records."""
 
-    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+    def __init__(
+        self, path: Path, database: sqlite3.Connection, *, looks_only: bool = False
+    ) -> None:
+        """looks_only: whether it sees nothing but what is committed, and so stays for good"""
         self.path = path
+        self._looks_only = looks_only
+        self._erased: tuple[int | None, Rows] | None = None  # up to an event
         self.database = database
         self._using = RLock()  # held by the thread that reads ahead, and by whoever closes
         self._layout: Layout | None = None
@@ -186,6 +191,16 @@ class LedgerReader:
 
     def erased(self) -> Rows:
         """Rows that were erased, in order; some may have left the window since."""
+        if not self._looks_only:
+            return self._read_erased()
+        kinds = "kind IN ('erased', 'dropped')"
+        query = f"SELECT max(number) FROM event WHERE {self.format.EVENTS} AND {kinds}"
+        last = self.all(query)[0][0]
+        if self._erased is None or self._erased[0] != last:
+            self._erased = last, self._read_erased()
+        return self._erased[1]
+
+    def _read_erased(self) -> Rows:
         rows = [row for event in self.events("erased") for row in event.listed("rows")]
         dropped = self._last("dropped")
         if dropped is not None and "erased" in dropped.body:

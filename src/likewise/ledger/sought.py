@@ -69,6 +69,8 @@ class Sought:
     values: tuple[Any, ...]
     begin: int = 0
     """No earlier row can pass: those before it are too old."""
+    review: str | None = None
+    """The disposition that is asked for, which has an index of its own; None: any, or none."""
 
     @classmethod
     def of(
@@ -110,7 +112,7 @@ class Sought:
         values: list[Any] = []
         for _, value in parts:
             values += value if isinstance(value, tuple) else (value,)
-        return cls(reader, where, tuple(values), first)
+        return cls(reader, where, tuple(values), first, None if review == "open" else review)
 
     def rows(self, first: int, stop: int) -> list[int]:
         return self.reader.flagged_where(self.where, self.values, max(first, self.begin), stop)
@@ -151,16 +153,21 @@ class Sought:
     ) -> tuple[list[int], int | None]:
         """Rows among the next verdicts, and the last of these; None if no more follow them."""
         span: tuple[Any, ...]
+        index = "NOT INDEXED WHERE" if order == "newest" else "INDEXED BY verdict_distance WHERE"
+        reviewed: tuple[str, ...] = ()
+        if self.review is not None:  # as many as people have written: these may be sorted
+            index, reviewed = "INDEXED BY verdict_review WHERE review = ? AND", (self.review,)
         if order == "newest":
             span = (first, stop if after is None else min(stop, after.row))
-            verdicts = "verdict NOT INDEXED WHERE row >= ? AND row < ? ORDER BY row DESC"
+            verdicts = f"verdict {index} row >= ? AND row < ? ORDER BY row DESC"
         else:
             distance = -math.inf if after is None or after.distance is None else after.distance
             span = (distance, distance, -1 if after is None else after.row, first, stop)
             verdicts = (
-                "verdict INDEXED BY verdict_distance WHERE distance >= ?"
+                f"verdict {index} distance >= ?"
                 " AND (distance > ? OR row > ?) AND row >= ? AND row < ? ORDER BY distance, row"
             )
+        span = (*reviewed, *span)
         stride = STRIDE[order]
         query = (
             f"SELECT row FROM (SELECT {_COLUMNS} FROM {verdicts} LIMIT {stride}) AS verdict"

@@ -58,7 +58,7 @@ def table(
     body = "".join(
         "<tr>"
         + "".join(
-            f'<td{at} data-label="{safe(head)}">{cell}</td>'
+            f'<td{at} data-label="{safe(head)}"><span>{cell}</span></td>'
             for head, at, cell in zip(heads, right, row, strict=True)
         )
         + "</tr>"

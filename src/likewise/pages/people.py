@@ -248,7 +248,7 @@ def _decisions(told: dict[str, Any], visit: Visit) -> str:
             words += "<p>The older ones were not looked at: there are too many decisions.</p>\n"
         elif many > _MOST:
             words += f"<p>The newest {_MOST:,} are shown.</p>\n"
-    return words + _table(told["decisions"], visit, "Decisions")
+    return words + _table(told["decisions"], visit, "Decisions in a table")
 
 
 def _table(decisions: list[dict[str, Any]], visit: Visit, label: str) -> str:

@@ -1,6 +1,7 @@
-"""The rule: in words, as TOML, and what another epsilon would do, on the newest decisions.
+"""The rule: in words, as TOML, and what a change of it would do, on the newest decisions.
 
-Bound: `MOST_ROWS` of the newest decisions, fewer where inputs are long; computed aside.
+Another epsilon is tried on `MOST_ROWS` of the newest decisions, fewer where inputs are long; each
+line of a rule for tables is changed on `MOST_VARIED`. Both are computed aside.
 """
 
 from dataclasses import dataclass, replace
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from likewise.monitors.calibration import Calibration, calibrate, like_cases
+from likewise.monitors.varied import Varied
+from likewise.monitors.varying import vary
 from likewise.pages import parts
 from likewise.pages.computing import COMPUTING, Computation, waiting
 from likewise.pages.screen import Form, Part, Screen
@@ -16,6 +19,7 @@ from likewise.pages.visit import Visit
 from likewise.reports.charts import comparable_plot, curve_plot
 from likewise.reports.document import section
 from likewise.reports.findings import curve_of
+from likewise.reports.varied_table import TITLE, varied_table
 from likewise.reports.words import within_in_words, wording
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
@@ -27,8 +31,9 @@ from likewise.values.printing import figure, listed, percent
 from likewise.values.safe import safe, safe_lines
 
 MOST_ROWS = 20_000
+MOST_VARIED = 3_000
 MOST_NUMBERS = 4_000_000  # coordinates of all of them together
-_QUESTION = "rule"
+_QUESTION, _LINES = "rule", "lines of the rule"
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,17 @@ class RuleLook:
     asked: Computation | None
     epsilon: float | None
     """Which somebody wants to try."""
+    asked_lines: Computation | None
+    """Of a rule for tables."""
 
     @property
     def tried(self) -> Tried | None:
         found: Tried | None = self.asked.value if self.asked else None
+        return found
+
+    @property
+    def varied(self) -> Varied | None:
+        found: Varied | None = self.asked_lines.value if self.asked_lines else None
         return found
 
     def changes(self) -> list[dict[str, Any]]:
@@ -100,6 +112,8 @@ class RuleLook:
             "decisions": None if tried is None else tried.decisions,
             "remarks": [] if tried is None else list(tried.remarks),
             "epsilons": self.changes(),
+            "lines_computed": None if self.asked_lines is None else self.asked_lines.to_dict(),
+            "lines": None if self.varied is None else self.varied.to_dict(),
             "curve": None
             if curve is None
             else {
@@ -152,17 +166,48 @@ def _compute(hosted: Hosted) -> Tried:
     return Tried(flagged, alike, len(some), part, remarks)
 
 
+def _vary(hosted: Hosted) -> Varied:
+    """What each line of the rule does, on the newest decisions."""
+    monitor = hosted.monitor
+    past, rows = monitor.past, monitor.rows
+    newest = np.arange(max(0, rows - MOST_VARIED), rows)
+    some = newest[past.alive(newest)].tolist()
+    if not some:
+        raise BadDecision("no decision is remembered, so nothing can be tried.")
+    span = past.span(some)
+    models = past.models(some)
+    return vary(
+        monitor.rule,
+        [past.values(row) for row in some],
+        most_rows=MOST_VARIED,
+        within=None if span is None else span.text,
+        times=None if span is None else (span.times / 1e6).tolist(),
+        models=models if any(one is not None for one in models) else None,
+        threads=1,
+    )
+
+
 async def known(visit: Visit) -> RuleLook:
     hosted = visit.hosted
     text = visit.query.get("epsilon", "")
     epsilon = number("epsilon", text) if text else None
     if epsilon == 0:
         raise Refused(400, "epsilon is 0; expected a number above 0.")
-    asked = None
-    if hosted.next_row:
-        asked = await COMPUTING.ask(hosted, _QUESTION, lambda: _compute(hosted))
+    asked, lines = await _asked(hosted, anew=False)
     monitor = hosted.monitor
-    return RuleLook(hosted.name, monitor.rule, monitor.within, hosted.next_row, asked, epsilon)
+    return RuleLook(
+        hosted.name, monitor.rule, monitor.within, hosted.next_row, asked, epsilon, lines
+    )
+
+
+async def _asked(hosted: Hosted, *, anew: bool) -> tuple[Computation | None, Computation | None]:
+    if not hosted.next_row:
+        return None, None
+    asked = await COMPUTING.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=anew)
+    lines = None
+    if hosted.monitor.rule.features is not None:
+        lines = await COMPUTING.ask(hosted, _LINES, lambda: _vary(hosted), anew=anew)
+    return asked, lines
 
 
 def shown(told: RuleLook, visit: Visit) -> str:
@@ -185,7 +230,26 @@ def shown(told: RuleLook, visit: Visit) -> str:
         "</details>\n"
     )
     tried = section("change", "What another epsilon would do", "", _tried(told, visit))
-    return words + toml + tried
+    return words + toml + tried + _lines(told)
+
+
+def _lines(told: RuleLook) -> str:
+    """Which line of the rule does the work."""
+    asked = told.asked_lines
+    if asked is None:
+        return ""
+    if asked.problem is not None:
+        inside = f"<p>It could not be tried: {safe(asked.problem, 600)}</p>\n"
+    elif told.varied is None:
+        inside = waiting(asked)
+    else:
+        newest = min(told.varied.given, asked.rows)
+        inside = (
+            f"<p>Tried on the newest {newest:,} of {asked.rows:,} decisions.</p>\n"
+            f"{varied_table(told.varied, told.varied.given)}"
+        )
+    lead = "What is comparable, and what contradicts, if one line of the rule is changed."
+    return section("lines", TITLE, lead, inside)
 
 
 def _tried(told: RuleLook, visit: Visit) -> str:
@@ -235,9 +299,7 @@ def _again(visit: Visit) -> str:
 
 
 async def again(visit: Visit, _: Any) -> str:
-    hosted = visit.hosted
-    if hosted.next_row:
-        await COMPUTING.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=True)
+    await _asked(visit.hosted, anew=True)
     return visit.url("rule")
 
 

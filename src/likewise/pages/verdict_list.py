@@ -23,6 +23,7 @@ from likewise.service.looking_back.plain_values import as_text, plain
 from likewise.service.looking_back.verdict_pages import typed_group
 from likewise.service.refusals import Refused
 from likewise.service.routes.query_values import moment, number, whole
+from likewise.values.errors import BadRow
 from likewise.values.plain import json_value
 from likewise.values.verdicts import Verdict
 
@@ -178,8 +179,10 @@ def _checked(ledger: Ledger, rows: list[int], wanted: Wanted) -> list[int]:
 
 
 def _value(ledger: Ledger, row: int, column: str) -> str | None:
-    entry = ledger.entry(row)
-    return None if entry.erased else as_text(ledger.values(row).get(column))
+    try:
+        return as_text(ledger.values(row).get(column))
+    except BadRow:  # it was erased
+        return None
 
 
 def _line(ledger: Ledger, entry: Entry, review: str) -> dict[str, Any]:

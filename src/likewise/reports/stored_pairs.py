@@ -8,13 +8,17 @@ from typing import Any
 from likewise.explaining.pair_card import Whereabouts
 from likewise.explaining.side_by_side import Pair, measured_gaps, vector_pair
 from likewise.ledger.ledger import Entry, Ledger
-from likewise.rules.rule import Rule
 from likewise.values.errors import BadRow
 from likewise.values.verdicts import Witness
 
 
-def stored_pair(ledger: Ledger, entry: Entry, witness: Witness) -> Pair | None:
-    """A decision beside one of its witnesses."""
+def stored_pair(
+    ledger: Ledger, entry: Entry, witness: Witness, *, keys: bool = True
+) -> Pair | None:
+    """A decision beside one of its witnesses.
+
+    keys: whether a column of keys is among its columns
+    """
     other = entry_of(ledger, witness.row)
     if entry.erased or other is None or other.erased:
         return None
@@ -26,7 +30,8 @@ def stored_pair(ledger: Ledger, entry: Entry, witness: Witness) -> Pair | None:
         return vector_pair(rule, entry.row, witness, inputs, outputs, models)
     columns = rule.output_column or "output"
     names = (columns,) if isinstance(columns, str) else tuple(columns)
-    mine, theirs = (_values(ledger, rule, one, names) for one in (entry, other))
+    key = rule.key_column if keys else None
+    mine, theirs = (_values(ledger, one, names, key) for one in (entry, other))
     gaps = measured_gaps(rule.features, mine, theirs)
     return Pair(entry.row, witness, mine, theirs, gaps, names, rule, models=models)
 
@@ -44,10 +49,12 @@ def whereabouts(entry: Entry) -> Whereabouts:
     return Whereabouts(time=entry.time.removesuffix("Z").replace("T", " ").partition(".")[0])
 
 
-def _values(ledger: Ledger, rule: Rule, entry: Entry, outputs: tuple[str, ...]) -> dict[str, Any]:
+def _values(
+    ledger: Ledger, entry: Entry, outputs: tuple[str, ...], key_column: str | None
+) -> dict[str, Any]:
     values = {name: _shown(value) for name, value in ledger.values(entry.row).items()}
     several = list(entry.output) if len(outputs) > 1 else [entry.output]
-    key = {} if rule.key_column is None else {rule.key_column: entry.key}
+    key = {} if key_column is None else {key_column: entry.key}
     return {**dict(zip(outputs, several, strict=True)), **key, **values}
 
 
