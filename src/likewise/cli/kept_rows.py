@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from likewise.reports.worst import Whereabouts, WorstPair, told_time
+from likewise.explaining.pair_card import Whereabouts
+from likewise.reports.worst import WorstPair, told_time
 from likewise.sources.chunk import Chunk, Table
 from likewise.values.plain import json_value
 from likewise.values.verdicts import Rows

@@ -19,6 +19,7 @@ import polars as pl
 
 from likewise.explaining.comparing import protected_columns
 from likewise.explaining.groups import Groups
+from likewise.explaining.pair_card import Whereabouts
 from likewise.explaining.side_by_side import pair_of
 from likewise.intake.models import models_in
 from likewise.monitors.monitor import Monitor
@@ -32,7 +33,7 @@ from likewise.partition.stable import mixed
 from likewise.reports.clearest import ClearestPairs, ClearPair
 from likewise.reports.findings import groups_among, likes_among
 from likewise.reports.totals import Totals
-from likewise.reports.worst import POOL, Whereabouts, WorstPair, chosen_pairs, told_time
+from likewise.reports.worst import POOL, WorstPair, chosen_pairs, told_time
 from likewise.values.explanation import Explanation
 from likewise.values.model_counts import Likes
 from likewise.values.verdicts import Witness

@@ -20,7 +20,7 @@ from likewise.reports.plots import (
 )
 from likewise.reports.timeline import Stretch
 from likewise.reports.totals import Margins
-from likewise.reports.words import figure, percent
+from likewise.values.printing import figure, percent
 
 MIN_POINT = 10  # comparable decisions of a stretch whose rate is drawn
 

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from likewise.explaining.comparing import protected_columns
+from likewise.explaining.pair_card import Whereabouts
 from likewise.explaining.side_by_side import Pair, pair_of
 from likewise.reports.clearest import ClearestPairs, ClearPair, CodedSides, candidates_of
 from likewise.values.past import Past
@@ -40,21 +41,6 @@ from likewise.values.verdicts import Verdicts, Witness
 POOL = 3
 """So many times the pairs that are wanted are kept, to choose from."""
 _Kind = tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Whereabouts:
-    """What is known of a decision beside what is remembered of it."""
-
-    place: int | None = None
-    """Its line in a text file, else its row, from 1."""
-    unit: str = "line"
-    time: str | None = None
-    """When it was made, in UTC."""
-    ignored: tuple[tuple[str, Any], ...] = ()
-    """Columns of the file that the rule ignores, or does not know, with their values."""
-    file: str | None = None
-    """The file in which it stood, where there are several."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Invariant: every request is answered, in JSON if it is refused; nothing that a c
 the server fail. If it fails all the same, that is logged, counted and answered with 500.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qsl
@@ -62,15 +62,17 @@ MODULES: tuple[ModuleType, ...] = (
 class App:
     """Serves the monitors of a service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, more: Sequence[Any] = ()) -> None:
+        """more: further modules like those of routes/, with `routes` and `OPERATIONS`"""
         self.service = service
         self.door = Door(service)
+        self._modules: tuple[Any, ...] = (*MODULES, *more)
         self._hot: dict[str, Hot] = {
             "observe": decisions.observe,
             "batch": decisions.batch,
             "check": decisions.check,
         }
-        found = [route for module in MODULES for route in _routes(module, self)]
+        found = [route for module in self._modules for route in _routes(module, self)]
         handlers: Any = {
             LikewiseError: self._refused,
             Refused: self._refused,
@@ -83,7 +85,7 @@ class App:
     @property
     def operations(self) -> list[Operation]:
         """All that can be asked."""
-        return [one for module in MODULES for one in getattr(module, "OPERATIONS", ())]
+        return [one for module in self._modules for one in getattr(module, "OPERATIONS", ())]
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         kind = scope["type"]

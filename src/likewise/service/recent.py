@@ -52,6 +52,10 @@ class Recent:
         stop = None if most is None else begin + most
         return list(islice(self._ring, begin, stop))
 
+    def last(self, most: int) -> list[Verdict]:
+        """The latest of them, in order."""
+        return list(islice(self._ring, max(0, len(self._ring) - most), None))
+
     def of(self, row: int) -> Verdict | None:
         """The verdict of a row, if it is here."""
         found = self.after(row - 1, 1)
