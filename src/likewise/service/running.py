@@ -44,11 +44,13 @@ def serve(settings: Settings, tell: Callable[[str], None], more: Sequence[Any] =
     service = Service(settings)
     server = settings.server
     listener = _listener(server)
-    application: Any = App(service, more)
+    app = App(service, more)
+    application: Any = app
     if server.behind_proxy:
         application = _behind_proxy(application)
     config = uvicorn.Config(
         application,
+        http=_http(app),
         ssl_certfile=server.certificate,
         ssl_keyfile=server.key,
         lifespan="off",
@@ -174,6 +176,15 @@ class _Server(uvicorn.Server):
             else:
                 connection.transport.close()
         self._half_open = waiting
+
+
+def _http(app: App) -> Any:
+    """What uvicorn is to speak HTTP with."""
+    try:
+        from likewise.service.direct import protocol_of
+    except ImportError:  # of httptools, which not every Python has
+        return "auto"
+    return protocol_of(app)
 
 
 def _behind_proxy(application: Any) -> Any:
