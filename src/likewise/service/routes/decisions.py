@@ -1,7 +1,7 @@
 """Decisions come in: one, a batch, or only to be checked."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from likewise.service.refusals import Refused
 from likewise.service.strict import decoded
 from likewise.service.wire import BatchBody, ColumnsBody, DecisionBody, RowsBody, VerdictBody
 from likewise.values.frames import ColumnTable
+from likewise.values.plain import EXACT, numbers_of
 from likewise.values.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
     elif rule.features is None and rule.embed is None:
         body = decoded(wire.decode_vectors, call.body)
         x = _of_floats(body.x) if body.type is None else _matrix(body.x, body.type)
+        _check_exact(x, lambda: decoded(wire.decode_columns, call.body).x)
         columns = {"x": x, "z": body.z, **_beside(body)}
     else:
         sent = decoded(wire.decode_columns, call.body)
@@ -241,7 +243,9 @@ def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
         raise Refused(422, "some decisions of the batch have a time and some have none.")
     x: Any = [one.x for one in each]
     if rule.features is None and rule.embed is None:
-        x = _matrix(x, None)
+        matrix = _matrix(x, None)
+        _check_exact(matrix, lambda: [one.x for one in each])
+        x = matrix
     return {
         "x": x,
         "z": FROM_ROW if rule.features is not None else [one.z for one in each],
@@ -262,6 +266,15 @@ def _of_floats(rows: list[list[float]]) -> Any:
     except struct.error:  # some row is longer or shorter: NumPy says what is wrong
         return _matrix(rows, None)
     return np.frombuffer(numbers).reshape(len(rows), width) if width else _matrix(rows, None)
+
+
+def _check_exact(x: Any, sent: Callable[[], Any]) -> None:
+    """Raise BadDecision if a whole number was rounded when inputs became floats.
+
+    sent: the inputs as they came; asked for only if some number is large enough
+    """
+    if x.size and max(x.max(), -x.min()) >= EXACT:
+        numbers_of(sent(), "x")
 
 
 def _matrix(rows: list[Any], kind: str | None) -> Any:
