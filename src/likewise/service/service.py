@@ -5,8 +5,9 @@ Invariant: monitors are opened before anything is answered, and closed after eve
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
+from typing import Any
 
 from likewise.monitors import opening
 from likewise.monitors.hunting import refuse_unhuntable, slope_monitor
@@ -15,6 +16,7 @@ from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
+from likewise.service.arrow_columns import load_library
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served, Settings
@@ -39,6 +41,8 @@ class Service:
         """Whether it was told to end: long answers end, and nothing new is taken."""
         self.ended = asyncio.Event()
         """Set when it is time to end, for those who wait for something else."""
+        self.verifying = asyncio.Lock()
+        """Held while a ledger is verified: one at a time."""
         self.under_way = 0
         """Requests that have begun and not ended."""
         self.readers = 0
@@ -47,11 +51,14 @@ class Service:
         """Requests that were refused before a monitor was found, by status."""
         self.opened: list[Callable[[Hosted], None]] = []
         """Told of each monitor when it is open."""
+        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """Run beside everything else, from the start until they are cancelled at the end."""
         self.before_drain: list[Callable[[], Awaitable[None]]] = []
         """Awaited before the queues are emptied for the last time."""
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
+        load_library()
         opened: dict[str, Hosted] = {}
         try:
             for name, served in self.settings.monitors.items():

@@ -33,6 +33,9 @@
     [otlp]                        # with the extra `otlp`
     endpoint = "http://127.0.0.1:4318"
 
+    [pages]                       # read by pages/settings.py
+    proxy_header = "X-Forwarded-User"
+
 Settings are frozen and checked when they are made. Unknown names are refused: a limit with a typing
 mistake would be no limit.
 """
@@ -40,7 +43,7 @@ mistake would be no limit.
 import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -125,8 +128,15 @@ class Token:
 
     def allows(self, scope: str, monitor: str | None) -> bool:
         """Whether it may do that with a monitor; None: with no monitor in particular."""
-        allowed = scope in self.scopes or "admin" in self.scopes
-        return allowed and (monitor is None or self.monitors is None or monitor in self.monitors)
+        return allowed(self.scopes, self.monitors, scope, monitor)
+
+
+def allowed(
+    scopes: Collection[str], monitors: Collection[str] | None, scope: str, monitor: str | None
+) -> bool:
+    """Whether whoever has these scopes, for these monitors, may do that; "admin" has them all."""
+    mine = monitor is None or monitors is None or monitor in monitors
+    return mine and (scope in scopes or "admin" in scopes)
 
 
 @dataclass(frozen=True)
@@ -228,6 +238,8 @@ class Settings:
     alerts: Mapping[str, Any] = field(default_factory=dict)
     """As it stands in the file; alerts/settings.py reads it."""
     otlp: OtlpSettings | None = None
+    pages: Mapping[str, Any] = field(default_factory=dict)
+    """As it stands in the file; pages/settings.py reads it."""
 
     def __post_init__(self) -> None:
         if not self.monitors:
@@ -271,7 +283,7 @@ class Settings:
 
     @classmethod
     def of(cls, told: Mapping[str, Any], folder: Path) -> Self:
-        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp"}
+        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp", "pages"}
         _refuse_unknown("the settings", told, known)
         monitors = {
             name: _served(name, one, folder) for name, one in _table(told, "monitors").items()
@@ -290,6 +302,7 @@ class Settings:
             tokens=tuple(made(Token, "tokens", one) for one in tokens),
             alerts=_alerts(told, folder),
             otlp=made(OtlpSettings, "otlp", told["otlp"]) if "otlp" in told else None,
+            pages=_table(told, "pages"),
         )
 
 

@@ -66,7 +66,7 @@ def _from_ledger(ledger: Ledger, filters: VerdictFilters, witnesses: int) -> Pag
         since=filters.since,
         until=filters.until,
         model=filters.model,
-        group=_typed_group(ledger, filters.group),
+        group=typed_group(ledger, filters.group),
         review=filters.review,
         within=filters.within,
         after=filters.after,
@@ -84,7 +84,7 @@ def _from_ledger(ledger: Ledger, filters: VerdictFilters, witnesses: int) -> Pag
     return PageBody(page, last if more else None, "ledger", ledger.first > filters.after + 1)
 
 
-def _typed_group(ledger: Ledger, group: tuple[str, str] | None) -> tuple[str, Any] | None:
+def typed_group(ledger: Ledger, group: tuple[str, str] | None) -> tuple[str, Any] | None:
     """The value of a group as the ledger has it: a query can only say text."""
     if group is None:
         return None

@@ -3,7 +3,6 @@
 Every call is first written into the ledger's chain (auditing.py).
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -92,7 +91,6 @@ class _Calls:
 
     def __init__(self, app: "App") -> None:
         self._service, self._door = app.service, app.door
-        self._verifying = asyncio.Lock()
 
     async def _asked(
         self, request: Request, scope: str, decode: Callable[[bytes], _T]
@@ -127,7 +125,7 @@ class _Calls:
         hosted, who, body = await self._asked(request, "review", wire.decode_supersede)
         insist_on_contradictions(hosted.name, hosted.slopes)
         monitor, limits = hosted.monitor, hosted.limits
-        _insist_on_ledger(hosted)
+        insist_on_ledger(hosted)
         output = label_of(limits, body.output, monitor.rule.output)
         checked(limits, output, body.key, None)
 
@@ -141,7 +139,7 @@ class _Calls:
     async def review(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_review)
         insist_on_contradictions(hosted.name, hosted.slopes)
-        _insist_on_ledger(hosted)
+        insist_on_ledger(hosted)
 
         def reviewed() -> None:
             note(hosted, who, "review", row=body.row)
@@ -158,14 +156,14 @@ class _Calls:
 
     async def verify(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "read", wire.decode_verify)
-        _insist_on_ledger(hosted)
+        insist_on_ledger(hosted)
         try:
             head = None if body.head is None else Head.of(body.head)
         except BadFile as error:
             raise Refused(422, str(error)) from None
-        if self._verifying.locked():
+        if self._service.verifying.locked():
             raise Refused(503, "a ledger is being verified already; one at a time.", retry=10.0)
-        async with self._verifying:
+        async with self._service.verifying:
             await hosted.do(lambda: note(hosted, who, "verify"))
             found = await hosted.aside(lambda: hosted.monitor.verify(head))
         return _json(VerifiedBody(found.ok, found.rows, found.problem, found.bad_row))
@@ -175,7 +173,7 @@ def _json(body: Any) -> Response:
     return Response(encode(body), media_type="application/json")
 
 
-def _insist_on_ledger(hosted: Hosted) -> None:
+def insist_on_ledger(hosted: Hosted) -> None:
     if not hosted.monitor.durable:
         raise BadRule(
             f"the monitor {hosted.name!r} is in memory: it has no ledger to write that to."

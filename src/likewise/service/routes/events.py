@@ -62,12 +62,12 @@ def routes(app: "App") -> list[BaseRoute]:
             raise Refused(503, f"{most} readers listen already.", retry=10.0)
         said = request.headers.get("last-event-id") or request.query_params.get("after")
         row = hosted.next_row - 1 if said is None else whole("the last id", said)
-        return _Events(service, _told(service, hosted, row))
+        return EventStream(service, _told(service, hosted, row))
 
     return [Route("/v1/monitors/{name}/events", events, methods=["GET"])]
 
 
-class _Events(StreamingResponse):
+class EventStream(StreamingResponse):
     """An answer that goes on, for as long as somebody reads it."""
 
     def __init__(self, service: Service, content: AsyncIterator[bytes]) -> None:
