@@ -28,14 +28,14 @@ from likewise.service.app import App
 from likewise.service.metrics.otlp import Otlp
 from likewise.service.reporting import Reporter
 from likewise.service.service import Service
-from likewise.service.settings import Server, Settings
+from likewise.service.settings import Server, ServiceSettings
 from likewise.values.errors import BadRule
 
 _KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connection
 _BACKLOG = 2048
 
 
-def serve(settings: Settings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
+def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
     """Serve until SIGTERM or SIGINT.
 
     tell    told in a line each when it listens, and when the monitors can be asked
