@@ -29,6 +29,7 @@ from benchmarks.questions import (
     memory,
     overhead,
     paper,
+    partition,
     people,
     pictures,
     serve,
@@ -65,5 +66,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "overhead": overhead.ask,
     "buffering": buffering.ask,
     "serve": serve.ask,
+    "partition": partition.ask,
     "huge": huge.ask,
 }

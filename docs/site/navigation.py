@@ -17,6 +17,7 @@ SECTIONS = {
         "docs/how-to/rule-for-people",
         "docs/how-to/choose-epsilon",
         "docs/how-to/audit-in-ci",
+        "docs/how-to/audit-larger-than-memory",
         "docs/how-to/read-the-report",
         "docs/how-to/compare-two-models",
         "docs/how-to/champion-and-challenger",

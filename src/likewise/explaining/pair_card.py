@@ -45,6 +45,8 @@ class Whereabouts:
     """When it was made, in UTC."""
     ignored: tuple[tuple[str, Any], ...] = ()
     """Columns of the file that the rule ignores, or does not know, with their values."""
+    file: str | None = None
+    """The file in which it stood, where there are several."""
 
 
 def pair_card(
@@ -110,6 +112,7 @@ def _head(
     facts = ["this one" if row is None else f"row {row:,}"]
     if where is not None and where.place is not None:
         facts = [f"{safe(where.unit)} {where.place:,}"]
+        facts += [] if where.file is None else [f"of <bdi>{safe(where.file, 60)}</bdi>"]
     facts += [f"<bdi>{safe(one, 60)}</bdi>" for one in keys]
     facts += [] if model is None else [f"model <bdi>{safe(model, 60)}</bdi>"]
     if where is not None and where.time is not None:

@@ -226,9 +226,10 @@ class Ledger:
         """Decisions and verdicts, in order."""
         for columns in self.columns(first, stop):
             some = columns.decisions
+            witnesses = some.witnesses.nearest_first()
             for i in range(len(some)):
                 row, count = some.first + i, int(some.counts[i])
-                nearest = some.witnesses.of(i).tolist()
+                nearest = witnesses.of(i).tolist()
                 since = int(some.firsts[i])
                 yield Entry(
                     row,

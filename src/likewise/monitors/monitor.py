@@ -319,6 +319,10 @@ class Monitor:
             with nullcontext() if journal is None else journal.together():
                 yield
 
+    def _is_in_a_call(self) -> bool:
+        """Whether this thread holds the lock, and comes here out of a call that it is making."""
+        return self._lock._is_owned() and called_within(self)  # type: ignore[attr-defined]
+
     def check(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
     ) -> Verdict:
@@ -428,12 +432,14 @@ class Monitor:
     # Bounds
 
     def limit_words(self, most: int) -> None:
-        """Refuse decisions that would bring more distinct labels, categories or models than this.
+        """Refuse decisions with more distinct labels, categories, models or sources than this.
 
         For whoever takes decisions from strangers: every new word stays in memory, and on disk.
         """
         with self._looking():
             self.memory.limit_words(most)
+            if self._steps.journal is not None:
+                self._steps.journal.most_sources = most
 
     # Losing
 

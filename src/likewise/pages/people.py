@@ -23,10 +23,10 @@ from likewise.pages.times import moment
 from likewise.pages.visit import Visit
 from likewise.reports.document import section
 from likewise.reports.stored_pairs import entry_of
+from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import plain
 from likewise.service.refusals import Refused
-from likewise.service.routes.administration import note
 from likewise.service.routes.query_values import whole
 from likewise.values.errors import BadRow
 from likewise.values.plain import json_value

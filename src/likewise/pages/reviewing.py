@@ -19,8 +19,9 @@ from likewise.pages.screen import Form, Part
 from likewise.pages.tally import PerMonitor
 from likewise.pages.times import moment
 from likewise.pages.visit import Visit
+from likewise.service.auditing import note
 from likewise.service.refusals import Refused
-from likewise.service.routes.administration import insist_on_ledger, note
+from likewise.service.routes.administration import insist_on_ledger
 from likewise.service.routes.query_values import whole
 from likewise.values.safe import safe
 

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from likewise.pages.live import Live
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, Viewer
+from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
-from likewise.service.routes.administration import note
 from likewise.service.service import Service
 from likewise.values.safe import safe
 

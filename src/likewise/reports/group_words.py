@@ -107,7 +107,8 @@ def left_out(groups: Groups) -> list[str]:
         notes.append(f"The {groups.pooled:,} smallest groups are compared as one: all others.")
     if groups.sampled < 1:
         notes.append(
-            f"There are too many like pairs: a random {percent(groups.sampled)} of the distinct"
+            "There are too many decisions or like pairs: a random"
+            f" {percent(groups.sampled)} of the distinct"
             f" inputs was looked at (seed {groups.seed})."
         )
     return notes

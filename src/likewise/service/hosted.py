@@ -22,15 +22,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from likewise.intake import verdict_json
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import Decision
 from likewise.runtime.log import logger
+from likewise.service.answers import verdict_bytes
 from likewise.service.counts import Counts
 from likewise.service.recent import Recent
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served
+from likewise.service.slopes import Slopes
+from likewise.service.wire import encode
 from likewise.values.errors import BadRule, LikewiseError
 from likewise.values.verdicts import Verdict, Verdicts
 
@@ -57,9 +62,18 @@ class _Waiting:
 class Hosted:
     """A monitor, its queue and its counts."""
 
-    def __init__(self, name: str, monitor: Monitor, settings: Served, limits: Limits) -> None:
+    def __init__(
+        self,
+        name: str,
+        monitor: Monitor,
+        settings: Served,
+        limits: Limits,
+        slopes: Slopes | None = None,
+    ) -> None:
         self.name = name
         self.monitor = monitor
+        self.slopes = slopes
+        """Of a monitor that names slopes."""
         self.settings = settings
         self.limits = limits
         self.counts = Counts()
@@ -88,9 +102,11 @@ class Hosted:
         """
         if self._at_once and self._pump is None:
             begin = clock.perf_counter()
-            x, z, key, time, model, *_ = decision
+            x, z, key, time, model, source, position = decision
             try:
-                answer: Any = self.monitor.observe(x, z, key=key, time=time, model=model)
+                answer: Any = self.monitor.observe(
+                    x, z, key=key, time=time, model=model, source=source, position=position
+                )
             except LikewiseError as error:
                 self._refused(error)
                 raise
@@ -276,14 +292,34 @@ class Hosted:
         counts.last_decision = clock.time()
         if verdict.comparable:
             counts.comparable += 1
-        if not (verdict.violation or verdict.alarm):
+        violation = self.is_violation(verdict)
+        if not (violation or verdict.alarm):
             return
-        if verdict.violation:
+        if violation:
             counts.violations[model] += 1
             counts.pairs += verdict.count
         counts.alarms += verdict.alarm
         self.recent.add(verdict)
         self._announce(verdict)
+
+    def is_violation(self, verdict: Verdict) -> bool:
+        return verdict.violation if self.slopes is None else self.slopes.is_violation(verdict)
+
+    def violations(self, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
+        """Whether each verdict of a batch is one."""
+        return verdicts.violations if self.slopes is None else self.slopes.violations(verdicts)
+
+    def told(self, verdict: Verdict) -> dict[str, Any]:
+        """A verdict for JSON."""
+        if self.slopes is None:
+            return verdict_json.answer(verdict, self.limits.witnesses, keyed=True)
+        return self.slopes.told(verdict, self.limits.witnesses)
+
+    def told_bytes(self, verdict: Verdict) -> bytes:
+        """A verdict as JSON."""
+        if self.slopes is None:
+            return verdict_bytes(verdict, self.limits.witnesses)
+        return encode(self.told(verdict))
 
     def _announce(self, verdict: Verdict) -> None:
         for listener in self.listeners:
@@ -310,7 +346,7 @@ class Hosted:
             return
         counts.last_decision = clock.time()
         self.next_row = int(verdicts.rows.max()) + 1
-        violations, alarms = verdicts.violations & fresh, verdicts.alarms & fresh
+        violations, alarms = self.violations(verdicts) & fresh, verdicts.alarms & fresh
         if models is None:
             counts.decisions[""] += new
             counts.violations[""] += int(violations.sum())

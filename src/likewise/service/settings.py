@@ -25,6 +25,11 @@
     burst = { last = 1000, alarm = 20 }
     comparable = true
 
+    [monitors.scores]
+    rule = "scores.toml"
+    kind = "slopes"               # names the steepest past decision, as a SlopeMonitor does
+    level = 3.0                   # a steeper slope is a violation
+
     [otlp]                        # with the extra `otlp`
     endpoint = "http://127.0.0.1:4318"
 
@@ -65,7 +70,7 @@ class Limits:
     label_bytes: int = 1024
     """Of a label, a category or the name of a model."""
     labels: int = 10_000
-    """Distinct labels, categories and models of one history."""
+    """Distinct labels, categories, models and sources of one history."""
     witnesses: int = 100
     """Told of one verdict; `omitted` says how many more there are."""
     waiting_rows: int = 65_536
@@ -185,7 +190,20 @@ class Served:
     """What a CloudEvents request without a response is: "lost", decisions that are missing, or
     "counted" only, since a prediction that failed has no response."""
 
+    kind: str = "contradictions"
+    """Or "slopes": for each decision the past one against which the slope is steepest."""
+    input_exponent: float | None = None
+    """Of slopes: p in output distance / input distance ** p; 1 unless given."""
+    level: float | None = None
+    """Of slopes: a steeper one is a violation; None: nothing is."""
+
     def __post_init__(self) -> None:
+        if self.kind not in ("contradictions", "slopes"):
+            raise BadRule(f"kind is {self.kind!r}; expected contradictions or slopes")
+        if self.kind == "slopes" and self.burst is not None:
+            raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
+        if self.kind != "slopes" and (self.level is not None or self.input_exponent is not None):
+            raise BadRule('level and input_exponent are about slopes: say kind = "slopes"')
         if self.unpaired_requests not in ("lost", "counted"):
             raise BadRule(
                 f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted"

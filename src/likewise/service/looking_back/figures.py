@@ -7,8 +7,9 @@ this process.
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.times import shown
 from likewise.service.hosted import Hosted
+from likewise.service.looking_back.plain_values import plain_position
 from likewise.service.refusals import Refused
-from likewise.service.wire import MonitorBody, StatsBody
+from likewise.service.wire import MonitorBody, PositionsBody, StatsBody
 
 
 async def described(hosted: Hosted) -> MonitorBody:
@@ -21,12 +22,20 @@ async def stats_of(hosted: Hosted, last: str | None = None) -> StatsBody:
 
     last    only those of the last "1 hour", "7 days"
     """
-    if hosted.monitor.durable:
+    if hosted.monitor.durable and hosted.slopes is None:
         await hosted.flush()
         return await hosted.look(lambda ledger: _from_ledger(ledger, last))
     if last is not None:
-        raise Refused(400, "last is about times, which only a ledger keeps: leave it out.")
+        raise Refused(
+            400, "last is about times, which only a ledger of contradictions keeps: leave it out."
+        )
     return _since_start(hosted)
+
+
+async def positions_of(hosted: Hosted) -> PositionsBody:
+    """By source, the last position that is on disk; BadRule where there is no ledger."""
+    last = await hosted.do(lambda: hosted.monitor.positions)
+    return PositionsBody({source: plain_position(position) for source, position in last.items()})
 
 
 def _described(hosted: Hosted) -> MonitorBody:
@@ -45,6 +54,8 @@ def _described(hosted: Hosted) -> MonitorBody:
         comparable=monitor.comparable,
         exact=True,
         waiting=hosted.waiting_rows,
+        kind="contradictions" if hosted.slopes is None else "slopes",
+        level=None if hosted.slopes is None else hosted.slopes.level,
     )
 
 

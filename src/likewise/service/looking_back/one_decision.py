@@ -10,7 +10,7 @@ import numpy as np
 
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.service.hosted import Hosted
-from likewise.service.looking_back.plain_values import plain, plain_row
+from likewise.service.looking_back.plain_values import plain, plain_position, plain_row
 from likewise.service.wire import LookBody, ReviewSaid, SideBody
 from likewise.values.errors import BadRow
 from likewise.values.plain import json_value
@@ -68,6 +68,8 @@ def _side(ledger: Ledger, entry: Entry, witness: Witness | None = None) -> SideB
         key=json_value(entry.key),
         time=entry.time,
         model=entry.model,
+        source=entry.source,
+        position=None if entry.position is None else plain_position(entry.position),
         **_distances(witness),
     )
 

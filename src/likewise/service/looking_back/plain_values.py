@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from likewise.values.plain import json_value
+from likewise.values.positions import Position
 
 
 def plain(value: Any) -> Any:
@@ -17,6 +18,11 @@ def plain(value: Any) -> Any:
 def plain_row(values: dict[str, Any]) -> dict[str, Any]:
     """The same for each column of a row."""
     return {name: plain(value) for name, value in values.items()}
+
+
+def plain_position(position: Position) -> int | list[int]:
+    """A position for JSON, which has no pairs."""
+    return list(position) if isinstance(position, tuple) else position
 
 
 def as_text(value: Any) -> str:

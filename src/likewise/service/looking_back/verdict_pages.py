@@ -17,6 +17,7 @@ from likewise.ledger.ledger import Entry, Ledger
 from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import as_text, plain
 from likewise.service.refusals import Refused
+from likewise.service.slopes import insist_on_contradictions
 from likewise.service.wire import PageBody
 
 PAGE, MOST_PAGE = 100, 1000
@@ -52,6 +53,7 @@ class VerdictFilters:
 
 async def verdict_page(hosted: Hosted, filters: VerdictFilters) -> PageBody:
     """The next verdicts that the filters let through."""
+    insist_on_contradictions(hosted.name, hosted.slopes)
     if not hosted.monitor.durable:
         return _from_memory(hosted, filters)
     await hosted.flush()

@@ -7,11 +7,13 @@ beyond, the nearest `Limits.witnesses` of each, and how many were left out.
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from likewise.intake.packed_verdicts import most_witnesses, told_of_verdict, told_of_verdicts
 from likewise.ledger.times import all_microseconds
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
-from likewise.service.admission import checked, checked_time
+from likewise.service.admission import check_table, check_words, checked_time
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.requests import InDoubt, MaybeDone
@@ -22,6 +24,7 @@ from likewise.values.verdicts import Verdict, Verdicts
 
 Fields = dict[str, Any]
 """What a client has packed, by name."""
+_WORDS = ("z", "keys", "models", "sources")
 
 
 async def observe(hosted: Hosted, fields: Fields) -> Fields:
@@ -34,8 +37,9 @@ async def observe(hosted: Hosted, fields: Fields) -> Fields:
 
 
 async def observe_again(hosted: Hosted, fields: Fields) -> Fields:
-    """After a restart: with a key the ledger knows whether it has it."""
-    if fields.get("key") is None and hosted.monitor.rule.key_column is None:
+    """After a restart: with a key, or a position, the ledger knows whether it has it."""
+    named = fields.get("key") is not None or fields.get("position") is not None
+    if not named and hosted.monitor.rule.key_column is None:
         raise InDoubt
     return await observe(hosted, fields)
 
@@ -62,10 +66,13 @@ def _sure(hosted: Hosted, arguments: Fields) -> Verdicts:
 
 
 async def observe_many_again(hosted: Hosted, fields: Fields) -> Fields:
-    """After a restart: if every decision has a key, the ledger answers those that it has."""
+    """After a restart: if every decision has a key, the ledger answers those that it has.
+
+    If every one has a position, the ledger refuses what it has.
+    """
     arguments, count = _batch(hosted, fields)
-    keys = _keys(hosted, arguments)
-    if keys is None or any(key is None for key in keys):
+    keys, positions = _keys(hosted, arguments), arguments.get("positions")
+    if not _complete(keys) and not _complete(positions):
         raise InDoubt
     verdicts = await hosted.observe_many(count, partial(_sure, hosted, arguments))
     return _told_verdicts(hosted, fields, verdicts)
@@ -81,6 +88,13 @@ def _keys(hosted: Hosted, arguments: Fields) -> list[Any] | None:
         return list(x.columns.get(column, ()))
     rows = x if isinstance(x, list) else [x]
     return [row.get(column) if isinstance(row, dict) else None for row in rows]
+
+
+def _complete(values: Any) -> bool:
+    """Whether there is a value for each decision."""
+    return isinstance(values, list | tuple | np.ndarray) and not any(
+        value is None for value in values
+    )
 
 
 async def check(hosted: Hosted, fields: Fields) -> Fields:
@@ -112,15 +126,16 @@ async def lost(hosted: Hosted, fields: Fields) -> None:
 
 def _decision(hosted: Hosted, fields: Fields) -> Decision:
     z, key, model = fields.get("z", FROM_ROW), fields.get("key"), fields.get("model")
-    checked(hosted.limits, z, key, model)
+    source, position = fields.get("source"), fields.get("position")
+    _check_words(hosted, fields.get("x"), [z], [key], [model, source])
     time = checked_time(hosted.limits, fields.get("time"))
-    return Decision(fields.get("x"), z, key, time, model)
+    return Decision(fields.get("x"), z, key, time, model, source, position)
 
 
 def _batch(hosted: Hosted, fields: Fields) -> tuple[Fields, int]:
     """The arguments of `observe_many` and the like, and how many decisions they are about."""
     limits = hosted.limits
-    names = ("x", "z", "keys", "times", "models")
+    names = ("x", "z", "keys", "times", "models", "sources", "positions")
     arguments = {name: fields[name] for name in names if fields.get(name) is not None}
     x = arguments.setdefault("x", [])
     try:
@@ -131,15 +146,27 @@ def _batch(hosted: Hosted, fields: Fields) -> tuple[Fields, int]:
         raise Refused(
             413, f"the batch has {count} decisions; at most {limits.batch_rows} are taken."
         )
-    for name, place in (("z", 0), ("keys", 1), ("models", 2)):
-        values = arguments.get(name)
-        for value in values if isinstance(values, list | tuple) else [values]:
-            one = [None, None, None]
-            one[place] = value
-            checked(limits, *one)
+    z, keys, models, sources = (_listed(arguments.get(name)) for name in _WORDS)
+    _check_words(hosted, x, z, keys, [*models, *sources])
     if "times" in arguments:
         _check_times(limits, arguments["times"], count)
     return arguments, count
+
+
+def _listed(values: Any) -> Any:
+    """What is given for each decision, or for all of them."""
+    return values if isinstance(values, list | tuple | np.ndarray) else [values]
+
+
+def _check_words(hosted: Hosted, x: Any, z: Any, keys: Any, names: Any) -> None:
+    """Raise Refused if a label, a key, a name or a text of a table is too long."""
+    limits, rule = hosted.limits, hosted.monitor.rule
+    if rule.output == "label":
+        check_words("an output", z, limits.label_bytes)
+    check_words("a key", keys, limits.key_bytes)
+    check_words("the name of a model or a source", names, limits.label_bytes)
+    if rule.features is not None:
+        check_table(limits, rule, x)
 
 
 def _check_times(limits: Limits, times: Any, count: int) -> None:

@@ -30,6 +30,10 @@ async def state(hosted: Hosted, _: Fields) -> Fields:
     return await hosted.aside(told)
 
 
+async def positions(hosted: Hosted, _: Fields) -> Fields:
+    return await hosted.do(lambda: hosted.monitor.positions)
+
+
 _LOOKS = frozenset(
     {
         "values",

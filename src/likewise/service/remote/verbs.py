@@ -20,12 +20,14 @@ class Verb:
     changes     whether it changes the history, so that a request that comes twice is done once
     again       what is done with a request to a ledger that an earlier process may have done;
                 None: it is in doubt
+    audited     whether the ledger's chain says that it was asked (service/auditing.py)
     """
 
     do: Answering
     scopes: tuple[str, ...] = ("observe",)
     changes: bool = False
     again: Answering | None = None
+    audited: bool = False
 
 
 VERBS: dict[str, Verb] = {
@@ -36,16 +38,17 @@ VERBS: dict[str, Verb] = {
     "load": Verb(deciding.load, changes=True),
     "lost": Verb(deciding.lost, changes=True),
     "state": Verb(looking.state, ("observe", "read")),
+    "positions": Verb(looking.positions, ("observe", "read")),
     "past": Verb(looking.past, ("read",)),
     "explain": Verb(looking.explain, ("read",)),
     "stats": Verb(looking.stats, ("read",)),
     "head": Verb(looking.head, ("read",)),
-    "verify": Verb(looking.verify, ("read",)),
-    "forget": Verb(case_work.forget, ("erase",), changes=True, again=case_work.forget),
-    "erase": Verb(case_work.erase, ("erase",), changes=True, again=case_work.erase),
-    "review": Verb(case_work.review, ("review",), changes=True),
-    "truth": Verb(case_work.truth, ("review",), changes=True),
-    "supersede": Verb(case_work.supersede, ("review",), changes=True),
+    "verify": Verb(looking.verify, ("read",), audited=True),
+    "forget": Verb(case_work.forget, ("erase",), True, case_work.forget, audited=True),
+    "erase": Verb(case_work.erase, ("erase",), True, case_work.erase, audited=True),
+    "review": Verb(case_work.review, ("review",), True, audited=True),
+    "truth": Verb(case_work.truth, ("review",), True, audited=True),
+    "supersede": Verb(case_work.supersede, ("review",), True, audited=True),
     "flush": Verb(case_work.flush),
 }
 """Erasing twice has done no more than erasing once."""

@@ -1,8 +1,6 @@
 """What changes a history other than decisions: erasing, overruling, reviewing; and verifying.
 
-Every call is first written into the ledger's chain as an event "administration": who (the name of
-the token), what, of how many or which rows. No values of people are in it. So nothing is done that
-the chain does not say; what was asked and then refused is there too.
+Every call is first written into the ledger's chain (auditing.py).
 """
 
 from collections.abc import Callable
@@ -14,12 +12,13 @@ from starlette.routing import BaseRoute, Route
 
 from likewise.intake.verdict_json import answer
 from likewise.ledger.heads import Head
-from likewise.runtime.log import logger
 from likewise.service import wire
 from likewise.service.admission import checked, label_of
+from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refused
+from likewise.service.slopes import insist_on_contradictions
 from likewise.service.strict import decoded
 from likewise.service.wire import (
     DoneBody,
@@ -124,6 +123,7 @@ class _Calls:
 
     async def supersede(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_supersede)
+        insist_on_contradictions(hosted.name, hosted.slopes)
         monitor, limits = hosted.monitor, hosted.limits
         insist_on_ledger(hosted)
         output = label_of(limits, body.output, monitor.rule.output)
@@ -138,6 +138,7 @@ class _Calls:
 
     async def review(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_review)
+        insist_on_contradictions(hosted.name, hosted.slopes)
         insist_on_ledger(hosted)
 
         def reviewed() -> None:
@@ -177,10 +178,3 @@ def insist_on_ledger(hosted: Hosted) -> None:
         raise BadRule(
             f"the monitor {hosted.name!r} is in memory: it has no ledger to write that to."
         )
-
-
-def note(hosted: Hosted, who: str, what: str, **more: Any) -> None:
-    """In the monitor's thread: have the chain say what was asked, before it is done."""
-    logger.info("%s of %s, asked by %s", what, hosted.name, who or "a client without a token")
-    if hosted.monitor.durable:
-        hosted.monitor.administered(who, what, **more)

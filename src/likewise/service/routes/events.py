@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from likewise.intake.verdict_json import answer, stored_answer
+from likewise.intake.verdict_json import stored_answer
 from likewise.ledger.ledger import Ledger
 from likewise.service.door import ASGIScope, Receive, Send
 from likewise.service.hosted import Hosted
@@ -103,12 +103,13 @@ async def _told(service: Service, hosted: Hosted, row: int) -> AsyncIterator[byt
         yield _event("gap", {"message": why}, None)
         row = -1
     if row < recent.dropped:
-        if hosted.monitor.durable:
+        if hosted.monitor.durable and hosted.slopes is None:
             async for reached, piece in _of_ledger(hosted, row):
                 row = reached
                 yield piece
         else:
-            why = "earlier verdicts are not known any more: this monitor is in memory."
+            kept = "in memory" if hosted.slopes is None else "one of slopes"
+            why = f"earlier verdicts are not known any more: this monitor is {kept}."
             row = recent.dropped
             yield _event("gap", {"message": why}, row)
     while True:
@@ -153,7 +154,7 @@ async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes
 
 
 def _verdict_event(hosted: Hosted, verdict: Any) -> bytes:
-    return _event("verdict", answer(verdict, hosted.limits.witnesses, keyed=True), verdict.row)
+    return _event("verdict", hosted.told(verdict), verdict.row)
 
 
 def _event(kind: str, data: dict[str, Any], row: int | None) -> bytes:

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from likewise.ledger.notes import DISPOSITIONS
 from likewise.service.hosted import Hosted
-from likewise.service.looking_back.figures import described, stats_of
+from likewise.service.looking_back.figures import described, positions_of, stats_of
 from likewise.service.looking_back.one_decision import look_at
 from likewise.service.looking_back.verdict_pages import (
     MOST_PAGE,
@@ -30,6 +30,7 @@ from likewise.service.wire import (
     MonitorBody,
     MonitorsBody,
     PageBody,
+    PositionsBody,
     StatsBody,
     encode,
 )
@@ -88,15 +89,22 @@ OPERATIONS = [
         "The end of the ledger's chain, to be kept elsewhere",
         answers=HeadBody,
     ),
+    Operation(
+        "GET",
+        "/v1/monitors/{name}/positions",
+        "observe",
+        "By source, the last position on disk: where a sender goes on",
+        answers=PositionsBody,
+    ),
 ]
 
 
 def routes(app: "App") -> list[BaseRoute]:
     service, door = app.service, app.door
 
-    def admitted(request: Request) -> Hosted:
+    def admitted(request: Request, scope: str = "read") -> Hosted:
         name = request.path_params["name"]
-        door.admit(request.scope, "read", name)
+        door.admit(request.scope, scope, name)
         return service.named(name)
 
     async def monitors(request: Request) -> Response:
@@ -128,6 +136,9 @@ def routes(app: "App") -> list[BaseRoute]:
         end = await hosted.do(hosted.monitor.head)
         return _json(HeadBody(str(end), end.rows, end.events))
 
+    async def positions(request: Request) -> Response:
+        return _json(await positions_of(admitted(request, "observe")))
+
     one = "/v1/monitors/{name}"
     return [
         Route("/v1/monitors", monitors, methods=["GET"]),
@@ -136,6 +147,7 @@ def routes(app: "App") -> list[BaseRoute]:
         Route(f"{one}/decisions/{{row}}", decision, methods=["GET"]),
         Route(f"{one}/stats", stats, methods=["GET"]),
         Route(f"{one}/head", head, methods=["GET"]),
+        Route(f"{one}/positions", positions, methods=["GET"]),
     ]
 
 

@@ -9,6 +9,7 @@ Invariant: a request that changes something is done once, however often it is se
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from likewise.intake.packed import CONTENT_TYPE, pack, unpack
+from likewise.service.auditing import note
 from likewise.service.door import Door, Gone
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refused, told
 from likewise.service.remote.verbs import VERBS, Answering, Verb
 from likewise.service.requests import INSTANCE, REQUEST, InDoubt, MaybeDone, Repeat, Requests
+from likewise.service.settings import Token
+from likewise.service.slopes import insist_on_contradictions
 from likewise.service.wire import ErrorBody, encode
 from likewise.values.errors import BadDecision, BadFile, LikewiseError
 
@@ -53,10 +57,13 @@ def routes(app: "App") -> list[BaseRoute]:
             if verb is None:
                 raise Refused(404, f"a client cannot ask for {asked!r}.")
             door.check_room()
-            _admit(door, request, verb, name)
+            token = _admit(door, request, verb, name)
             hosted = service.named(name)
+            insist_on_contradictions(name, hosted.slopes)
             body = await door.body(request.scope, request.receive)
-            answer = await _answer(requests, request, hosted, verb, body)
+            who = "" if token is None else token.name
+            question = _Question(hosted, asked, verb, who, body)
+            answer = await _answer(requests, request.headers.get(REQUEST), question)
         except (Refused, LikewiseError) as error:
             status, text, retry = told(error)
             waits = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
@@ -71,44 +78,58 @@ def routes(app: "App") -> list[BaseRoute]:
     return [Route(_PATH, call, methods=["POST"])]
 
 
-def _admit(door: Door, request: Request, verb: Verb, name: str) -> None:
+def _admit(door: Door, request: Request, verb: Verb, name: str) -> Token | None:
     """Refuse whoever may not; what several scopes allow is refused if none of them does."""
     for scope in verb.scopes[:-1]:
         try:
-            door.admit(request.scope, scope, name)
-            return
+            return door.admit(request.scope, scope, name)
         except Refused as error:
             if error.status != 403:
                 raise
-    door.admit(request.scope, verb.scopes[-1], name)
+    return door.admit(request.scope, verb.scopes[-1], name)
 
 
-async def _answer(
-    requests: Requests, request: Request, hosted: Hosted, verb: Verb, body: bytes
-) -> bytes:
-    do = partial(_done, verb.do, hosted, body)
+@dataclass(frozen=True)
+class _Question:
+    """What a client asks of a monitor.
+
+    who     the name of its token
+    """
+
+    hosted: Hosted
+    name: str
+    verb: Verb
+    who: str
+    body: bytes
+
+    async def answer(self, answering: Answering) -> bytes:
+        """What `answering` makes of it, packed."""
+        fields = unpack(self.body)
+        if not isinstance(fields, dict):
+            raise BadDecision("the body is no object. Nothing was stored.")
+        if self.verb.audited:
+            await self.hosted.do(partial(note, self.hosted, self.who, self.name))
+        try:
+            return pack(await answering(self.hosted, fields), "the answer")
+        except TypeError as error:  # of names that a method does not have
+            raise Refused(422, f"the body is not what is expected: {error}.") from None
+
+
+async def _answer(requests: Requests, header: str | None, question: _Question) -> bytes:
+    verb = question.verb
+    do = partial(question.answer, verb.do)
     if not verb.changes:
         return await do()
     try:
-        repeat = Repeat.of(request.headers.get(REQUEST))
+        repeat = Repeat.of(header)
     except ValueError:
         raise Refused(400, f"the header {REQUEST} cannot be read.") from None
+    hosted = question.hosted
     if_unknown: Callable[[], Awaitable[bytes]] | None = do
     if hosted.monitor.durable:
-        again = verb.again
-        if_unknown = None if again is None else partial(_done, again, hosted, body)
+        if_unknown = None if verb.again is None else partial(question.answer, verb.again)
     try:
         return await requests.once(hosted.name, repeat, do, if_unknown=if_unknown)
     except MaybeDone as error:
         assert isinstance(error.cause, BadFile)
         raise error.cause from None
-
-
-async def _done(answering: Answering, hosted: Hosted, body: bytes) -> bytes:
-    fields = unpack(body)
-    if not isinstance(fields, dict):
-        raise BadDecision("the body is no object. Nothing was stored.")
-    try:
-        return pack(await answering(hosted, fields), "the answer")
-    except TypeError as error:  # of names that a method does not have
-        raise Refused(422, f"the body is not what is expected: {error}.") from None
