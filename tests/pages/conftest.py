@@ -9,7 +9,7 @@ from tests.conftest import NO_BROWSER
 from tests.pages.looking import Looker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright keeps a running event loop while it is there
 def chromium():
     """Debian's Chromium; where there is none, a skip, or where it is required a failure."""
     program = find()

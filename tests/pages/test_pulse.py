@@ -93,6 +93,14 @@ def test_rate_that_rises_is_above_its_band_for_as_long_as_the_change_is_in_sight
         assert conclusion.high < 0.3
 
 
+def test_change_stays_marked_though_its_windows_vary():
+    draw = random.Random(3)
+    for _ in range(20):
+        after = [min(1.0, max(0.0, draw.gauss(0.17, 0.05))) for _ in range(40)]
+        pulse, end = played([draw.gauss(0.06, 0.02) for _ in range(25)] + after)
+        assert pulse.lately(FINE, end).conclusion.high < 0.15
+
+
 def test_rate_that_stays_is_usual():
     pulse, end = played([0.05] * 40)
     assert pulse.lately(FINE, end).conclusion.finding == "usual"

@@ -22,6 +22,7 @@ from likewise.values.printing import figure, percent
 from likewise.values.safe import safe
 
 _LATEST = 8
+_PLOTTED = 10  # comparable decisions of a window in the chart, at least
 CURRENT = ' aria-current="true"'
 _ROWS = 40  # windows in the table, newest first
 
@@ -171,7 +172,8 @@ def shown(overview: OverviewBody, visit: Visit) -> str:
 <h2 id="over-time">The rate over time</h2>
 <nav aria-label="Span" class="choices"><ul id="spans">{made["spans"]}</ul></nav>
 <p class="small">Of decisions that could be compared, the share that contradicts an earlier one;
-the band is where it usually lies.</p>
+the band is where it usually lies. Windows with fewer than {_PLOTTED} such
+decisions are not drawn.</p>
 <div id="chart" class="chart" role="img" aria-label="A chart of the table below" hidden></div>
 <details><summary>The chart as a table</summary>
 <div class="scroll" tabindex="0" role="region" aria-label="Rates over time">
@@ -273,7 +275,7 @@ def _series(overview: OverviewBody) -> str:
     times = [datetime.fromisoformat(one.start).timestamp() for one in overview.windows]
     columns = [
         times,
-        [one.rate for one in overview.windows],
+        [one.rate if one.comparable >= _PLOTTED else None for one in overview.windows],
         [one.usual_low for one in overview.windows],
         [one.usual_high for one in overview.windows],
     ]

@@ -5,9 +5,9 @@ the window that is open, of each span. After a start the windows are filled from
 ledger, so that a restart leaves no hole.
 
 Whether the rate is usual is concluded as the alerts do it (service/alerts/usual_band.py), whenever
-a window closes: the last few windows together against those before them. Windows that were unusual
-do not become part of what is usual, so a change stays visible for as long as the span shows what
-was before it.
+a window closes: the last few windows together against those before them. From a window that is
+unusual until the rate is back in its band, nothing becomes part of what is usual. So a change stays
+visible for as long as the span shows what was before it.
 
 Invariant: a decision is in one window of each span; counts of the service are only read.
 Bound: `windows` windows of each span; the last SEEDED rows of a ledger are read, once.
@@ -109,6 +109,8 @@ class _Track:
     windows: dict[int, Growth] = field(default_factory=dict)
     concluded: dict[int, Conclusion] = field(default_factory=dict)
     usual: list[RateWindow] = field(default_factory=list)
+    marked: bool = False
+    """Whether the rate left its band, and has not come back into it."""
     following: int | None = None
     """The first window of which nothing was concluded yet; None: begin at the first there is."""
 
@@ -126,6 +128,7 @@ class _Track:
             return
         if self.following is None:
             self.following, self.usual, self.concluded = min(self.windows), [], {}
+            self.marked = False
         self.usual = [one for one in self.usual if one.number > oldest]
         for number in range(max(self.following, oldest + 1), current):
             self.concluded[number] = self._conclude(number)
@@ -135,8 +138,15 @@ class _Track:
         lately = self.lately(number)
         window = RateWindow(number, lately.comparable, lately.violations)
         conclusion = conclude(window, self.usual, _BAND)
+        rate = lately.rate or 0.0
+        if conclusion.finding in ("above", "below"):
+            self.marked = True
+        elif len(self.usual) < _BAND.least_windows or (
+            not conclusion.because and conclusion.low <= rate <= conclusion.high
+        ):
+            self.marked = False
         leaving = number - _LATELY + 1
-        if conclusion.finding not in ("above", "below") and leaving in self.windows:
+        if not self.marked and leaving in self.windows:
             left = self.windows[leaving]
             self.usual.append(RateWindow(leaving, left.comparable, left.violations))
         return conclusion
