@@ -17,7 +17,7 @@ from likewise.cli.endings import DATA, Stop
 from likewise.intake.binding import Binding
 from likewise.intake.sifting import Judged, Unfit, reason, sifted
 from likewise.sources.chunk import Chunk, Places, Refused, Types
-from likewise.sources.files import Source
+from likewise.sources.files import DecisionFile
 
 SHOWN = 10
 _KINDS = 20  # kinds of reasons that are counted apart
@@ -37,7 +37,7 @@ class Chunks(Protocol):
 class Refusals:
     """Bad rows: how many, the first few, and how many of each kind."""
 
-    source: Source
+    source: DecisionFile
     skip: bool
     count: int = 0
     first: list[Refused] = field(default_factory=list)
@@ -76,7 +76,7 @@ def _kind(why: str) -> str:
 
 
 def feed(
-    source: Source,
+    source: DecisionFile,
     binding: Binding,
     judge: Callable[[Chunk], AnswerT],
     bad: Refusals,

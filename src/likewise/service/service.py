@@ -13,6 +13,7 @@ from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
+from likewise.service.following import Following, check_source
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served, Settings
@@ -42,8 +43,9 @@ class Service:
         """Requests that were refused before a monitor was found, by status."""
         self.opened: list[Callable[[Hosted], None]] = []
         """Told of each monitor when it is open."""
-        self.before_drain: list[Callable[[], Awaitable[None]]] = []
+        self.before_drain: list[Callable[[], Awaitable[None]]] = [self._stop_following]
         """Awaited before the queues are emptied for the last time."""
+        self._following: list[Following] = []
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
@@ -53,6 +55,8 @@ class Service:
                 monitor = monitor_of(name, served, self.settings.limits)
                 monitor.limit_words(self.settings.limits.labels)
                 opened[name] = hosted = Hosted(name, monitor, served, self.settings.limits)
+                if served.source is not None:
+                    check_source(hosted, served.source)
                 for told in self.opened:
                     told(hosted)
             if self.alert_settings is not None:
@@ -63,6 +67,17 @@ class Service:
             raise
         self.monitors = opened
         self.ready = not self.stopping
+
+    def follow(self) -> None:
+        """Have monitors follow their streams; on the event loop, once they are open."""
+        loop = asyncio.get_running_loop()
+        for hosted in self.monitors.values():
+            if hosted.settings.source is not None:
+                self._following.append(Following(hosted, hosted.settings.source, loop))
+
+    async def _stop_following(self) -> None:
+        following, self._following = self._following, []
+        await asyncio.gather(*(asyncio.to_thread(one.stop) for one in following))
 
     def named(self, name: str) -> Hosted:
         """The monitor of that name; Refused if there is none, or none can be asked now."""

@@ -50,7 +50,11 @@ def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
 
     numbers  names of columns that hold numbers, in which true is none.
     """
-    value = _parsed(line)
+    return plain_object(parsed(line), line, numbers)
+
+
+def plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
+    """A value that was parsed, or is part of what was, if it is an object of plain values."""
     if not isinstance(value, dict):
         raise ValueError(f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}')
     kinds = set(map(type, value.values()))
@@ -71,7 +75,8 @@ def numbers_in(types: Types) -> list[str]:
     return [name for name, kind in types.items() if kind in ("number", "listed")]
 
 
-def _parsed(line: bytes) -> Any:
+def parsed(line: bytes) -> Any:
+    """What JSON says; raise ValueError if it is none, or says something twice."""
     try:
         return _DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
