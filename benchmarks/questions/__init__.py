@@ -34,6 +34,7 @@ from benchmarks.questions import (
     serve,
     single,
     slope,
+    streams,
     threads,
     witnesses,
 )
@@ -65,5 +66,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "overhead": overhead.ask,
     "buffering": buffering.ask,
     "serve": serve.ask,
+    "streams": streams.ask,
     "huge": huge.ask,
 }

@@ -1,4 +1,4 @@
-"""`likewise watch --from`: a stream or a file through a monitor, until it ends or someone says stop.
+"""`likewise watch --from`: a stream or a file through a monitor, until it ends or is told to.
 
 Thin: it opens the monitor, the source and the targets, and says how it went.
 """

@@ -62,22 +62,16 @@ def message_of(record: Record, format: str, numbers: Collection[str] = ()) -> Me
 def _rows(
     body: bytes, headers: Mapping[str, str], format: str, numbers: Collection[str]
 ) -> list[dict[str, Any]]:
-    if format == "json" or (format == "auto" and body.startswith(b"{") and not headers):
-        value = parsed(body)
-        if format == "auto" and isinstance(value, dict) and _is_event(value):
-            return _of_event(value, body, numbers)
-        return [plain_object(value, body, numbers)]
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    binary = any(name.startswith(("ce_", "ce-")) for name in headers)
-    if format == "cloudevents" or (format == "auto" and (binary or kind == _EVENT_TYPE)):
-        if binary and kind != _EVENT_TYPE:
-            _check_version(headers.get("ce_specversion", headers.get("ce-specversion")))
-            return _of_data(body, kind, numbers)
-        return _of_event(parsed(body), body, numbers)
-    if format == "arrow" or body.startswith(_ARROW):
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower() if headers else ""
+    events = format in ("auto", "cloudevents")
+    if events and kind != _EVENT_TYPE and any(name[:3] in ("ce_", "ce-") for name in headers):
+        _check_version(headers.get("ce_specversion", headers.get("ce-specversion")))
+        return _of_data(body, kind, numbers)
+    if format == "arrow" or (format == "auto" and body.startswith(_ARROW)):
         return _of_arrow(body)
     value = parsed(body)
-    if isinstance(value, dict) and _is_event(value):
+    seems = isinstance(value, dict) and "specversion" in value and _is_event(value)
+    if format == "cloudevents" or (events and (seems or kind == _EVENT_TYPE)):
         return _of_event(value, body, numbers)
     return [plain_object(value, body, numbers)]
 

@@ -353,7 +353,7 @@ def _told(address: Address) -> Iterator[None]:
         raise BadRule(f"{address}: there is no such stream. Make it first.") from None
     except nats.errors.AuthorizationError:
         raise BadRule(f"{address} does not let us in.") from None
-    except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+    except (nats.errors.Error, OSError, TimeoutError) as error:
         if "authorization" in str(error).lower():
             raise BadRule(f"{address} does not let us in.") from None
         raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None

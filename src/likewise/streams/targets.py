@@ -3,8 +3,8 @@
 A target says which line it holds last. So after a restart the lines that were not sent yet are
 known, without a count of them anywhere else: one ledger writes to one target.
 
-Invariant: lines are sent in order, and `send` returns once all of them are kept. `Unreachable`: some
-of them may be; all are sent again. So a line may be there twice, and none is missing.
+Invariant: lines are sent in order, and `send` returns once all of them are kept. `Unreachable`:
+some of them may be; all are sent again. So a line may be there twice, and none is missing.
 """
 
 from collections.abc import Sequence
