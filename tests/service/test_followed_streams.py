@@ -67,7 +67,8 @@ def test_served_monitor_follows_its_stream(kind, tmp_path):
 def test_settings_of_a_source_that_make_no_sense_are_refused(source, word, tmp_path):
     from tests.serving import command, reached_end
 
-    monitors = f'[monitors.default]\nrule = "rule.toml"\nledger = "l"\n[monitors.default.source]\n{source}\n'
+    monitor = '[monitors.default]\nrule = "rule.toml"\nledger = "l"\n'
+    monitors = f"{monitor}[monitors.default.source]\n{source}\n"
     path = written(tmp_path, rule=RULE, monitors=monitors)
     code, told = reached_end(command(path, "--port", 0))
     assert code == 2, told

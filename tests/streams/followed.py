@@ -6,13 +6,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import likewise as lw  # noqa: E402
-from likewise.streams import following  # noqa: E402
-from likewise.streams.judging import StreamJudge, binding_of  # noqa: E402
-from likewise.streams.opening import source_of  # noqa: E402
-from likewise.streams.targets import target_of  # noqa: E402
-from tests.killing import say, serve  # noqa: E402
-from tests.streams.streaming import KEPT, RULE  # noqa: E402
+import likewise as lw
+from likewise.streams import following
+from likewise.streams.judging import StreamJudge, binding_of
+from likewise.streams.opening import source_of
+from likewise.streams.targets import target_of
+from tests.killing import say, serve
+from tests.streams.streaming import KEPT, RULE
 
 following._BATCH = 48  # many transactions in a life
 following._PASSED_SECONDS = 0.05

@@ -173,18 +173,11 @@ def test_server_that_is_away_for_a_minute_is_waited_for(kind, tmp_path):
     published = decisions(40)
     with broker(kind, tmp_path) as running:
         running.publish(bodies(published[:20]))
-        with opened(tmp_path / "ledger") as monitor:
-            with following(monitor, running.address()):
-                wait_for(lambda: monitor.rows == 20, "the first half")
-                if kind == "kafka":
-                    running.pause()
-                else:
-                    running.kill()
-                time.sleep(60)
-                if kind == "kafka":
-                    running.go_on()
-                else:
-                    running.start()
-                running.publish(bodies(published[20:]))
-                wait_for(lambda: monitor.rows == 40, "the second half", 120)
+        with opened(tmp_path / "ledger") as monitor, following(monitor, running.address()):
+            wait_for(lambda: monitor.rows == 20, "the first half")
+            running.go_away()
+            time.sleep(60)
+            running.come_back()
+            running.publish(bodies(published[20:]))
+            wait_for(lambda: monitor.rows == 40, "the second half", 120)
     check_ledger(tmp_path / "ledger", published)

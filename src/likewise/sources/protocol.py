@@ -57,7 +57,8 @@ class Polled:
 
     records: Sequence[Record] = ()
     positions: Mapping[str, Position] = field(default_factory=dict)
-    """By sequence the last position, once these records are taken."""
+    """By sequence the last position, once these records are taken. Also where a sequence begins
+    that was told to begin with new records: from then on that is where it stands."""
     gaps: tuple[Gap, ...] = ()
     """Before these records, those that are gone."""
     ended: bool = False
@@ -86,11 +87,31 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-def polled(records: Sequence[Record], gaps: tuple[Gap, ...] = (), ended: bool = False) -> Polled:
+def just_before(position: Position) -> Position:
+    """The position right before one that is there.
+
+    >>> just_before(17), just_before((1700, 3)), just_before((1700, 0))
+    (16, (1700, 2), (1699, 18446744073709551615))
+    """
+    if isinstance(position, int):
+        return position - 1
+    first, second = position
+    return (first, second - 1) if second else (first - 1, (1 << 64) - 1)
+
+
+def polled(
+    records: Sequence[Record],
+    gaps: tuple[Gap, ...] = (),
+    *,
+    ended: bool = False,
+    begun: Mapping[str, Position] | None = None,
+) -> Polled:
     """Records with the positions behind them.
+
+    begun: positions behind which sequences begin
 
     >>> polled([Record("a", 1, b""), Record("b", 7, b""), Record("a", 2, b"")]).positions
     {'a': 2, 'b': 7}
     """
-    positions = {record.source: record.position for record in records}
+    positions = dict(begun or {}) | {record.source: record.position for record in records}
     return Polled(records, positions, gaps, ended)

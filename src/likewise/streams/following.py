@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer, stored_answer
 from likewise.ledger.ledger import Ledger
-from likewise.sources.protocol import Gap, Polled, Record, Source
+from likewise.sources.protocol import Gap, Polled, Record, Source, just_before
 from likewise.streams.decoding import MOST_ROWS, BadMessage, Message, message_of
 from likewise.streams.judging import Messages, StreamJudge
 from likewise.streams.targets import LineTarget
@@ -204,8 +204,9 @@ class Follower:
             self._judge_all(good)
         except _Ending:
             return
+        begun = polled.positions.keys() - self._at.keys() - {one.source for one in polled.records}
         self._at |= polled.positions
-        self._pass_on(_PASSED_SECONDS)
+        self._pass_on(0.0 if begun else _PASSED_SECONDS)
 
     def _decoded(self, record: Record) -> Message | None:
         try:
@@ -290,7 +291,7 @@ class Follower:
         words = f"gone from {gap.source} before it was read"[:200]
         if gap.count is None:
             words = f"gone from {gap.source}, at least or about so many"[:200]
-        before = _just_before(gap.before)
+        before = just_before(gap.before)
         where: dict[str, Any] = {}
         if monitor.durable and numbers_of(before) > numbers_of(gap.after):
             where = {"source": gap.source, "position": before}
@@ -384,11 +385,3 @@ def _row_in(line: bytes | None, name: str) -> int:
     if not isinstance(row, int):
         raise BadFile(f"the last thing in {name} is no verdict line. Name a target of its own.")
     return row
-
-
-def _just_before(position: Position) -> Position:
-    """The position right before one that is there."""
-    if isinstance(position, int):
-        return position - 1
-    first, second = position
-    return (first, second - 1) if second else (first - 1, (1 << 64) - 1)

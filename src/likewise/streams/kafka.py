@@ -40,6 +40,7 @@ class KafkaSource:
         self._consumer: Any = None
         self._at: dict[str, int] = {}
         self._gaps: list[Gap] = []
+        self._begun: dict[str, int] = {}  # where partitions begin of which only new records count
         self._away = False
         self._looked = 0.0
 
@@ -88,8 +89,10 @@ class KafkaSource:
         place = kafka.TopicPartition(self._topic, partition)
         low, high = self._consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
         position = positions.get(source)
+        if position is None and self._address.start == "new" and high > 0:
+            position = self._begun[source] = high - 1
         if position is None:
-            return int(high if self._address.start == "new" else low)
+            return int(low)
         if not isinstance(position, int):
             raise BadFile(f"the ledger's position in {source!r} is {position}, which is no offset.")
         self._at[source] = position
@@ -110,7 +113,7 @@ class KafkaSource:
                 self._looked = clock.monotonic()
                 if len(self._partitions()) != len(self._consumer.assignment()):
                     self.seek(self._at)
-            first = self._consumer.poll(seconds)
+            first = self._consumer.poll(0.0 if self._begun else seconds)
             messages = [] if first is None else [first]
             if messages and most > 1:
                 messages += self._consumer.consume(most - 1, timeout=0.0)
@@ -137,7 +140,8 @@ class KafkaSource:
         sources = {record.source: record.position for record in reversed(records)}
         told = [gap for gap in self._gaps if sources.get(gap.source, -1) >= gap.before]  # type: ignore[operator]
         self._gaps = [gap for gap in self._gaps if gap not in told]
-        return polled(records, tuple(told))
+        begun, self._begun = self._begun, {}
+        return polled(records, tuple(told), begun=begun)
 
     def _record(self, message: Any) -> Record:
         source = f"{self._topic}/{message.partition()}"

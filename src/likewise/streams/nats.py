@@ -97,6 +97,7 @@ class NatsSource:
         self._at: int | None = None
         self._delivered = 0
         self._gap: Gap | None = None
+        self._begun: dict[str, int] = {}  # where the stream begins of which only new messages count
         self._count = 64
         self._messages: list[Any] = []
         self._wanted = 0
@@ -124,6 +125,7 @@ class NatsSource:
         self._gap = None
         if position is None and self._start == "new":
             position = last
+            self._begun = {self._stream: last}
         self._at = position
         begin = max(first, 1) if position is None else position + 1
         if begin > last + 1:
@@ -196,7 +198,8 @@ class NatsSource:
 
     async def _poll(self, most: int, seconds: float) -> Polled:
         messages = await self._ask(min(most, self._count), 0.0)
-        if not messages and seconds > 0:
+        begun, self._begun = self._begun, {}
+        if not messages and seconds > 0 and not begun:
             messages = await self._ask(1, seconds)
         records: list[Record] = []
         gap = None
@@ -216,7 +219,7 @@ class NatsSource:
         if records and self._gap is not None:
             gap, self._gap = self._gap, None
         self._adapt(records, most)
-        return polled(records, () if gap is None else (gap,))
+        return polled(records, () if gap is None else (gap,), begun=begun)
 
     async def _missing(self, number: int) -> Gap:
         """The messages right before this one are gone, or Unreachable if they are not."""

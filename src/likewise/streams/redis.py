@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from likewise.sources.protocol import Gap, Polled, Record, polled
+from likewise.sources.protocol import Gap, Polled, Record, just_before, polled
 from likewise.streams.address import Address
 from likewise.streams.extras import missing_extra
 from likewise.values.errors import BadFile, BadRule, Unreachable
@@ -41,6 +41,7 @@ class RedisSource:
         self._client: Any = None
         self._at: dict[str, _Id] = {}
         self._last_there: set[str] = set()  # streams emptied behind the last entry that was read
+        self._begun: dict[str, _Id] = {}  # where streams begin of which only new entries count
         self._count = _FEW
 
     def owns(self, source: str) -> bool:
@@ -58,6 +59,7 @@ class RedisSource:
                 elif self._address.start == "new":
                     info = self._info(stream)
                     self._at[stream] = _BEGINNING if info is None else info["last-generated-id"]
+                    self._begun[stream] = self._at[stream]
                 else:
                     self._at[stream] = _BEGINNING
 
@@ -67,8 +69,9 @@ class RedisSource:
             with _told(self._address):
                 records, gaps = self._take(most)
                 left = until - clock.monotonic()
-                if records or left <= 0:
-                    return polled(records, tuple(gaps))
+                if records or left <= 0 or self._begun:
+                    begun, self._begun = self._begun, {}
+                    return polled(records, tuple(gaps), begun=begun)
                 waiting = {stream: _text(at) for stream, at in self._at.items()}
                 block = max(1, round(1000 * min(left, _LONGEST_WAIT)))
                 self._client.xread(waiting, count=1, block=block)
@@ -103,6 +106,8 @@ class RedisSource:
             return _records(stream, entries[:each]), None
         if ids == [at]:
             return _records(stream, entries[1:]), None
+        if ids and at == just_before(ids[0]):  # of a gap that was told
+            return _records(stream, entries[:each]), None
         if not ids:
             info = self._info(stream) if stream not in self._last_there else None
             if info is not None and info["last-generated-id"] == at:
