@@ -315,7 +315,7 @@ def test_new_messages_only_where_the_address_says_so(running, tmp_path):
             wait_for(lambda: follower.failed or monitor.positions, "it knows where it begins")
             running.publish(bodies(decisions(5, first=10)))
             wait_for(lambda: monitor.rows >= 5, "the new ones")
-        assert [monitor.keys([row])[0] for row in range(5)] == [f"d{i}" for i in range(10, 15)]
+        assert sorted(monitor.keys(range(5))) == [f"d{i}" for i in range(10, 15)]
 
 
 def test_target_of_another_ledger_is_refused(running, tmp_path):

@@ -48,7 +48,8 @@ class LineFile:
         self._file.seek(max(0, self._byte - 1))
         before = self._file.read(min(1, self._byte))
         size = self._file.seek(0, 2)
-        if size < self._byte or (before != b"\n" and size > self._byte):
+        grown = size > self._byte > 0
+        if size < self._byte or (before != b"\n" and grown):
             raise BadFile(
                 f"{self.name} was read up to line {self._line:,}, byte {self._byte:,}, and has no"
                 " end of a line there now: it was cut or changed. Give the file as it was with"

@@ -18,20 +18,22 @@ Invariants:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 from likewise.values.positions import Position
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class Record:
+
+class Record(NamedTuple):
     """One message, entry or line, as bytes."""
 
     source: str
     """The sequence that it is in: a stream, "topic/3", a file."""
     position: Position
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NONE
     """What the sender said beside it; names in small letters."""
     flaw: str | None = None
     """Why there is no body that could be read, such as a line that is too long."""

@@ -14,8 +14,7 @@ import base64
 import binascii
 import io
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from likewise.sources.json_lines import parsed, plain_object
 from likewise.sources.protocol import Record
@@ -33,8 +32,7 @@ class BadMessage(ValueError):
     """A message of which no decisions can be made, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A record, and the decisions in it."""
 
     record: Record
@@ -64,7 +62,8 @@ def _rows(
 ) -> list[dict[str, Any]]:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower() if headers else ""
     events = format in ("auto", "cloudevents")
-    if events and kind != _EVENT_TYPE and any(name[:3] in ("ce_", "ce-") for name in headers):
+    attributes = headers and any(name[:3] in ("ce_", "ce-") for name in headers)
+    if events and attributes and kind != _EVENT_TYPE:
         _check_version(headers.get("ce_specversion", headers.get("ce-specversion")))
         return _of_data(body, kind, numbers)
     if format == "arrow" or (format == "auto" and body.startswith(_ARROW)):
