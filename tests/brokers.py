@@ -197,7 +197,7 @@ class Nats(Broker):
                 f"nats://127.0.0.1:{self.port}", allow_reconnect=False, error_cb=ignore
             )
             try:
-                return await call(client.jetstream(timeout=SECONDS))
+                return await call(client.jetstream(timeout=5))
             finally:
                 await client.close()
 
@@ -281,6 +281,8 @@ class Kafka(Broker):
             {"bootstrap.servers": self.brokers, "group.id": "tests", "auto.offset.reset": "error"}
         )
         try:
+            if consumer.list_topics(stream, timeout=SECONDS).topics[stream].error is not None:
+                return []
             low, high = consumer.get_watermark_offsets(TopicPartition(stream, 0), timeout=SECONDS)
             if low == high:
                 return []

@@ -40,7 +40,7 @@ def test_served_monitor_follows_its_stream(kind, tmp_path):
                 wait_for(
                     lambda s=server, r=rows: s.get().json()["rows"] >= r - 1, "what was streamed"
                 )
-                answer = server.post("observe", {"x": part[-1]})  # the same history
+                answer = server.post("observe", {"values": part[-1]})  # the same history
                 assert answer.status == 200, answer.body
                 assert answer.json()["row"] == rows - 1
                 if not kills:

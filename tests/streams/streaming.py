@@ -138,7 +138,7 @@ def check_ledger(folder, published):
             expected = oracle.take((one["a"], one["b"]), one["z"], one["id"])
             assert entry.output == one["z"]
             assert entry.count == len(expected.rows)
-            assert [w.row for w in entry.nearest] == [row for row, _ in expected.nearest]
+            assert [w.row for w in entry.nearest][:KEPT] == [row for row, _ in expected.nearest]
             flagged += bool(entry.count)
         assert flagged > len(entries) // 20, "too few contradictions to prove anything"
         return entries

@@ -75,13 +75,10 @@ class KafkaSource:
         self._away = self._away or error.name() == "_ALL_BROKERS_DOWN"
 
     def _partitions(self) -> list[int]:
-        topics = self._consumer.list_topics(self._topic, timeout=_ANSWER_SECONDS).topics
-        topic = topics[self._topic]
-        if topic.error is not None:
-            if topic.error.name() == "LEADER_NOT_AVAILABLE":
-                raise Unreachable(f"{self.name} has no leader yet.")
-            raise BadRule(f"{self.name}: {topic.error.str()}. Make the topic first.")
-        return sorted(topic.partitions)
+        partitions = _partitions(self._consumer, self._address)
+        if not partitions:
+            raise Unreachable(f"{self.name}: there is no such topic yet.")
+        return partitions
 
     def _offset(self, kafka: Any, partition: int, positions: Mapping[str, Position]) -> int:
         """Where to go on in a partition; notes what is gone."""
@@ -207,6 +204,8 @@ class KafkaTarget:
                 {"group.id": "likewise", "logger": _silent, **_settings(self._address)}
             )
             try:
+                if not _partitions(consumer, self._address):
+                    return None
                 place = kafka.TopicPartition(self._topic, 0)
                 low, high = consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
                 if high <= low:
@@ -225,6 +224,19 @@ class KafkaTarget:
             self._producer.purge()
             self._producer.flush(0)
             self._producer = None
+
+
+def _partitions(consumer: Any, address: Address) -> list[int]:
+    """The partitions of a topic; none if there is no such topic."""
+    name = address.streams[0]
+    topic = consumer.list_topics(name, timeout=_ANSWER_SECONDS).topics[name]
+    if topic.error is None:
+        return sorted(topic.partitions)
+    if topic.error.name() == "UNKNOWN_TOPIC_OR_PART":
+        return []
+    if "AUTHORIZATION" in topic.error.name():
+        raise BadRule(f"{address} does not let us in.")
+    raise Unreachable(f"{address} cannot be read now ({topic.error.name()}).")
 
 
 def _kafka() -> Any:

@@ -72,6 +72,18 @@ class _Connection:
     async def _ended(self) -> None:
         self.lost.set()
 
+    async def unless_lost(self, call: "asyncio.Future[Any]") -> None:
+        """Wait for an answer, but not once the connection is gone."""
+        lost = asyncio.ensure_future(self.lost.wait())
+        try:
+            await asyncio.wait([call, lost], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            lost.cancel()
+        if not call.done():
+            call.cancel()
+            raise Unreachable(f"{self.address}: the connection was lost.")
+        call.result()
+
     async def end(self) -> None:
         client, self.client = self.client, None
         if client is not None:
@@ -275,7 +287,7 @@ class NatsTarget:
                 published = (
                     jetstream.publish(self._subject, line, stream=self._stream) for line in some
                 )
-                await asyncio.gather(*published)
+                await self._connection.unless_lost(asyncio.gather(*published))
         except BaseException:
             await self._connection.end()
             raise

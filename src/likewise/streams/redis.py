@@ -237,7 +237,7 @@ def _told(address: Address) -> Iterator[None]:
 
     try:
         yield
-    except (redis.AuthenticationError, redis.AuthorizationError) as error:
+    except (redis.AuthenticationError, redis.exceptions.AuthorizationError) as error:
         raise BadRule(f"{address} does not let us in: {type(error).__name__}.") from None
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
         raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None
