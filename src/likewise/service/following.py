@@ -78,10 +78,13 @@ class Following:
                 dead=_target(settings.dead_letters, "dead_letter", opened),
                 tell=lambda line: logger.warning("monitor %s: %s", hosted.name, line),
                 call=self._call,
-                buried=lambda: self._loop.call_soon_threadsafe(self._count_bad) and None,
+                buried=self._buried,
             )
             if not self._ending.is_set():
                 self._follower.run()
+
+    def _buried(self) -> None:
+        self._loop.call_soon_threadsafe(self._count_bad)
 
     def _count_bad(self) -> None:
         self._hosted.counts.refused["BadMessage"] += 1

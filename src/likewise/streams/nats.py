@@ -72,17 +72,18 @@ class _Connection:
     async def _ended(self) -> None:
         self.lost.set()
 
-    async def unless_lost(self, call: "asyncio.Future[Any]") -> None:
+    async def unless_lost(self, call: "asyncio.Future[_T]") -> _T:
         """Wait for an answer, but not once the connection is gone."""
         lost = asyncio.ensure_future(self.lost.wait())
+        waited: list[asyncio.Future[Any]] = [call, lost]
         try:
-            await asyncio.wait([call, lost], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         finally:
             lost.cancel()
         if not call.done():
             call.cancel()
             raise Unreachable(f"{self.address}: the connection was lost.")
-        call.result()
+        return call.result()
 
     async def end(self) -> None:
         client, self.client = self.client, None
@@ -190,19 +191,15 @@ class NatsSource:
         await self._connection.client.publish(
             self._next, json.dumps(request).encode(), reply=self._inbox
         )
-        lost = asyncio.ensure_future(self._connection.lost.wait())
         try:
-            await asyncio.wait(
-                [self._done, lost],
-                timeout=wait + _ANSWER_SECONDS,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            answered = self._connection.unless_lost(self._done)
+            status: str = await asyncio.wait_for(answered, wait + _ANSWER_SECONDS)
+        except TimeoutError:
+            raise Unreachable(f"{self.name} does not answer.") from None
         finally:
-            lost.cancel()
-        done, self._done = self._done, None
-        messages, self._messages = self._messages, []
-        if not done.done() or (done.result() and done.result() not in _NOTHING):
-            raise Unreachable(f"{self.name} does not answer, or has forgotten who asks.")
+            messages, self._messages, self._done = self._messages, [], None
+        if status and status not in _NOTHING:
+            raise Unreachable(f"{self.name} has forgotten who asks ({status}).")
         return messages
 
     def poll(self, most: int, seconds: float) -> Polled:
