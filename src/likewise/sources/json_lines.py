@@ -43,6 +43,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_each_once)
+_QUICK = json.JSONDecoder()
 
 
 def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
@@ -78,7 +79,12 @@ def numbers_in(types: Types) -> list[str]:
 def parsed(line: bytes) -> Any:
     """What JSON says; raise ValueError if it is none, or says something twice."""
     try:
-        return _DECODER.decode(line.decode())
+        text = line.decode()
+        value = _QUICK.decode(text)
+        # Every name is followed by a colon. So with as many colons as names, none is there twice.
+        if isinstance(value, dict) and line.count(b":") == len(value):
+            return value
+        return _DECODER.decode(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte 0x{line[error.start]:02X} is not UTF-8") from None
     except json.JSONDecodeError as error:

@@ -80,9 +80,18 @@ class StreamJudge:
         return binding
 
 
-def _places(messages: Messages) -> tuple[list[str | None], list[Position | None]]:
+def _places(
+    messages: Messages,
+) -> tuple[str | list[str | None], list[Position | None]]:
+    """Sources and positions for each decision, as a monitor takes them."""
     sources: list[str | None] = []
     positions: list[Position | None] = []
+    if all(len(message.rows) == 1 for message in messages.each):
+        named = {message.record.source for message in messages.each}
+        positions = [message.record.position for message in messages.each]
+        if len(named) == 1:
+            return named.pop(), positions
+        return [message.record.source for message in messages.each], positions
     for message in messages.each:
         nowhere = [None] * (len(message.rows) - 1)
         sources += [*nowhere, message.record.source]

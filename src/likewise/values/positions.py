@@ -134,9 +134,12 @@ def _places(names: list[str | None], given: list[Any]) -> Places | None:
                 _refuse_half(name, position, i, len(given))
             numbers.append((0, 0))
             continue
-        pair = not (type(position) is int and 0 <= position < _END)
-        numbers.append(_pair(position) if pair else (position, 0))
-        pair = pair and not _is_whole(position)
+        if type(position) is int and 0 <= position < _END:
+            pair = False
+            numbers.append((position, 0))
+        else:
+            numbers.append(_pair(position))
+            pair = not _is_whole(position)
         if shapes.setdefault(name, pair) != pair:
             raise other_shape(name, position, pair)
     if not shapes:
@@ -168,6 +171,10 @@ def _is_whole(value: Any) -> bool:
 
 def _pair(position: Any) -> tuple[int, int]:
     """The numbers of a position that is no plain int, or is out of bounds."""
+    if type(position) is tuple and len(position) == 2:
+        first, second = position
+        if type(first) is type(second) is int and 0 <= first < _END and 0 <= second < _END:
+            return first, second
     both = (position, 0) if _is_whole(position) else position
     if isinstance(both, tuple | list) and len(both) == 2 and all(map(_is_whole, both)):
         first, second = int(both[0]), int(both[1])
