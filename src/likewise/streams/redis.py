@@ -24,6 +24,7 @@ from likewise.values.positions import Position, numbers_of
 
 FIELD = "decision"
 """Of an entry, the field with the decision."""
+_FIELD = FIELD.encode()
 _Id = tuple[int, int]
 _BEGINNING: _Id = (0, 0)
 _BATCH_BYTES = 1 << 23
@@ -50,6 +51,7 @@ class RedisSource:
     def seek(self, positions: Mapping[str, Position]) -> None:
         if self._client is None:
             self._client = _connect(self._address)
+            self._client.set_response_callback("XRANGE", _as_it_came)
         self._last_there.clear()
         with _told(self._address):
             self._client.ping()
@@ -250,16 +252,20 @@ def _told(address: Address) -> Iterator[None]:
         raise Unreachable(f"{address} cannot do it now: {str(error)[:100]}.") from None
 
 
+def _as_it_came(answer: Any, **_: Any) -> Any:
+    """Entries as the server sends them, [id, [field, value, …]]: the quickest to read."""
+    return answer
+
+
 def _records(stream: str, entries: Sequence[Any]) -> list[Record]:
     records = []
     for number, fields in entries:
-        body = fields.get(b"decision")
-        if body is None:
-            names = ", ".join(sorted(name.decode(errors="replace") for name in fields))
-            flaw = f"the entry has the fields {names[:100]}; expected one, {FIELD}"
-            records.append(Record(stream, _id(number), b"", flaw=flaw))
-        else:
-            records.append(Record(stream, _id(number), body))
+        if len(fields) == 2 and fields[0] == _FIELD:
+            records.append(Record(stream, _id(number), fields[1]))
+            continue
+        names = ", ".join(name.decode(errors="replace") for name in fields[::2])
+        flaw = f"the entry has the fields {names[:100]}; expected one, {FIELD}"
+        records.append(Record(stream, _id(number), b"", flaw=flaw))
     return records
 
 

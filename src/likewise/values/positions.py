@@ -10,6 +10,7 @@ Not here: which positions came before (ledger/positions.py).
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -126,6 +127,10 @@ def _listed(positions: Any, count: int) -> list[Any]:
 
 def _places(names: list[str | None], given: list[Any]) -> Places | None:
     """Names and positions put together, each checked."""
+    plain = _plain_numbers(given) if len(set(names)) == 1 and names[0] is not None else None
+    if plain is not None:
+        named = str(names[0])
+        return Places(names, plain, frozenset({named} if isinstance(given[0], tuple) else ()))
     numbers: list[tuple[int, int]] = []
     shapes: dict[str, bool] = {}  # whether the positions of a source are pairs
     for i, (name, position) in enumerate(zip(names, given, strict=True)):
@@ -146,6 +151,25 @@ def _places(names: list[str | None], given: list[Any]) -> Places | None:
         return None
     pairs = frozenset(name for name, pair in shapes.items() if pair)
     return Places(names, np.array(numbers, np.uint64).reshape(-1, 2), pairs)
+
+
+def _plain_numbers(given: list[Any]) -> Numbers | None:
+    """All positions as an array, if they are all ints, or all pairs of ints, within bounds."""
+    kinds = set(map(type, given))
+    if kinds == {tuple} and set(map(len, given)) == {2}:
+        flat = list(chain.from_iterable(given))
+    elif kinds == {int}:
+        flat = given
+    else:
+        return None
+    if set(map(type, flat)) != {int} or min(flat) < 0 or max(flat) >= _END:
+        return None
+    numbers = np.zeros((len(given), 2), np.uint64)
+    if flat is given:
+        numbers[:, 0] = np.array(flat, np.uint64)
+    else:
+        numbers[:] = np.array(flat, np.uint64).reshape(-1, 2)
+    return numbers
 
 
 def other_shape(source: str, position: Any, pair: bool) -> BadDecision:
