@@ -26,6 +26,7 @@ import pytest
 
 SECONDS = 60
 KINDS = ("redis", "nats", "kafka")
+NATS_LOGIN = {}
 _PACKAGES = {"redis": ("redis",), "nats": ("nats",), "kafka": ("confluent_kafka",)}
 
 
@@ -194,7 +195,10 @@ class Nats(Broker):
                 """Told by what fails."""
 
             client = await nats.connect(
-                f"nats://127.0.0.1:{self.port}", allow_reconnect=False, error_cb=ignore
+                f"nats://127.0.0.1:{self.port}",
+                allow_reconnect=False,
+                error_cb=ignore,
+                **NATS_LOGIN,
             )
             try:
                 return await call(client.jetstream(timeout=5))

@@ -186,7 +186,6 @@ def watch(
     lines = Lines(sys.stdin.fileno())
     with _signals(lines.stop, interrupted.append):
         try:
-            lines.seek({lines.name: watcher.lines_before})
             number, ended = watcher.lines_before, False
             while not ended:
                 some = lines.poll(ROWS)
@@ -197,7 +196,8 @@ def watch(
         finally:
             lines.close()
             watcher.close()
-    say_aside(json_text(watcher.to_dict()) if json else watcher.told())
+    counts = watcher.counts
+    say_aside(json_text(counts.to_dict()) if json else counts.told())
     if signal.SIGINT in interrupted:
         return INTERRUPTED
     return DATA if watcher.all_bad else FINE
