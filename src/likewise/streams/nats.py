@@ -331,15 +331,22 @@ async def _connected(address: Address, ended: Any) -> Any:
         """Whoever asks is told."""
 
     scheme = "tls" if address.tls else "nats"
-    return await nats.connect(
-        [f"{scheme}://{host}:{port}" for host, port in address.hosts],
-        allow_reconnect=False,
-        connect_timeout=5,
-        error_cb=ignore,
-        disconnected_cb=ended,
-        closed_cb=ended,
-        **settings,
-    )
+    client = nats.NATS()
+    try:
+        await client.connect(
+            [f"{scheme}://{host}:{port}" for host, port in address.hosts],
+            allow_reconnect=False,
+            connect_timeout=5,
+            error_cb=ignore,
+            disconnected_cb=ended,
+            closed_cb=ended,
+            **settings,
+        )
+    except BaseException:
+        with suppress(Exception):  # which leaves its socket open if nobody closes it
+            await client.close()
+        raise
+    return client
 
 
 def _numbers(reply: str) -> tuple[int, int]:
