@@ -196,15 +196,28 @@ class Nats(Broker):
             async def ignore(_):
                 """Told by what fails."""
 
+            lost = asyncio.Event()
+
+            async def ended():
+                lost.set()
+
             client = await nats.connect(
                 f"nats://127.0.0.1:{self.port}",
                 allow_reconnect=False,
                 error_cb=ignore,
+                disconnected_cb=ended,
                 **NATS_LOGIN,
             )
+            called = asyncio.ensure_future(call(client.jetstream(timeout=5)))
+            gone = asyncio.ensure_future(lost.wait())
             try:
-                return await call(client.jetstream(timeout=5))
+                await asyncio.wait([called, gone], return_when=asyncio.FIRST_COMPLETED)
+                if not called.done():
+                    raise ConnectionError("the server is gone")
+                return called.result()
             finally:
+                called.cancel()
+                gone.cancel()
                 await client.close()
 
         return asyncio.run(asyncio.wait_for(asked(), SECONDS))
@@ -215,6 +228,7 @@ class Nats(Broker):
             return True
 
         try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
             return self.ask(look)
         except Exception:  # whatever it is, it is not ready
             return False

@@ -337,6 +337,7 @@ async def _connected(address: Address, ended: Any) -> Any:
             [f"{scheme}://{host}:{port}" for host, port in address.hosts],
             allow_reconnect=False,
             connect_timeout=5,
+            reconnect_time_wait=0,  # whoever needs it tries again, with pauses
             error_cb=ignore,
             disconnected_cb=ended,
             closed_cb=ended,
