@@ -65,7 +65,9 @@ def killed_watchers(kind, folder, count, kills, seed):
                 acknowledged = rows
             sender.join(60)
         entries = check_ledger(folder / "ledger", published)
-        check_lines(map(json.loads, running.read("verdicts", "verdict")), entries)
+        lines = map(json.loads, running.read("verdicts", "verdict"))
+        # The mock of Kafka keeps 5 MB of a partition, about 10,000 lines.
+        check_lines(lines, entries, all_kept=kind != "kafka" or count < 5_000)
         letters = list(map(json.loads, running.read("dead", "dead_letter")))
         places = {(one["source"], str(one["position"])) for one in letters}
         assert len(places) == kills + 1

@@ -43,7 +43,8 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_each_once)
-_QUICK = json.JSONDecoder()
+_SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+"""Reads a value at a place of a text, and says where it ends."""
 
 
 def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
@@ -76,13 +77,23 @@ def numbers_in(types: Types) -> list[str]:
     return [name for name, kind in types.items() if kind in ("number", "listed")]
 
 
+def _quickly(text: str) -> tuple[Any, int]:
+    """What a text begins with, and where that ends; -1 if it is no object, or no JSON."""
+    if not text.startswith("{"):
+        return None, -1
+    try:
+        return _SCAN(text, 0)  # type: ignore[no-any-return]
+    except StopIteration:
+        return None, -1
+
+
 def parsed(line: bytes) -> Any:
     """What JSON says; raise ValueError if it is none, or says something twice."""
     try:
         text = line.decode()
-        value = _QUICK.decode(text)
-        # Every name is followed by a colon. So with as many colons as names, none is there twice.
-        if isinstance(value, dict) and line.count(b":") == len(value):
+        value, end = _quickly(text)
+        # Every name is followed by a colon: with as many colons as names, none is there twice.
+        if end == len(text) and line.count(b":") == len(value):
             return value
         return _DECODER.decode(text)
     except UnicodeDecodeError as error:

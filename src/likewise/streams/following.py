@@ -24,6 +24,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer, stored_answer
 from likewise.ledger.ledger import Ledger
@@ -257,12 +259,13 @@ class Follower:
 
     def _note_stored(self, messages: Messages, known: Any) -> None:
         """Positions are stored with the last row of a message, unless that was known before."""
-        row = -1
-        for message in messages.each:
-            row += len(message.rows)
-            if not known[row]:
-                self._stored[message.record.source] = message.record.position
-                self._stored_since = clock.monotonic()
+        each = messages.each
+        if known.any():
+            last = np.cumsum([len(message.rows) for message in each]) - 1
+            each = [message for message, again in zip(each, known[last], strict=True) if not again]
+        if each:
+            self._stored |= {message.record.source: message.record.position for message in each}
+            self._stored_since = clock.monotonic()
 
     def _answer(self, verdict: Verdict) -> dict[str, Any]:
         return answer(verdict, self._settings.witnesses, keyed=self._judge.keyed)
