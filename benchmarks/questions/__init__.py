@@ -29,6 +29,7 @@ from benchmarks.questions import (
     memory,
     overhead,
     paper,
+    partition,
     people,
     pictures,
     serve,
@@ -67,5 +68,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "buffering": buffering.ask,
     "serve": serve.ask,
     "streams": streams.ask,
+    "partition": partition.ask,
     "huge": huge.ask,
 }

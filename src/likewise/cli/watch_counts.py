@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.reports.words import percent
-from likewise.values.printing import missing_in_words
+from likewise.values.printing import missing_in_words, percent
 
 
 @dataclass

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from likewise.intake.binding import Binding, bind_features, bind_vectors
+from likewise.intake.models import models_in
 from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
 from likewise.sources.json_lines import numbers_in
@@ -63,7 +64,7 @@ class StreamJudge:
         settings: dict[str, Any] = {}
         column = self._model_column
         if column is not None:
-            settings["models"] = [_model(row.get(column)) for row in rows]
+            settings["models"] = models_in(rows, column)
         if self.monitor.durable:
             settings["sources"], settings["positions"] = _places(messages)
         return self.monitor.observe_many(*binding.arguments(rows), **settings)
@@ -97,10 +98,6 @@ def _places(
         sources += [*nowhere, message.record.source]
         positions += [*nowhere, message.record.position]
     return sources, positions
-
-
-def _model(value: Any) -> str | None:
-    return None if value is None or value == "" else str(value)
 
 
 def columns_of(rule: Rule) -> list[str] | None:
