@@ -12,6 +12,7 @@ from benchmarks import (
     bars_ledger,
     bars_people,
     bars_serve,
+    bars_streams,
     bars_watched,
     bars_wide,
 )
@@ -192,6 +193,7 @@ BARS = [
     *bars_watched.BARS,
     *bars_buffering.BARS,
     *bars_serve.BARS,
+    *bars_streams.BARS,
 ]
 
 

@@ -78,6 +78,16 @@ def test_service_is_measured_and_checked(setting):
     assert len(answer["tables"]["serve"]["rows"]) == 11 and answer["checks"]
 
 
+@pytest.mark.slow
+def test_streams_are_measured_and_checked(setting):
+    answer = ask("streams", setting)
+    if "skipped" in answer:
+        pytest.skip(answer["skipped"])
+    assert "failed" not in answer, answer["failed"]
+    (row,) = answer["tables"]["redis"]["rows"]
+    assert row["rows"] == 2_000 and row["flagged"] > 0 and answer["checks"]
+
+
 def test_workloads_find_violations(answers):
     found = [row["pairs"] for row in answers["higgs"]["tables"]["contenders"]["rows"]]
     assert found[2] > 0, "1M × 12 at the widest radius found nothing"

@@ -35,6 +35,7 @@ from benchmarks.questions import (
     serve,
     single,
     slope,
+    streams,
     threads,
     witnesses,
 )
@@ -66,6 +67,7 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "overhead": overhead.ask,
     "buffering": buffering.ask,
     "serve": serve.ask,
+    "streams": streams.ask,
     "partition": partition.ask,
     "huge": huge.ask,
 }

@@ -1,12 +1,15 @@
 """README, tutorial, how-to and reference pages: every block runs, and prints what is shown."""
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 from likewise.cli import main
 from tests import documentation_pages
+from tests.brokers import KINDS, broker
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
@@ -53,9 +56,31 @@ def test_tutorial_prints_what_it_says(tmp_path, monkeypatch):
 PAGES = [ROOT / "README.md", *HOW_TO, *REFERENCE]
 
 
+STREAMS = {f"watch-{kind}": kind for kind in KINDS}
+"""Pages that read from a server, which they find in the environment."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_page_prints_what_it_says(page, demo, tmp_path, monkeypatch):
+def test_page_prints_what_it_says(page, demo, tmp_path, monkeypatch, tmp_path_factory):
     for given in (*demo.glob("likewise-demo.*"), ROOT / "docs" / "verify_ledger.py"):
         shutil.copy(given, tmp_path)
     monkeypatch.chdir(tmp_path)
-    read_and_do(page)
+    kind = STREAMS.get(page.stem)
+    if kind is None:
+        read_and_do(page)
+        return
+    with broker(kind, tmp_path_factory.mktemp("server")) as running:
+        monkeypatch.setenv(kind.upper(), getattr(running, "brokers", f"127.0.0.1:{running.port}"))
+        try:
+            read_and_do(page)
+        finally:
+            _end_watcher(tmp_path / "watch.pid")
+
+
+def _end_watcher(noted: Path) -> None:
+    """A page that fails half way leaves its watcher running."""
+    if noted.exists():
+        pid = noted.read_text().strip()
+        command = Path("/proc") / pid / "cmdline"
+        if command.exists() and b"likewise" in command.read_bytes():
+            os.kill(int(pid), signal.SIGKILL)

@@ -209,3 +209,46 @@ def test_after_a_kill_positions_are_those_of_the_rows_on_disk(tmp_path):
             assert ledger.positions == ({"s": ledger.rows - 1} if stored else {})
     with lw.open(tmp_path) as monitor:
         assert monitor.verify().ok and monitor.rows > 20
+
+
+def test_position_moves_without_a_decision_where_nothing_could_be_made_of_a_record(tmp_path):
+    with lw.open(tmp_path, RULE) as monitor:
+        monitor.passed({"redis": (1700, 4)})  # before the first decision
+        monitor.observe([0.1], "a", source="decisions/0", position=17)
+        monitor.passed({"decisions/0": 20, "decisions/1": 3})
+        monitor.passed({})
+        last = {"redis": (1700, 4), "decisions/0": 20, "decisions/1": 3}
+        assert monitor.positions == last
+        for old in ({"decisions/0": 20}, {"redis": (1700, 4)}, {"decisions/1": 1}):
+            with pytest.raises(lw.OldPosition):
+                monitor.passed(old)
+        with pytest.raises(lw.OldPosition):
+            monitor.observe([0.1], "a", source="decisions/0", position=20)
+        with pytest.raises(lw.BadDecision, match="pairs"):
+            monitor.passed({"redis": 5000})
+        monitor.observe([0.1], "a", source="decisions/0", position=21)
+    with lw.open(tmp_path) as monitor:
+        assert monitor.positions == {**last, "decisions/0": 21}
+        assert monitor.verify().ok
+    assert lw.Ledger(tmp_path).positions == {**last, "decisions/0": 21}
+    with pytest.raises(lw.BadRule, match="memory"):
+        lw.Monitor(RULE).passed({"redis": 1})
+
+
+def test_loss_and_the_position_behind_it_are_one_step(tmp_path):
+    with lw.open(tmp_path, RULE) as monitor:
+        monitor.observe([0.1], "a", source="decisions/0", position=17)
+        monitor.lost(4, "expired", source="decisions/0", position=21)
+        assert (monitor.missing, monitor.positions) == (4, {"decisions/0": 21})
+        with pytest.raises(lw.OldPosition):
+            monitor.lost(4, "expired", source="decisions/0", position=21)
+        assert monitor.missing == 4
+        with pytest.raises(lw.BadDecision, match="no position"):
+            monitor.lost(1, "expired", source="decisions/0")
+        verdict = monitor.observe([0.1], "b", source="decisions/0", position=22)
+        assert verdict.missing == 4
+    with lw.open(tmp_path) as monitor:
+        assert (monitor.missing, monitor.positions) == (4, {"decisions/0": 22})
+        assert monitor.verify().ok
+    with pytest.raises(lw.BadRule, match="memory"):
+        lw.Monitor(RULE).lost(1, "x", source="s", position=1)

@@ -218,25 +218,35 @@ def test_memory_of_an_audit_is_the_history_not_the_file(tmp_path):
 # Lines as they come
 
 
+def polled_to_the_end(lines, most=1000):
+    """The records of a pipe."""
+    records, ended = [], False
+    while not ended:
+        some = lines.poll(most)
+        records += some.records
+        ended = some.ended
+    return records
+
+
 def test_lines_come_whole_and_in_order_however_they_were_written(tmp_path):
     text = b"one\n\ntwo\nthree with more\n" * 3_000 + b"last without an end"
     (tmp_path / "t").write_bytes(text)
     with (tmp_path / "t").open("rb") as file:
         lines = Lines(file.fileno())
-        found = [line for some in lines for line in some]
+        found = polled_to_the_end(lines)
         lines.close()
-    assert found == text.split(b"\n")
-    assert lines.number == len(found)
+    assert [one.body for one in found] == text.split(b"\n")
+    assert [one.position for one in found] == list(range(1, len(found) + 1))
 
 
 def test_lines_stop_when_told(tmp_path):
     (tmp_path / "t").write_bytes(b"x\n" * 200_000)
     with (tmp_path / "t").open("rb") as file:
         lines = Lines(file.fileno())
-        given = 0
-        for some in lines:
-            given += len(some)
-            lines.stop()
+        given = len(lines.poll(1000).records)
+        lines.stop()
+        some = lines.poll(1000)
+        assert some.ended and not some.records
         lines.close()
     assert 0 < given < 200_000 and lines.stopped
 
@@ -248,10 +258,11 @@ def test_line_that_is_too_long_leaves_a_mark_and_nothing_else(tmp_path, monkeypa
     (tmp_path / "t").write_bytes(b"\n".join(parts))
     with (tmp_path / "t").open("rb") as file:
         lines = Lines(file.fileno())
-        found = [line for some in lines for line in some]
+        records = polled_to_the_end(lines)
         lines.close()
+    found = [one.body if one.flaw is None else TOO_LONG for one in records]
     assert found == [b"one", TOO_LONG, b"", longest, TOO_LONG, b"two", TOO_LONG]
-    assert lines.number == len(found)
+    assert {one.flaw for one in records} == {None, str(TOO_LONG)}
     assert "longer than 1 MB" in str(TOO_LONG)
 
 

@@ -38,7 +38,7 @@ from likewise.reports.findings import Findings, Tally
 from likewise.reports.loosening import loosening
 from likewise.runtime.load import Load
 from likewise.sources.chunk import Chunk, Places, Table, joined
-from likewise.sources.files import Source
+from likewise.sources.files import DecisionFile
 from likewise.sources.time_order import InTimeOrder
 from likewise.sources.times import DayOrder
 from likewise.values.errors import BadDecision, BadRule
@@ -68,12 +68,12 @@ class Audited:
 class Again:
     """How the same file is opened once more, and what was said of its times."""
 
-    open: Callable[[], AbstractContextManager[Source]]
+    open: Callable[[], AbstractContextManager[DecisionFile]]
     dates: DayOrder | None = None
 
 
 def judge(
-    source: Source,
+    source: DecisionFile,
     binding: Binding,
     skip: bool,
     wishes: Wishes,

@@ -17,7 +17,7 @@ from likewise.intake.binding import Binding
 from likewise.intake.refused_rows import RefusedRows
 from likewise.intake.sifting import Judged, Unfit, reason, sifted
 from likewise.sources.chunk import Chunk, Places, Refused, Types
-from likewise.sources.files import Source
+from likewise.sources.files import DecisionFile
 from likewise.sources.remarks import Remark
 
 _HOPELESS = 100  # rows, all of them bad, after which it is the file and not its rows
@@ -76,7 +76,7 @@ class Refusals:
 
 
 def feed(
-    source: Source,
+    source: DecisionFile,
     binding: Binding,
     judge: Callable[[Chunk], AnswerT],
     bad: Refusals,

@@ -8,7 +8,7 @@ from typing import Any
 
 from likewise.cli.endings import Stop
 from likewise.cli.screen import say_aside
-from likewise.sources.files import FORMATS, Source, open_source
+from likewise.sources.files import FORMATS, DecisionFile, open_source
 from likewise.sources.numbers import DECIMALS, Decimal
 from likewise.sources.remarks import Remark
 from likewise.sources.times import DAY_ORDERS, DayOrder
@@ -84,14 +84,14 @@ class Reading:
         }
 
     @contextmanager
-    def open(self, path: str) -> Iterator[Source]:
+    def open(self, path: str) -> Iterator[DecisionFile]:
         """The file, closed again in the end; what was noticed in it is said then."""
         with self.open_again(path) as source:
             yield source
             say_remarks(source.name, source.remarks)
 
     @contextmanager
-    def open_again(self, path: str) -> Iterator[Source]:
+    def open_again(self, path: str) -> Iterator[DecisionFile]:
         """The file, closed again in the end; nothing is said of it."""
         source = open_source(path, **self.settings)
         try:

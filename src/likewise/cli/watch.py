@@ -19,6 +19,36 @@ from likewise.cli import options as o
 
 
 def watch(
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="ADDRESS",
+            help="Read a stream (redis://…, nats://…, kafka://…) or a file of JSON lines, not"
+            " standard input.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="With --from: a stream for verdict lines; else standard output."
+        ),
+    ] = None,
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With --from: a stream for messages that cannot be judged; else standard output.",
+        ),
+    ] = None,
+    gaps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="lost|stop",
+            help="With --from: count messages that are gone as lost (unless told otherwise), or"
+            " end with an error.",
+        ),
+    ] = None,
     rule: o.RuleFile = None,
     trust_code: o.TrustCode = False,
     ledger: Annotated[
@@ -89,21 +119,57 @@ def watch(
     send again what was not answered. A decision is known again by the rule's key; without a key,
     start the input from its beginning with --resume.
 
+    With --from, decisions come from a stream, and a run goes on where the ledger ends: positions
+    are stored with the decisions. A message is judged once, or is a dead letter with the reason.
+    It waits for a server that is away.
+
+    likewise watch --from 'redis://127.0.0.1:6379/0?stream=decisions' --rule likewise.toml --ledger
+    decisions.ledger --to 'redis://127.0.0.1:6379/0?stream=verdicts'
+
     Without --rule a ledger goes on under its own. If that names code, watch asks for --trust-code.
 
     Exit codes: 0 fine, 2 bad usage, 3 bad data: there were lines and none could be judged, or one
     could not and --on-bad-row is fail.
     """
     from likewise.cli.bursts import burst_of
-    from likewise.cli.endings import DATA, FINE, INTERRUPTED
+    from likewise.cli.endings import DATA, FINE, INTERRUPTED, Stop
     from likewise.cli.reading import Reading
     from likewise.cli.rules import Quick, read_rule
     from likewise.cli.screen import json_text, say_aside
     from likewise.cli.watching import LineWatcher, WatchSettings, open_ledger
-    from likewise.sources.lines import Lines
+    from likewise.sources.files import ROWS
+    from likewise.sources.lines import TOO_LONG, Lines
 
     reading = Reading(on_bad_row=on_bad_row)
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
+    interrupted: list[int] = []
+    if from_ is not None:
+        from likewise.cli.stream_watching import StreamOptions, watch_stream
+
+        if resume or not reading.skip:
+            raise Stop("--resume and --on-bad-row are about standard input, and --from is given.")
+        options = StreamOptions(
+            from_,
+            to,
+            dead_letters,
+            gaps or "lost",
+            rule,
+            quick,
+            ledger,
+            durability,
+            window,
+            witnesses,
+            burst_of(burst, alarm),
+            model_column,
+            trust_code,
+        )
+        counts = watch_stream(options, lambda stop: _signals(stop, interrupted.append))
+        say_aside(json_text(counts.to_dict()) if json else counts.told("message"))
+        if signal.SIGINT in interrupted:
+            return INTERRUPTED
+        return DATA if counts.bad and not counts.rows + counts.known else FINE
+    if (to, dead_letters, gaps) != (None, None, None):
+        raise Stop("--to, --dead-letters and --gaps are about a stream: say --from.")
     known = None if rule is None else read_rule(rule, trust_code=trust_code)  # told now
     settings = WatchSettings(
         rule,
@@ -118,15 +184,20 @@ def watch(
     stored = open_ledger(ledger, known, settings, durability=durability, window=window)
     watcher = LineWatcher(settings, known, stored)
     lines = Lines(sys.stdin.fileno())
-    interrupted: list[int] = []
     with _signals(lines.stop, interrupted.append):
         try:
-            for some in lines:
-                _write(watcher.judged(watcher.lines_before + lines.number + 1, some))
+            number, ended = watcher.lines_before, False
+            while not ended:
+                some = lines.poll(ROWS)
+                ended = some.ended
+                texts = [TOO_LONG if one.flaw else one.body for one in some.records]
+                _write(watcher.judged(number + 1, texts))
+                number += len(texts)
         finally:
             lines.close()
             watcher.close()
-    say_aside(json_text(watcher.to_dict()) if json else watcher.told())
+    counts = watcher.counts
+    say_aside(json_text(counts.to_dict()) if json else counts.told())
     if signal.SIGINT in interrupted:
         return INTERRUPTED
     return DATA if watcher.all_bad else FINE

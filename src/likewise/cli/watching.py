@@ -18,6 +18,7 @@ from likewise.cli.endings import DATA, Stop
 from likewise.cli.feeding import refused
 from likewise.cli.models import insist_on_models
 from likewise.cli.rules import Quick, ask, with_trusted_code
+from likewise.cli.watch_counts import WatchCounts
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.ledgered_lines import LedgeredLines, stored_rule
 from likewise.intake.models import models_in
@@ -30,7 +31,6 @@ from likewise.sources.chunk import Chunk, Refused
 from likewise.sources.json_lines import numbers_in, object_of
 from likewise.sources.lines import Line, TooLong
 from likewise.values.errors import BadDecision, BadFile
-from likewise.values.printing import missing_in_words, percent
 from likewise.values.verdicts import Verdict
 
 _NAME = "standard input"
@@ -285,39 +285,18 @@ class LineWatcher:
         self._bad += 1
         return {"line": one.place, "error": one.why}
 
-    def told(self) -> str:
+    @property
+    def counts(self) -> WatchCounts:
         """How it went."""
-        alarms = f", {self._alarms:,} raise an alarm" if self._alarms else ""
-        known = f", {self._known:,} that the ledger had already" if self._known else ""
-        lines = "line" if self._bad == 1 else "lines"
-        bad = f", {self._bad:,} {lines} that could not be judged" if self._bad else ""
-        decisions = f"{self._rows:,} decision{'s' * (self._rows != 1)}"
-        missing = missing_in_words(self._missing)
-        return f"{decisions}{self._compared()}{alarms}{known}{bad}{missing}"
-
-    def _compared(self) -> str:
-        """How many could be compared, and how many of these contradict."""
-        if self._rows and not self._comparable:
-            return (
-                ": none had an earlier like case, so nothing could be compared, and nothing follows"
-            )
-        share = f" ({percent(self._flagged / self._comparable)})" if self._comparable else ""
-        return (
-            f", {self._comparable:,} with an earlier like case, {self._flagged:,} of them{share}"
-            " contradict an earlier one"
+        return WatchCounts(
+            self._rows,
+            self._flagged,
+            self._comparable,
+            self._alarms,
+            self._known,
+            self._bad,
+            self._missing,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """How it went, for JSON."""
-        return {
-            "rows": self._rows,
-            "comparable": self._comparable,
-            "flagged": self._flagged,
-            "alarms": self._alarms,
-            "known": self._known,
-            "bad_rows": self._bad,
-            "missing": self._missing,
-        }
 
     def close(self) -> None:
         if self._monitor is not None and not self._monitor.closed:

@@ -361,13 +361,29 @@ class Journal:
 
     # Losses
 
-    def lost(self, body: dict[str, Any]) -> None:
-        """Chain that decisions are known to be missing, behind all that was answered."""
+    def lost(self, body: dict[str, Any], places: Places | None = None) -> None:
+        """Chain that decisions are known to be missing, behind all that was answered.
+
+        places: of a source, the last position that is missing; it goes on behind that
+        """
+        self.check_places(places)
         self.flush()
         unsure, missing = self.unsure, self.missing + body["count"]
         self.unsure = max(unsure, WRITING)
-        self.store.event(LOST, {**body, "missing": missing})
+        positions = {} if places is None else places.last()
+        self.store.event(LOST, {**body, "missing": missing}, positions)
         self.missing, self._lost_at = missing, self.store.rows
+        self._positions |= positions
+        self.unsure = unsure
+
+    def passed(self, places: Places) -> None:
+        """Chain that sources were read up to here, though no decision was made of what they had."""
+        self.check_places(places)
+        self.flush()
+        unsure = self.unsure
+        self.unsure = max(unsure, WRITING)
+        self.store.tell_positions(places.last())
+        self._positions |= places.last()
         self.unsure = unsure
 
     def _read_losses(self) -> None:

@@ -302,10 +302,21 @@ class Store:
         self.judged = stop
         self._advance(end)
 
-    def event(self, kind: str, body: dict[str, Any]) -> None:
-        """Something else that happened, chained as decisions are."""
+    def event(
+        self, kind: str, body: dict[str, Any], positions: dict[str, Position] | None = None
+    ) -> None:
+        """Something else that happened, chained as decisions are.
+
+        positions: where sources stand after it, told in the same transaction
+        """
         with self._transaction(f"the event {kind!r}") as database:
             end = self.reader.format.add_event(self, database, kind, body, self.end)
+            if positions:
+                told = positions_body(self.positions | positions)
+                end = self.reader.format.add_event(self, database, POSITIONS, told, end)
+        if positions:
+            self.positions = self.positions | positions
+            self._positions_told = self.rows
         self._advance(end)
 
     def note(self, note: Note) -> None:
@@ -316,10 +327,15 @@ class Store:
 
     def tell_positions(self, positions: dict[str, Position]) -> None:
         """Go on behind these positions, though no row here has them."""
-        told = self.positions | positions
-        if told:
-            self.event(POSITIONS, positions_body(told))
-            self.doubt()
+        last = self.positions | positions
+        if not last:
+            return
+        with self._transaction("positions") as database:
+            told = positions_body(last)
+            end = self.reader.format.add_event(self, database, POSITIONS, told, self.end)
+        self.positions = last
+        self._positions_told = self.rows
+        self._advance(end)
 
     def begin_at(self, first: int, body: dict[str, Any]) -> None:
         """Of a ledger without rows: the next is row `first`, and an event says so."""

@@ -10,7 +10,7 @@ Not here: reading (reading/), judging (engine/), disks (ledger/).
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ from likewise.values.explanation import Explanation
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
 from likewise.values.past import Past
-from likewise.values.positions import Position
+from likewise.values.positions import Position, place_of, places_of
 from likewise.values.verdicts import Rows, Verdict, Verdicts
 
 
@@ -475,12 +475,16 @@ class Monitor:
         last: int | None = None,
         since: Any = None,
         until: Any = None,
+        source: str | None = None,
+        position: Position | None = None,
     ) -> None:
         """So many decisions were made and will never be observed; every later verdict says so.
 
         reason          why, in a word or a few: "full", "timeout", "crash"
         first, last     your own numbers of the first and the last of them
         since, until    when they were lost, as `time` of a decision
+        source, position    with a ledger: the sequence that they were in, and the last place there
+                        that is missing. `positions` then stands behind it, in the same transaction
 
         A ledger keeps it as an event of its chain.
 
@@ -492,10 +496,22 @@ class Monitor:
         (False, 3, False)
         """
         loss = loss_of(count, reason, first, last, since, until)
+        places = place_of(source, position)
         with self._lock:
             if self._kept is not None:
                 self._ready(note=True)
-            self._steps.lost(loss)
+            self._steps.lost(loss, places)
+
+    def passed(self, positions: Mapping[str, Position]) -> None:
+        """With a ledger: by source, a position up to which everything was read.
+
+        For records of which no decision was made, such as messages that nobody could read: after a
+        restart they are not read again. Chained as decisions are.
+        """
+        places = places_of(list(positions), list(positions.values()), len(positions))
+        with self._lock:
+            self._ready(note=True)
+            self._steps.passed(places)
 
     @property
     def missing(self) -> int:

@@ -35,6 +35,7 @@ from likewise.reading.vectors import VectorReader
 from likewise.values.errors import BadRule, LikewiseError, RepeatedKey
 from likewise.values.keys import Keys
 from likewise.values.losses import Loss
+from likewise.values.positions import Places
 from likewise.values.verdicts import Beside, Compared, Rows, Verdict, Verdicts
 
 
@@ -390,13 +391,21 @@ class Sequencer:
         self.midway = False
         return erasure
 
-    def lost(self, loss: Loss) -> None:
-        if self.journal is None:
+    def lost(self, loss: Loss, places: Places | None) -> None:
+        journal = self.journal if places is None else self.ledger()
+        if journal is None:
             self.missing.say(self.missing.count + loss.count)
             return
         self.midway = True
-        self.journal.lost(loss.to_dict())
-        self.missing.say(self.journal.missing)
+        journal.lost(loss.to_dict(), places)
+        self.missing.say(journal.missing)
+        self.midway = False
+
+    def passed(self, places: Places | None) -> None:
+        journal = self.ledger()
+        self.midway = True
+        if places is not None:
+            journal.passed(places)
         self.midway = False
 
     def event(self, kind: str, body: dict[str, Any]) -> None:

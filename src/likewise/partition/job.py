@@ -14,7 +14,7 @@ from typing import Any
 
 from likewise.intake.binding import Binding
 from likewise.rules.rule import Rule
-from likewise.sources.files import BY_NAME, PACKED, Source, open_source
+from likewise.sources.files import BY_NAME, PACKED, DecisionFile, open_source
 from likewise.sources.remarks import Remark
 from likewise.sources.times import DayOrder, TimeForm
 from likewise.values.errors import BadFile
@@ -63,7 +63,7 @@ class Job:
     def path(self, number: int) -> Path:
         return self.base / self.files[number]
 
-    def open(self, number: int) -> Source:
+    def open(self, number: int) -> DecisionFile:
         """One of its files."""
         source = open_source(str(self.path(number)), **self.reading)
         missing = [name for name in self.binding.wanted if name not in source.columns]

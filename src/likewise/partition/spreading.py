@@ -31,7 +31,7 @@ from likewise.reports.whole import whole
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Refused, Table
-from likewise.sources.files import ROWS, Source
+from likewise.sources.files import ROWS, DecisionFile
 from likewise.sources.time_order import InTimeOrder
 from likewise.values.errors import BadDecision, BadFile
 from likewise.values.frames import is_missing
@@ -103,7 +103,7 @@ def _with_features(rule: Rule, features: dict[str, Feature]) -> Rule:
 class Timed:
     """The chunks of a file with their times, where a column has these, and how they lie."""
 
-    def __init__(self, job: Job, source: Source, form: Any = None) -> None:
+    def __init__(self, job: Job, source: DecisionFile, form: Any = None) -> None:
         self._job = job
         self._source = source
         self._in_order: InTimeOrder | None = None
@@ -264,7 +264,9 @@ def spread(job: Job, number: int) -> None:
             source.close()
 
 
-def _spread(job: Job, folder: Folder, number: int, source: Source, cuts: Cuts, form: Any) -> None:
+def _spread(
+    job: Job, folder: Folder, number: int, source: DecisionFile, cuts: Cuts, form: Any
+) -> None:
     prober, bad, pieces = Prober(job), RefusedRows(), _Pieces(folder, number)
     outputs = OutputsSeen(job.rule)
     timed = Timed(job, source, form)
@@ -311,7 +313,7 @@ def _spread(job: Job, folder: Folder, number: int, source: Source, cuts: Cuts, f
     )
 
 
-def _refuse(job: Job, source: Source, bad: RefusedRows, row: Refused) -> None:
+def _refuse(job: Job, source: DecisionFile, bad: RefusedRows, row: Refused) -> None:
     if not job.skip:
         raise BadDecision(
             f"{source.place(row.place)}: {row.why.rstrip('.')}. To leave out such rows:"

@@ -99,6 +99,7 @@ async def _run(
             tell(f"ready: {many} monitor{'s' if many > 1 else ''}")
             if service.alerting is not None:
                 service.alerting.start()
+            service.follow()
 
     opening.add_done_callback(opened)
     try:

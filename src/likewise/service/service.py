@@ -17,6 +17,7 @@ from likewise.rules.steepest import Steepest
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
 from likewise.service.arrow_columns import load_library
+from likewise.service.following import Following, check_source
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits, Served, ServiceSettings
@@ -53,8 +54,9 @@ class Service:
         """Told of each monitor when it is open."""
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Run beside everything else, from the start until they are cancelled at the end."""
-        self.before_drain: list[Callable[[], Awaitable[None]]] = []
+        self.before_drain: list[Callable[[], Awaitable[None]]] = [self._stop_following]
         """Awaited before the queues are emptied for the last time."""
+        self._following: list[Following] = []
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
@@ -66,6 +68,8 @@ class Service:
                 monitor, slopes = monitor_of(name, served, limits)
                 monitor.limit_words(limits.labels)
                 opened[name] = hosted = Hosted(name, monitor, served, limits, slopes)
+                if served.source is not None:
+                    check_source(hosted, served.source)
                 for told in self.opened:
                     told(hosted)
             if self.alert_settings is not None:
@@ -77,6 +81,17 @@ class Service:
             raise
         self.monitors = opened
         self.ready = not self.stopping
+
+    def follow(self) -> None:
+        """Have monitors follow their streams; on the event loop, once they are open."""
+        loop = asyncio.get_running_loop()
+        for hosted in self.monitors.values():
+            if hosted.settings.source is not None:
+                self._following.append(Following(hosted, hosted.settings.source, loop))
+
+    async def _stop_following(self) -> None:
+        following, self._following = self._following, []
+        await asyncio.gather(*(asyncio.to_thread(one.stop) for one in following))
 
     def named(self, name: str) -> Hosted:
         """The monitor of that name; Refusal if there is none, or none can be asked now."""

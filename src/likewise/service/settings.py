@@ -25,6 +25,10 @@
     burst = { last = 1000, alarm = 20 }
     comparable = true
 
+    [monitors.loans.source]       # decisions from a stream, beside those over HTTP
+    from = "redis://127.0.0.1:6379/0?stream=decisions"
+    to = "redis://127.0.0.1:6379/0?stream=verdicts"
+
     [monitors.scores]
     rule = "scores.toml"
     kind = "slopes"               # names the steepest past decision, as a SlopeMonitor does
@@ -51,6 +55,8 @@ from types import UnionType
 from typing import Any, Self, get_args, get_type_hints
 
 from likewise.rules.burst import Burst
+from likewise.streams.address import address_of
+from likewise.streams.policies import GAPS
 from likewise.values.errors import BadRule
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
@@ -174,6 +180,35 @@ class Server:
 
 
 @dataclass(frozen=True)
+class StreamSource:
+    """The table [monitors.NAME.source]: a stream that a monitor follows."""
+
+    address: str
+    """`from` in the table."""
+    to: str | None = None
+    """A stream for verdict lines."""
+    dead_letters: str | None = None
+    """A stream for messages that cannot be judged; without it they are only counted."""
+    gaps: str = "lost"
+    """What messages are that are gone before they are read: "lost", or "stop" to follow no more."""
+    output_column: str | None = None
+    """For a rule about vectors: the field with the output."""
+    model_column: str | None = None
+    """The field that says which model decided."""
+    witnesses: int = 10
+    """Named in a verdict line."""
+
+    def __post_init__(self) -> None:
+        for text in (self.address, self.to, self.dead_letters):
+            if text is not None:
+                address_of(text)
+        if self.gaps not in GAPS:
+            raise BadRule(f"source: gaps is {self.gaps!r}; expected {' or '.join(GAPS)}")
+        if self.witnesses < 0:
+            raise BadRule(f"source: witnesses is {self.witnesses}; expected at least 0")
+
+
+@dataclass(frozen=True)
 class Served:
     """One monitor: its rule, and where its history is."""
 
@@ -189,7 +224,8 @@ class Served:
     unpaired_requests: str = "lost"
     """What a CloudEvents request without a response is: "lost", decisions that are missing, or
     "counted" only, since a prediction that failed has no response."""
-
+    source: StreamSource | None = None
+    """A stream that it follows."""
     kind: str = "contradictions"
     """Or "slopes": for each decision the past one against which the slope is steepest."""
     input_exponent: float | None = None
@@ -202,6 +238,8 @@ class Served:
             raise BadRule(f"kind is {self.kind!r}; expected contradictions or slopes")
         if self.kind == "slopes" and self.burst is not None:
             raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
+        if self.kind == "slopes" and self.source is not None:
+            raise BadRule("source is about contradictions, and the kind is slopes: leave it out")
         if self.kind != "slopes" and (self.level is not None or self.input_exponent is not None):
             raise BadRule('level and input_exponent are about slopes: say kind = "slopes"')
         if self.unpaired_requests not in ("lost", "counted"):
@@ -323,6 +361,10 @@ def _served(name: str, told: Any, folder: Path) -> Served:
             given[file] = _path(folder, given[file])
     if "burst" in given:
         given["burst"] = made(Burst, f"{where}, burst", given["burst"])
+    if isinstance(given.get("source"), dict):
+        named = {"from": "address"}
+        table = {named.get(name, name): value for name, value in given["source"].items()}
+        given["source"] = made(StreamSource, f"{where}, source", table)
     served: Served = made(Served, where, given)
     if served.rule is None and served.ledger is None:
         raise BadRule(f"{where} has neither a rule nor a ledger that could have one")

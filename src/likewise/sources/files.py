@@ -65,7 +65,7 @@ class ChunkReader(Protocol):
     def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]: ...
 
 
-class Source:
+class DecisionFile:
     """A file of decisions, read once from beginning to end."""
 
     def __init__(self, stream: Stream, reader: ChunkReader, format: str) -> None:
@@ -134,7 +134,7 @@ def open_source(
     encoding: str | None = None,
     header: bool | None = None,
     sheet: str | None = None,
-) -> Source:
+) -> DecisionFile:
     """A source for a path, or for standard input where that is "-"; raise BadFile.
 
     format      one of FORMATS, where the file does not tell.
@@ -151,7 +151,7 @@ def open_source(
         if found == "excel":
             from likewise.sources.excel import Excel
 
-            return Source(
+            return DecisionFile(
                 stream, Excel(stream, sheet, missing=missing, decimal=decimal, header=header), found
             )
         if found in ("csv", "tsv"):
@@ -165,8 +165,8 @@ def open_source(
                 decimal=decimal,
                 header=header,
             )
-            return Source(stream, text, found)
-        return Source(stream, _reader(stream, found), found)
+            return DecisionFile(stream, text, found)
+        return DecisionFile(stream, _reader(stream, found), found)
     except BaseException:
         stream.close()
         raise

@@ -7,7 +7,7 @@ column that looks like numbers and is not, for a few values that are none, has a
 import polars as pl
 
 from likewise.sources.chunk import Refused, Table, joined
-from likewise.sources.files import Source
+from likewise.sources.files import DecisionFile
 from likewise.sources.missing_words import in_numbers
 from likewise.sources.remarks import Remark
 from likewise.sources.text_columns import (
@@ -19,7 +19,7 @@ from likewise.sources.text_columns import (
 )
 
 
-def first_rows(source: Source, most: int) -> tuple[Table, list[Refused]]:
+def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[Refused]]:
     """The first rows of a file, text that is all numbers as numbers; and those it could not read.
 
     All rows have all columns: what a line of JSON leaves out is missing.

@@ -43,6 +43,8 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_each_once)
+_SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+"""Reads a value at a place of a text, and says where it ends."""
 
 
 def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
@@ -50,7 +52,11 @@ def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
 
     numbers  names of columns that hold numbers, in which true is none.
     """
-    value = _parsed(line)
+    return plain_object(parsed(line), line, numbers)
+
+
+def plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
+    """A value that was parsed, or is part of what was, if it is an object of plain values."""
     if not isinstance(value, dict):
         raise ValueError(f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}')
     kinds = set(map(type, value.values()))
@@ -71,9 +77,25 @@ def numbers_in(types: Types) -> list[str]:
     return [name for name, kind in types.items() if kind in ("number", "listed")]
 
 
-def _parsed(line: bytes) -> Any:
+def _quickly(text: str) -> tuple[Any, int]:
+    """What a text begins with, and where that ends; -1 if it is no object, or no JSON."""
+    if not text.startswith("{"):
+        return None, -1
     try:
-        return _DECODER.decode(line.decode())
+        return _SCAN(text, 0)  # type: ignore[no-any-return]
+    except StopIteration:
+        return None, -1
+
+
+def parsed(line: bytes) -> Any:
+    """What JSON says; raise ValueError if it is none, or says something twice."""
+    try:
+        text = line.decode()
+        value, end = _quickly(text)
+        # Every name is followed by a colon: with as many colons as names, none is there twice.
+        if end == len(text) and line.count(b":") == len(value):
+            return value
+        return _DECODER.decode(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte 0x{line[error.start]:02X} is not UTF-8") from None
     except json.JSONDecodeError as error:

@@ -1,21 +1,30 @@
-"""Lines from a pipe as they come, until it ends or someone says stop.
+"""Lines from a pipe as they come, until it ends or someone says stop: a source (protocol.py).
 
 Unlike records.py, nothing waits for a block to fill: whatever is there is given at once, and only
 then is more read. Whoever is slow to take lines makes the writer of the pipe wait, not this grow.
 
+A position is the number of a line. A pipe cannot be read again, so `seek` says how many lines came
+before this pipe, and counting goes on from there.
+
 Invariant: lines come whole, in their order, each once; after `stop`, none that was not read yet. In
-the place of a line that is too long stands TOO_LONG.
+the place of a line that is too long stands a record without a body, and why.
 Cost: one piece of the pipe, and the longest line, which is bounded. Time is linear in the length of
 a line: its pieces are joined once, at its end.
 """
 
+import math
 import os
 import select
-from collections.abc import Iterator
+import time as clock
+from collections import deque
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from likewise.sources.protocol import Polled, Record, polled
 from likewise.sources.records import LONGEST
+from likewise.values.positions import Position
 
+STANDARD_INPUT = "standard input"
 _PIECE = 1 << 16
 
 
@@ -36,6 +45,8 @@ Line: TypeAlias = bytes | TooLong
 class Lines:
     """The lines of a file descriptor."""
 
+    name = STANDARD_INPUT
+
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._woken, self._wake = os.pipe()
@@ -43,8 +54,9 @@ class Lines:
         self._begun: list[bytes] = []  # the pieces of the line that has not ended yet
         self._size = 0  # bytes in these pieces
         self._skipping = False  # whether the rest of a line that is too long is still to come
-        self.number = 0
-        """Of lines given so far."""
+        self._number = 0  # of lines given so far
+        self._waiting: deque[Line] = deque()  # lines of the last piece that were not given yet
+        self._ended = False
 
     def stop(self) -> None:
         """Give no more; may be called by a signal's handler, or another thread."""
@@ -55,19 +67,37 @@ class Lines:
     def stopped(self) -> bool:
         return self._stopped
 
-    def __iter__(self) -> Iterator[list[Line]]:
-        """Those that are there, together."""
-        while not self._stopped:
-            ready, _, _ = select.select([self._descriptor, self._woken], [], [])
-            if self._stopped or self._woken in ready:
-                return
+    def owns(self, source: str) -> bool:
+        return source == self.name
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        """So many lines came before this pipe."""
+        before = positions.get(self.name, 0)
+        assert isinstance(before, int)
+        self._number = before
+
+    def poll(self, most: int, seconds: float = math.inf) -> Polled:
+        """Lines that are there, together; it waits for the first of them."""
+        until = clock.monotonic() + seconds
+        while not (self._waiting or self._ended or self._stopped):
+            left = None if seconds == math.inf else max(0.0, until - clock.monotonic())
+            ready, _, _ = select.select([self._descriptor, self._woken], [], [], left)
+            if self._stopped or self._woken in ready or not ready:
+                break
             piece = os.read(self._descriptor, _PIECE)
-            lines = self._ended_in(piece) if piece else self._last()
-            if lines:
-                yield lines
-                self.number += len(lines)
-            if not piece:
-                return
+            self._waiting += self._ended_in(piece) if piece else self._last()
+            self._ended = not piece
+        given: list[Line] = []
+        while self._waiting and len(given) < most and not self._stopped:
+            given.append(self._waiting.popleft())
+        records = [self._record(line) for line in given]
+        return polled(records, ended=self._stopped or (self._ended and not self._waiting))
+
+    def _record(self, line: Line) -> Record:
+        self._number += 1
+        if isinstance(line, TooLong):
+            return Record(self.name, self._number, b"", flaw=str(line))
+        return Record(self.name, self._number, line)
 
     def _ended_in(self, piece: bytes) -> list[Line]:
         """The lines that end in a piece, and TOO_LONG as soon as a line is."""

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.sources.chunk import Chunk, Refused, Table, Types, joined
-from likewise.sources.files import ROWS, Source
+from likewise.sources.files import ROWS, DecisionFile
 from likewise.sources.times import DayOrder, TimeForm, form_of
 
 Times: TypeAlias = npt.NDArray[np.datetime64]
@@ -41,10 +41,10 @@ class InTimeOrder:
 
     def __init__(
         self,
-        source: Source,
+        source: DecisionFile,
         column: str,
         *,
-        again: Callable[[], AbstractContextManager[Source]],
+        again: Callable[[], AbstractContextManager[DecisionFile]],
         dates: DayOrder | None = None,
     ) -> None:
         self._source = source
@@ -82,7 +82,7 @@ class InTimeOrder:
         return True
 
     def _timed(
-        self, source: Source, types: Types, wanted: Sequence[str], rows: int
+        self, source: DecisionFile, types: Types, wanted: Sequence[str], rows: int
     ) -> Iterator[Chunk]:
         """Chunks with times; rows without one are among the refused."""
         for chunk in source.chunks(types, wanted, rows):

@@ -147,11 +147,23 @@ def _unmasked(name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return unmasked(column, repr(name)) if isinstance(column, np.ma.MaskedArray) else column
 
 
+def _one_shape(given: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The names of rows that are dictionaries with the same names in the same order."""
+    if set(map(type, given)) != {dict}:
+        return None
+    shapes = set(map(tuple, given))
+    return shapes.pop() if len(shapes) == 1 else None
+
+
 def _of_rows(
     given: Sequence[Any], names: Sequence[str], known: Sequence[str] | None
 ) -> dict[str, Any]:
-    rows = []
     wanted, allowed = set(names), None if known is None else set(known)
+    shape = _one_shape(given)
+    if shape is not None and wanted.issubset(shape) and (allowed is None or allowed >= set(shape)):
+        columns = dict(zip(shape, zip(*map(dict.values, given), strict=True), strict=True))
+        return {name: list(columns[name]) for name in names}
+    rows = []
     for i, one in enumerate(given):
         row = row_of(one)
         if row is None:

@@ -10,6 +10,7 @@ Not here: which positions came before (ledger/positions.py).
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -126,6 +127,10 @@ def _listed(positions: Any, count: int) -> list[Any]:
 
 def _places(names: list[str | None], given: list[Any]) -> Places | None:
     """Names and positions put together, each checked."""
+    plain = _plain_numbers(given) if len(set(names)) == 1 and names[0] is not None else None
+    if plain is not None:
+        named = str(names[0])
+        return Places(names, plain, frozenset({named} if isinstance(given[0], tuple) else ()))
     numbers: list[tuple[int, int]] = []
     shapes: dict[str, bool] = {}  # whether the positions of a source are pairs
     for i, (name, position) in enumerate(zip(names, given, strict=True)):
@@ -134,15 +139,37 @@ def _places(names: list[str | None], given: list[Any]) -> Places | None:
                 _refuse_half(name, position, i, len(given))
             numbers.append((0, 0))
             continue
-        pair = not (type(position) is int and 0 <= position < _END)
-        numbers.append(_pair(position) if pair else (position, 0))
-        pair = pair and not _is_whole(position)
+        if type(position) is int and 0 <= position < _END:
+            pair = False
+            numbers.append((position, 0))
+        else:
+            numbers.append(_pair(position))
+            pair = not _is_whole(position)
         if shapes.setdefault(name, pair) != pair:
             raise other_shape(name, position, pair)
     if not shapes:
         return None
     pairs = frozenset(name for name, pair in shapes.items() if pair)
     return Places(names, np.array(numbers, np.uint64).reshape(-1, 2), pairs)
+
+
+def _plain_numbers(given: list[Any]) -> Numbers | None:
+    """All positions as an array, if they are all ints, or all pairs of ints, within bounds."""
+    kinds = set(map(type, given))
+    if kinds == {tuple} and set(map(len, given)) == {2}:
+        flat = list(chain.from_iterable(given))
+    elif kinds == {int}:
+        flat = given
+    else:
+        return None
+    if set(map(type, flat)) != {int} or min(flat) < 0 or max(flat) >= _END:
+        return None
+    numbers = np.zeros((len(given), 2), np.uint64)
+    if flat is given:
+        numbers[:, 0] = np.array(flat, np.uint64)
+    else:
+        numbers[:] = np.array(flat, np.uint64).reshape(-1, 2)
+    return numbers
 
 
 def other_shape(source: str, position: Any, pair: bool) -> BadDecision:
@@ -168,6 +195,10 @@ def _is_whole(value: Any) -> bool:
 
 def _pair(position: Any) -> tuple[int, int]:
     """The numbers of a position that is no plain int, or is out of bounds."""
+    if type(position) is tuple and len(position) == 2:
+        first, second = position
+        if type(first) is type(second) is int and 0 <= first < _END and 0 <= second < _END:
+            return first, second
     both = (position, 0) if _is_whole(position) else position
     if isinstance(both, tuple | list) and len(both) == 2 and all(map(_is_whole, both)):
         first, second = int(both[0]), int(both[1])

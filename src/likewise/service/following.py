@@ -1,0 +1,127 @@
+"""Monitors that follow a stream while they are served: one thread for each.
+
+The thread polls and decodes; whatever concerns the monitor waits in the same queue as what comes
+over HTTP (hosted.py), so every call is one step of one history, and counts and listeners see it.
+
+Invariant: a stream that fails does not end the service. It is tried again with a pause, from where
+the ledger ends; only a gap under the policy "stop" ends the following, and the log says so.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from threading import Event, Thread
+from typing import Any
+
+from likewise.runtime.log import logger
+from likewise.service.hosted import Hosted
+from likewise.service.settings import StreamSource
+from likewise.streams.following import Follower, FollowSettings, GapFound
+from likewise.streams.judging import StreamJudge, binding_of
+from likewise.streams.opening import source_of
+from likewise.streams.targets import LineTarget, target_of
+from likewise.values.errors import BadDecision, BadRule, LikewiseError
+
+_PAUSE = 5.0  # seconds before a stream that failed is tried again
+
+
+class Following:
+    """The thread that has one monitor follow its stream."""
+
+    def __init__(
+        self, hosted: Hosted, settings: StreamSource, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._hosted = hosted
+        self._settings = settings
+        self._loop = loop
+        self._ending = Event()
+        self._follower: Follower | None = None
+        self._bind = binding_of(
+            hosted.monitor.rule,
+            output_column=settings.output_column,
+            model_column=settings.model_column,
+        )
+        self._thread = Thread(target=self._run, name=f"likewise-follow-{hosted.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after what is in hand, and wait for that."""
+        self._ending.set()
+        if self._follower is not None:
+            self._follower.stop()
+        self._thread.join()
+
+    def _run(self) -> None:
+        name = self._hosted.name
+        while not self._ending.is_set():
+            try:
+                self._follow()
+            except GapFound as error:
+                logger.error("monitor %s follows its stream no more: %s", name, error)
+                return
+            except LikewiseError as error:
+                logger.error("monitor %s cannot follow its stream: %s", name, error)
+            except Exception as error:  # of a client: the service goes on
+                logger.error("monitor %s: its stream failed: %s", name, type(error).__name__)
+            self._ending.wait(_PAUSE)
+
+    def _follow(self) -> None:
+        settings, hosted = self._settings, self._hosted
+        with ExitStack() as opened:
+            source, format = source_of(settings.address)
+            opened.enter_context(closing(source))
+            self._follower = Follower(
+                source,
+                StreamJudge(hosted.monitor, self._bind, settings.model_column),
+                FollowSettings(settings.gaps, settings.witnesses, format),
+                target=_target(settings.to, "verdict", opened),
+                dead=_target(settings.dead_letters, "dead_letter", opened),
+                tell=lambda line: logger.warning("monitor %s: %s", hosted.name, line),
+                call=self._call,
+                buried=self._buried,
+            )
+            if not self._ending.is_set():
+                self._follower.run()
+
+    def _buried(self) -> None:
+        self._loop.call_soon_threadsafe(self._count_bad)
+
+    def _count_bad(self) -> None:
+        self._hosted.counts.refused["BadMessage"] += 1
+
+    def _call(self, call: Callable[[], Any], rows: int) -> Any:
+        """Have a call wait for its turn. A refusal is no answer to a client, so it is not counted:
+        a batch is refused again and again until the bad message is found."""
+
+        def made() -> Any:
+            try:
+                return call()
+            except BadDecision as error:
+                return (error,)
+
+        async def turn() -> Any:
+            await self._hosted.room(max(1, rows))
+            return await self._hosted.do(made, rows=max(1, rows))
+
+        answer = asyncio.run_coroutine_threadsafe(turn(), self._loop).result()
+        if isinstance(answer, tuple) and len(answer) == 1 and isinstance(answer[0], BadDecision):
+            raise answer[0]
+        return answer
+
+
+def _target(address: str | None, field: str, opened: ExitStack) -> LineTarget | None:
+    return None if address is None else opened.enter_context(closing(target_of(address, field)))
+
+
+def check_source(hosted: Hosted, settings: StreamSource) -> None:
+    """Raise BadRule now, rather than later in a thread, if a rule cannot be used for a stream."""
+    if not hosted.monitor.durable and settings.to is not None:
+        raise BadRule(
+            f"monitor {hosted.name!r}: source has `to`, and the monitor is in memory: after a"
+            " restart its rows begin again. Give it a ledger."
+        )
+    binding_of(
+        hosted.monitor.rule,
+        output_column=settings.output_column,
+        model_column=settings.model_column,
+    )

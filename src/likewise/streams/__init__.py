@@ -1,0 +1,1 @@
+"""Decisions from where they flow already: Redis Streams, NATS JetStream, Kafka."""

@@ -1,0 +1,126 @@
+"""From the body of a message to decisions: JSON, Arrow, or a CloudEvent with one of them inside.
+
+A JSON body is one object, as `likewise watch` reads it from a line: a decision. An Arrow body is a
+stream of record batches: as many decisions as it has rows. A CloudEvent has either as its data, in
+structured mode (attributes beside `data`, in JSON) or in binary mode (attributes in headers).
+
+Unless the address says a format, the first bytes and the headers do.
+
+Invariant: what cannot be read is a `BadMessage` that says why, whatever the body holds.
+Bound: MOST_ROWS decisions in a message, so that it is one transaction with others.
+"""
+
+import base64
+import binascii
+import io
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from likewise.sources.json_lines import parsed, plain_object
+from likewise.sources.protocol import Record
+from likewise.sources.records import LONGEST
+
+MOST_ROWS = 1 << 15
+"""Decisions of one message: no more than a ledger writes as one transaction."""
+_ARROW = b"\xff\xff\xff\xff"
+_ARROW_TYPE = "application/vnd.apache.arrow.stream"
+_EVENT_TYPE = "application/cloudevents+json"
+_ATTRIBUTES = ("specversion", "id", "source", "type")
+
+
+class BadMessage(ValueError):
+    """A message of which no decisions can be made, and why."""
+
+
+class Message(NamedTuple):
+    """A record, and the decisions in it."""
+
+    record: Record
+    rows: list[dict[str, Any]]
+
+
+def message_of(record: Record, format: str, numbers: Collection[str] = ()) -> Message:
+    """The decisions of a record.
+
+    format   json, arrow, cloudevents, or auto
+    numbers  names of columns that hold numbers, in which true is none
+    """
+    if record.flaw is not None:
+        raise BadMessage(record.flaw)
+    if len(record.body) > LONGEST:
+        raise BadMessage(f"the body is longer than {LONGEST >> 20} MB, which no decision is")
+    try:
+        return Message(record, _rows(record.body, record.headers, format, numbers))
+    except BadMessage:
+        raise
+    except ValueError as error:
+        raise BadMessage(str(error)) from None
+
+
+def _rows(
+    body: bytes, headers: Mapping[str, str], format: str, numbers: Collection[str]
+) -> list[dict[str, Any]]:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower() if headers else ""
+    events = format in ("auto", "cloudevents")
+    attributes = headers and any(name[:3] in ("ce_", "ce-") for name in headers)
+    if events and attributes and kind != _EVENT_TYPE:
+        _check_version(headers.get("ce_specversion", headers.get("ce-specversion")))
+        return _of_data(body, kind, numbers)
+    if format == "arrow" or (format == "auto" and body.startswith(_ARROW)):
+        return _of_arrow(body)
+    value = parsed(body)
+    seems = isinstance(value, dict) and "specversion" in value and _is_event(value)
+    if format == "cloudevents" or (events and (seems or kind == _EVENT_TYPE)):
+        return _of_event(value, body, numbers)
+    return [plain_object(value, body, numbers)]
+
+
+def _is_event(value: dict[str, Any]) -> bool:
+    return all(isinstance(value.get(name), str) for name in _ATTRIBUTES)
+
+
+def _of_event(value: Any, body: bytes, numbers: Collection[str]) -> list[dict[str, Any]]:
+    """The data of an event in structured mode."""
+    if not isinstance(value, dict) or not _is_event(value):
+        raise BadMessage(f"no CloudEvent: expected an object with {', '.join(_ATTRIBUTES)}")
+    _check_version(value["specversion"])
+    kind = str(value.get("datacontenttype") or "").partition(";")[0].strip().lower()
+    if "data_base64" in value:
+        try:
+            data = base64.b64decode(str(value["data_base64"]), validate=True)
+        except (binascii.Error, ValueError):
+            raise BadMessage("data_base64 of the event is no base64") from None
+        return _of_data(data, kind, numbers)
+    if "data" not in value:
+        raise BadMessage("the event has no data")
+    return [plain_object(value["data"], body, numbers)]
+
+
+def _of_data(data: bytes, kind: str, numbers: Collection[str]) -> list[dict[str, Any]]:
+    if kind == _ARROW_TYPE or data.startswith(_ARROW):
+        return _of_arrow(data)
+    return [plain_object(parsed(data), data, numbers)]
+
+
+def _check_version(version: str | None) -> None:
+    if version != "1.0":
+        raise BadMessage("the event's specversion is not 1.0")
+
+
+def _of_arrow(body: bytes) -> list[dict[str, Any]]:
+    import polars as pl
+
+    try:
+        table = pl.read_ipc_stream(io.BytesIO(body), use_pyarrow=False)
+    except Exception as error:
+        raise BadMessage(f"no Arrow stream: {str(error)[:200]}") from None
+    except BaseException as error:  # a panic of its own is no Exception
+        if type(error).__name__ != "PanicException":
+            raise
+        raise BadMessage("no Arrow stream that can be read") from None
+    if table.height > MOST_ROWS:
+        raise BadMessage(f"the message has {table.height:,} rows; at most {MOST_ROWS:,} are taken")
+    for name, kind in table.schema.items():
+        if kind.is_nested() or kind in (pl.Binary, pl.Object):
+            raise BadMessage(f"the column {name!r} is of type {kind}; expected plain values")
+    return table.to_dicts()

@@ -1,0 +1,390 @@
+"""Follows a source: polls, judges, tells; and goes on after whatever goes away and comes back.
+
+One round: a batch of records is decoded, judged and stored with its positions as one transaction,
+and its verdict lines are sent. Meanwhile the next batch is polled, and no further one: if the
+ledger or the target is slow, records wait at the server.
+
+A message that cannot be decoded or judged is sent to the dead letters, with the reason, before any
+later message is stored: from then on a restart would not read it again. So a dead letter may come
+twice, and none is missing. The same holds for verdict lines: after a restart the target says which
+row it holds last, and the ledger has the others.
+
+Invariant: every record is judged and stored once, or is a dead letter; or it is told as lost, in
+the chain, in one transaction with the position behind it. What the source says of itself is never
+believed over the ledger.
+Bound: two batches of records.
+"""
+
+import base64
+import json
+import time as clock
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from likewise.intake.sifting import Unfit, reason, sifted
+from likewise.intake.verdict_json import answer, stored_answer
+from likewise.ledger.ledger import Ledger
+from likewise.sources.protocol import Gap, Polled, Record, Source, just_before
+from likewise.streams.decoding import MOST_ROWS, BadMessage, Message, message_of
+from likewise.streams.judging import Messages, StreamJudge
+from likewise.streams.targets import LineTarget
+from likewise.values.errors import BadFile, Unreachable
+from likewise.values.positions import Position, numbers_of
+from likewise.values.verdicts import Verdict, Verdicts
+
+_BATCH = 4096  # records polled, and so judged, together
+_IDLE_SECONDS = 1.0  # a poll waits so long, and then looks whether to stop
+_PASSED_SECONDS = 30.0  # after which positions without decisions are chained
+_LONGEST_PAUSE = 5.0
+_T = TypeVar("_T")
+Call = Callable[[Callable[[], Any], int], Any]
+"""How the monitor is called: what is to be done, and how many decisions that is."""
+
+
+def at_once(call: Callable[[], _T], rows: int) -> _T:
+    """The call is made where it stands."""
+    return call()
+
+
+class GapFound(BadFile):
+    """Records are gone, and the policy is to stop there."""
+
+
+@dataclass
+class StreamCounts:
+    """What came of the records so far."""
+
+    rows: int = 0
+    comparable: int = 0
+    flagged: int = 0
+    alarms: int = 0
+    known: int = 0
+    bad: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class FollowSettings:
+    """How a source is followed."""
+
+    gaps: str = "lost"
+    witnesses: int = 10
+    """Told in a verdict line."""
+    format: str = "auto"
+
+
+class Follower:
+    """Reads a source into a monitor.
+
+    target  takes verdict lines; None: nobody wants them
+    dead    takes messages that cannot be judged
+    tell    told in a line each what a person should know
+    call    how the monitor is called
+    buried  told of each message that cannot be judged
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        judge: StreamJudge,
+        settings: FollowSettings,
+        *,
+        target: LineTarget | None,
+        dead: LineTarget | None,
+        tell: Callable[[str], None],
+        call: Call = at_once,
+        buried: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._source = source
+        self._judge = judge
+        self._settings = settings
+        self._target = target
+        self._dead = dead
+        self._tell = tell
+        self._call = call
+        self._buried = buried
+        self._stopped = False
+        self._at: dict[str, Position] = {}  # records up to here are judged, dead or told as lost
+        self._stored: dict[str, Position] = {}  # as the ledger has it
+        self._stored_since = clock.monotonic()
+        self.counts = StreamCounts()
+
+    def stop(self) -> None:
+        """End after what is in hand; may be called by a signal's handler, or another thread."""
+        self._stopped = True
+
+    def run(self) -> None:
+        """Follow the source until it ends or `stop` is called."""
+        monitor = self._judge.monitor
+        if monitor.durable:
+            positions = self._call(lambda: monitor.positions, 0)
+            self._stored = {name: at for name, at in positions.items() if self._source.owns(name)}
+            self._at = dict(self._stored)
+            self._send_what_is_missing()
+        with ThreadPoolExecutor(1, thread_name_prefix="likewise-poll") as polling:
+            self._follow(polling)
+        self._pass_on(0.0)
+
+    def _follow(self, polling: ThreadPoolExecutor) -> None:
+        self._seek()
+        ahead: Future[Polled] = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
+        while not self._stopped:
+            try:
+                polled = ahead.result()
+            except Unreachable as error:
+                self._away(error)
+                ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
+                continue
+            if not polled.ended:
+                ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
+            self._take(polled)
+            if polled.ended:
+                return
+
+    # The other side goes away and comes back
+
+    def _seek(self) -> None:
+        try:
+            self._source.seek(self._at)
+        except Unreachable as error:
+            self._away(error)
+
+    def _away(self, error: Unreachable) -> None:
+        """Try until the source is back, with growing pauses."""
+
+        def back() -> None:
+            self._source.seek(self._at)
+
+        self._until_back(back, error)
+
+    def _until_back(self, call: Callable[[], None], error: Unreachable) -> bool:
+        """Repeat a call until it is made; not so if it is time to stop."""
+        self._tell(f"{error} Trying again.")
+        pause, since = 0.05, clock.monotonic()
+        while not self._stopped:
+            clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            try:
+                call()
+            except Unreachable:
+                continue
+            self._tell(f"it is back, after {clock.monotonic() - since:.1f} s.")
+            return True
+        return False
+
+    def _send(self, target: LineTarget, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Have a target keep lines; wait while it is away. Raises _Ending if told to stop then."""
+        encoded = [json.dumps(line).encode() for line in lines]
+        try:
+            target.send(encoded)
+        except Unreachable as error:
+            if not self._until_back(lambda: target.send(encoded), error):
+                raise _Ending from None
+
+    # One batch
+
+    def _take(self, polled: Polled) -> None:
+        try:
+            for gap in polled.gaps:
+                self._lose(gap)
+            good: list[Message] = []
+            rows = 0
+            for record in polled.records:
+                message = self._decoded(record)
+                if message is None:
+                    continue
+                if rows + len(message.rows) > MOST_ROWS:
+                    self._judge_all(good)
+                    good, rows = [], 0
+                good.append(message)
+                rows += len(message.rows)
+            self._judge_all(good)
+        except _Ending:
+            return
+        begun = polled.positions.keys() - self._at.keys() - {one.source for one in polled.records}
+        self._at |= polled.positions
+        self._pass_on(0.0 if begun else _PASSED_SECONDS)
+
+    def _decoded(self, record: Record) -> Message | None:
+        try:
+            message = message_of(record, self._settings.format, self._judge.numbers)
+        except BadMessage as error:
+            self._bury(record, str(error))
+            return None
+        return message if message.rows else None
+
+    def _judge_all(self, good: list[Message]) -> None:
+        for outcome in sifted(Messages(good), self._judged):
+            if isinstance(outcome, Unfit):
+                self._bury(outcome.rows.each[0].record, reason(outcome.error))
+            else:
+                self._told(outcome.rows, outcome.answer)
+
+    def _judged(self, messages: Messages) -> Verdicts:
+        rows = sum(len(message.rows) for message in messages.each)
+        verdicts: Verdicts = self._call(lambda: self._judge.judge(messages), rows)
+        return verdicts
+
+    def _told(self, messages: Messages, verdicts: Verdicts) -> None:
+        """Count verdicts, and send their lines; those that were known were sent before."""
+        known = verdicts.known
+        repeated, fresh = int(known.sum()), ~known
+        counts = self.counts
+        counts.rows += len(verdicts) - repeated
+        counts.known += repeated
+        counts.flagged += int(verdicts.violations[fresh].sum())
+        counts.alarms += int(verdicts.alarms[fresh].sum())
+        if verdicts.comparable is not None:
+            counts.comparable += int(verdicts.comparable[fresh].sum())
+        if self._judge.monitor.durable:
+            self._note_stored(messages, known)
+        if self._target is not None:
+            places = (
+                (message.record.source, message.record.position)
+                for message in messages.each
+                for _ in message.rows
+            )
+            lines = [
+                _line(source, position, self._answer(verdict))
+                for (source, position), verdict in zip(places, verdicts, strict=True)
+                if not verdict.known
+            ]
+            if lines:
+                self._send(self._target, lines)
+
+    def _note_stored(self, messages: Messages, known: Any) -> None:
+        """Positions are stored with the last row of a message, unless that was known before."""
+        each = messages.each
+        if known.any():
+            last = np.cumsum([len(message.rows) for message in each]) - 1
+            each = [message for message, again in zip(each, known[last], strict=True) if not again]
+        if each:
+            self._stored |= {message.record.source: message.record.position for message in each}
+            self._stored_since = clock.monotonic()
+
+    def _answer(self, verdict: Verdict) -> dict[str, Any]:
+        return answer(verdict, self._settings.witnesses, keyed=self._judge.keyed)
+
+    def _bury(self, record: Record, why: str) -> None:
+        """Send a message to the dead letters, with the reason."""
+        self.counts.bad += 1
+        self._buried()
+        if self._dead is not None:
+            self._send(
+                self._dead, [_line(record.source, record.position, _dead_letter(record, why))]
+            )
+
+    # What is gone, and what is behind
+
+    def _lose(self, gap: Gap) -> None:
+        """Records are gone: chain that, with the position behind them; or end with an error."""
+        if self._settings.gaps == "stop":
+            raise GapFound(
+                f"{gap.why}. Nothing was stored behind that. To go on, and have them counted as"
+                ' lost, let gaps be "lost".'
+            )
+        count = 1 if gap.count is None else gap.count
+        self._tell(f"{gap.why}: {'some' if gap.count is None else count} decisions are lost.")
+        monitor = self._judge.monitor
+        words = f"gone from {gap.source} before it was read"[:200]
+        if gap.count is None:
+            words = f"gone from {gap.source}, at least or about so many"[:200]
+        before = just_before(gap.before)
+        where: dict[str, Any] = {}
+        if monitor.durable and numbers_of(before) > numbers_of(gap.after):
+            where = {"source": gap.source, "position": before}
+        self._call(lambda: monitor.lost(count, words, **where), 0)
+        self.counts.lost += count
+        if where:
+            self._at[gap.source] = self._stored[gap.source] = before
+
+    def _pass_on(self, seconds: float) -> None:
+        """Chain where the source was read to, if only bad messages have come for so long."""
+        monitor = self._judge.monitor
+        if not monitor.durable or clock.monotonic() - self._stored_since < seconds:
+            return
+        self._stored_since = clock.monotonic()
+        ahead = {
+            name: position
+            for name, position in self._at.items()
+            if name not in self._stored or numbers_of(position) > numbers_of(self._stored[name])
+        }
+        if ahead:
+            self._call(lambda: monitor.passed(ahead), 0)
+            self._stored |= ahead
+
+    def _send_what_is_missing(self) -> None:
+        """Verdict lines of rows behind the last one that the target holds."""
+        target, monitor = self._target, self._judge.monitor
+        if target is None:
+            return
+        held: list[bytes | None] = []
+
+        def look() -> None:
+            held.append(target.last())
+
+        try:
+            look()
+        except Unreachable as error:
+            if not self._until_back(look, error):
+                return
+        rows = self._call(lambda: monitor.rows, 0)
+        first = 0 if held[-1] is None else _row_in(held[-1], target.name) + 1
+        if first > rows:
+            raise BadFile(
+                f"{target.name} holds the verdict of row {first - 1:,}, and the ledger has"
+                f" {rows:,} rows: it is another ledger's. Name another target."
+            )
+        if held[-1] is None and not target.remembers:
+            return
+        try:
+            for lines in self._stored_lines(first, rows):
+                self._send(target, lines)
+        except _Ending:
+            return
+
+    def _stored_lines(self, first: int, stop: int) -> Iterator[list[dict[str, Any]]]:
+        if first >= stop:
+            return
+        with closing(Ledger(self._judge.monitor.path)) as ledger:
+            keys_of = ledger.keys_of if self._judge.keyed else None
+            lines: list[dict[str, Any]] = []
+            for entry in ledger.entries(max(first, ledger.first), stop):
+                told = stored_answer(entry, self._settings.witnesses, keys_of)
+                lines.append(_line(entry.source, entry.position, told))
+                if len(lines) == _BATCH:
+                    yield lines
+                    lines = []
+            if lines:
+                yield lines
+
+
+class _Ending(Exception):
+    """It is time to stop, and something could not be sent: the rest is left for the next run."""
+
+
+def _line(source: str | None, position: Position | None, told: Mapping[str, Any]) -> dict[str, Any]:
+    where = {} if source is None else {"source": source, "position": position}
+    return {**where, **told}
+
+
+def _dead_letter(record: Record, why: str) -> dict[str, Any]:
+    try:
+        return {"error": why, "body": record.body.decode()}
+    except UnicodeDecodeError:
+        return {"error": why, "body_base64": base64.b64encode(record.body).decode()}
+
+
+def _row_in(line: bytes | None, name: str) -> int:
+    try:
+        row = json.loads(line or b"")["row"]
+    except (ValueError, TypeError, KeyError):
+        row = None
+    if not isinstance(row, int):
+        raise BadFile(f"the last thing in {name} is no verdict line. Name a target of its own.")
+    return row

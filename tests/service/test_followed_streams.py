@@ -1,0 +1,76 @@
+"""`likewise serve` follows a stream, beside decisions over HTTP: one history."""
+
+import json
+
+import pytest
+
+from tests.brokers import broker, to_address, wait_for
+from tests.serving import serving
+from tests.serving import settings as written
+from tests.streams.streaming import RULE, bodies, check_ledger, check_lines, decisions
+
+MONITOR = """
+[monitors.default]
+rule = "rule.toml"
+ledger = "ledger"
+
+[monitors.default.source]
+from = "{source}"
+to = "{to}"
+dead_letters = "{dead}"
+"""
+
+
+@pytest.mark.parametrize("kind", ["redis", "nats"])
+def test_served_monitor_follows_its_stream(kind, tmp_path):
+    published = decisions(120)
+    with broker(kind, tmp_path) as running:
+        running.publish([b"bad", *bodies(published[:60])])
+        monitors = MONITOR.format(
+            source=running.address(),
+            to=to_address(running, "verdicts"),
+            dead=to_address(running, "dead"),
+        )
+        path = written(tmp_path, rule=RULE, monitors=monitors)
+        for part, kills in ((published[60:90], True), (published[90:], False)):
+            with serving(path) as server:
+                rows = 120 - len(published) + published.index(part[-1]) + 1
+                wait_for(lambda s=server: s.get().json()["rows"] >= 60, "what was there")
+                running.publish(bodies(part[:-1]))
+                wait_for(
+                    lambda s=server, r=rows: s.get().json()["rows"] >= r - 1, "what was streamed"
+                )
+                answer = server.post("observe", {"values": part[-1]})  # the same history
+                assert answer.status == 200, answer.body
+                assert answer.json()["row"] == rows - 1
+                if not kills:
+                    assert server.end() == 0
+        letters = list(map(json.loads, running.read("dead", "dead_letter")))
+        assert {one["body"] for one in letters} == {"bad"}
+        lines = list(map(json.loads, running.read("verdicts", "verdict")))
+    entries = check_ledger(tmp_path / "ledger", published)
+    streamed = [entry for entry in entries if entry.source is not None]
+    assert len(streamed) == 118
+    check_lines([one for one in lines if "source" in one], streamed)
+
+
+@pytest.mark.parametrize(
+    ("source", "word"),
+    [
+        ('from = "redis://h"', "names its stream"),
+        ('from = "redis://ann:secret@h?stream=a"', "password_file"),
+        ('from = "redis://h?stream=a"\ngaps = "skip"', "gaps is 'skip'"),
+        ('to = "redis://h?stream=a"', "'address' is missing"),
+        ('from = "redis://h?stream=a"\noutput_column = "z"', "output_column"),
+    ],
+)
+def test_settings_of_a_source_that_make_no_sense_are_refused(source, word, tmp_path):
+    from tests.serving import command, reached_end
+
+    monitor = '[monitors.default]\nrule = "rule.toml"\nledger = "l"\n'
+    monitors = f"{monitor}[monitors.default.source]\n{source}\n"
+    path = written(tmp_path, rule=RULE, monitors=monitors)
+    code, told = reached_end(command(path, "--port", 0))
+    assert code == 2, told
+    assert word in told
+    assert "secret" not in told

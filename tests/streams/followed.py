@@ -1,0 +1,58 @@
+"""The program that is killed: each line on standard input is one life of a follower."""
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import likewise as lw
+from likewise.streams import following
+from likewise.streams.judging import StreamJudge, binding_of
+from likewise.streams.opening import source_of
+from likewise.streams.targets import target_of
+from tests.killing import say, serve
+from tests.streams.streaming import KEPT, RULE
+
+following._BATCH = 48  # many transactions in a life
+following._PASSED_SECONDS = 0.05
+
+
+class Speaking(StreamJudge):
+    """Says when decisions are on disk."""
+
+    def judge(self, messages):
+        verdicts = super().judge(messages)
+        say("done", self.monitor.rows)
+        return verdicts
+
+
+def life(order):
+    monitor = lw.open(
+        order["ledger"], lw.Rule.from_toml(RULE), witnesses=KEPT, comparable=True, wait=30
+    )
+    source, format = source_of(order["address"])
+    follower = following.Follower(
+        source,
+        Speaking(monitor, binding_of(monitor.rule)),
+        following.FollowSettings("stop", 10, format),
+        target=target_of(order["to"], "verdict"),
+        dead=target_of(order["dead"], "dead_letter"),
+        tell=lambda line: say("told", line),
+    )
+    if monitor.rows >= order["rows"]:
+        say("finished", monitor.rows)
+    follower._told_before, told = None, follower._told
+
+    def tell_all(messages, verdicts):
+        told(messages, verdicts)
+        if monitor.rows >= order["rows"]:
+            say("finished", monitor.rows)
+
+    follower._told = tell_all
+    follower.run()
+    time.sleep(60)
+
+
+if __name__ == "__main__":
+    serve(life)

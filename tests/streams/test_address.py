@@ -1,0 +1,70 @@
+"""Addresses of streams: what they mean, and that they give nothing secret away."""
+
+import pytest
+
+from likewise.streams.address import address_of
+from likewise.values.errors import BadRule
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "hosts", "streams", "tls"),
+    [
+        ("redis://h/2?stream=a&stream=b", "redis", (("h", 6379),), ("a", "b"), False),
+        ("rediss://h:1?stream=a", "redis", (("h", 1),), ("a",), True),
+        ("redis://[::1]:7/0?stream=a", "redis", (("::1", 7),), ("a",), False),
+        ("nats://h?stream=S&subject=s.%3E", "nats", (("h", 4222),), ("S",), False),
+        ("tls://h?stream=S", "nats", (("h", 4222),), ("S",), True),
+        ("nats://h?stream=S&tls=true", "nats", (("h", 4222),), ("S",), True),
+        ("kafka://h,i:9?topic=t", "kafka", (("h", 9092), ("i", 9)), ("t",), False),
+    ],
+)
+def test_address_says_where_and_what(text, kind, hosts, streams, tls):
+    address = address_of(text)
+    assert (address.kind, address.hosts, address.streams) == (kind, hosts, streams)
+    assert address.tls == tls
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("http://h?stream=a", "expected redis://"),
+        ("redis://", "expected redis://"),
+        ("redis://h", "names its stream"),
+        ("redis://h?stream=", "names its stream"),
+        ("kafka://h?topic=a&topic=b", "names its topic"),
+        ("redis://h?stream=a&stream=a", "twice"),
+        ("redis://h?stream=a&gap=lost", "'gap' is no parameter"),
+        ("redis://h?stream=a&format=xml", "format is 'xml'"),
+        ("redis://h?stream=a&start=middle", "start is 'middle'"),
+        ("redis://h?stream=a&maxlen=-1", "maxlen"),
+        ("redis://h:x?stream=a", "expected HOST"),
+        ("kafka://h/0?topic=a", "behind its host"),
+    ],
+)
+def test_address_that_makes_no_sense_is_refused(text, word):
+    with pytest.raises(BadRule, match=word.replace("?", r"\?")):
+        address_of(text)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "nats", "kafka"])
+def test_password_in_an_address_is_refused_and_not_repeated(scheme):
+    with pytest.raises(BadRule, match="password_file") as refused:
+        address_of(f"{scheme}://ann:hunter2@h?stream=a&topic=a")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_password_comes_from_a_file_or_the_environment_and_is_never_shown(tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text("hunter2\n")
+    of_file = address_of(f"redis://h?stream=a&user=ann&password_file={tmp_path / 'secret'}")
+    assert of_file.password() == "hunter2"
+    monkeypatch.setenv("STREAM_PASSWORD", "hunter3")
+    of_environment = address_of("redis://h?stream=a&password_env=STREAM_PASSWORD")
+    assert of_environment.password() == "hunter3"
+    for one in (of_file, of_environment):
+        assert "hunter" not in str(one)
+        assert "hunter" not in repr(one)
+    assert str(of_file) == "redis://h?stream=a"
+    with pytest.raises(BadRule, match="NO_SUCH"):
+        address_of("redis://h?stream=a&password_env=NO_SUCH").password()
+    with pytest.raises(BadRule, match="cannot be read"):
+        address_of(f"redis://h?stream=a&password_file={tmp_path / 'none'}").password()
