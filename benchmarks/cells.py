@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-PIECE = 500_000
+PIECE = 500_000  # rows in a file, at most
 COLUMNS = 12
 EPSILON = 0.05
 COPIED = 0.02
@@ -39,9 +39,9 @@ def rows(piece: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def write(folder: str, count: int) -> int:
     """Parquet files with so many rows; how many bytes they have."""
-    size = 0
-    for piece in range(-(-count // PIECE)):
-        points, labels = rows(piece, min(PIECE, count - piece * PIECE))
+    size, most = 0, min(PIECE, -(-count // 8))
+    for piece in range(-(-count // most)):
+        points, labels = rows(piece, min(most, count - piece * most))
         columns = {f"x{j:02d}": points[:, j] for j in range(COLUMNS)}
         path = Path(folder) / f"part-{piece:04d}.parquet"
         pl.DataFrame({**columns, "z": labels}).write_parquet(path, compression="lz4")

@@ -40,6 +40,7 @@ def ask(setting: Setting) -> Answer:
     with tempfile.TemporaryDirectory() as folder:
         cells.write(folder, count)
         whole = setting.alone("benchmarks.cells:whole", {"folder": folder})
+        oracle.require(whole["pairs"] > 0, "nothing was found")
         table.append(_row("one monitor", whole))
         for workers in (1, 2):
             given = {"folder": folder, "workers": workers, "cell_rows": max(1_000, count // 10)}

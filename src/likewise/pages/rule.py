@@ -201,7 +201,7 @@ async def known(visit: Visit) -> RuleLook:
 
 
 async def _asked(hosted: Hosted, *, anew: bool) -> tuple[Computation | None, Computation | None]:
-    if not hosted.next_row:
+    if not hosted.next_row or hosted.slopes is not None:
         return None, None
     asked = await COMPUTING.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=anew)
     lines = None
@@ -254,6 +254,8 @@ def _lines(told: RuleLook) -> str:
 
 def _tried(told: RuleLook, visit: Visit) -> str:
     asked = told.asked
+    if visit.hosted.slopes is not None:
+        return "<p>This monitor names the steepest past decision, however far: no epsilon.</p>\n"
     if asked is None:
         return "<p>There are no decisions yet to try it on.</p>\n"
     if asked.problem is not None:

@@ -23,6 +23,7 @@ from likewise.service.looking_back.plain_values import as_text, plain
 from likewise.service.looking_back.verdict_pages import typed_group
 from likewise.service.refusals import Refused
 from likewise.service.routes.query_values import moment, number, whole
+from likewise.service.slopes import insist_on_contradictions
 from likewise.values.errors import BadRow
 from likewise.values.plain import json_value
 from likewise.values.verdicts import Verdict
@@ -281,6 +282,7 @@ def _remembered_line(hosted: Hosted, verdict: Verdict) -> dict[str, Any]:
 
 async def listed(hosted: Hosted, wanted: Wanted, seconds: float = SECONDS) -> Listed:
     """The list that an address asks for."""
+    insist_on_contradictions(hosted.name, hosted.slopes)
     if not hosted.monitor.durable:
         recent, gone = hosted.recent.after(-1), hosted.recent.dropped >= 0  # only here: it grows
         return await hosted.aside(lambda: from_memory(hosted, wanted, recent, gone))

@@ -59,6 +59,19 @@ def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     return {"x": x, "z": z, **beside}
 
 
+def load_library() -> None:
+    """Load what reads streams, which takes tenths of a second; then no request waits for it."""
+    if find_spec("pyarrow") is not None:
+        import pyarrow as pa
+
+        stream = io.BytesIO()
+        with pa.ipc.new_stream(stream, pa.schema({"z": pa.int64()})):
+            pass
+        _with_pyarrow(stream.getvalue())
+    else:
+        import polars  # noqa: F401
+
+
 def _columns_of_rule(rule: Rule) -> set[str]:
     """Names that the rule takes for itself."""
     output = rule.output_column or ()

@@ -16,6 +16,7 @@ from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
+from likewise.service.arrow_columns import load_library
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served, Settings
@@ -57,6 +58,7 @@ class Service:
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
+        load_library()
         opened: dict[str, Hosted] = {}
         try:
             for name, served in self.settings.monitors.items():

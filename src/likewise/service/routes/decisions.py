@@ -1,5 +1,6 @@
 """Decisions come in: one, a batch, or only to be checked."""
 
+import struct
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from likewise.service.admission import (
     checked_time,
     label_of,
 )
+from likewise.service.answers import verdict_bodies
 from likewise.service.arrow_columns import ARROW, columns_of
 from likewise.service.calls import Call
 from likewise.service.hosted import Hosted
@@ -122,13 +124,14 @@ async def batch(call: Call) -> bytes:
 def verdicts_body(hosted: Hosted, verdicts: Verdicts, *, all_of_them: bool = False) -> bytes:
     """Only what is not obvious is told one by one: violations and alarms."""
     violations = hosted.violations(verdicts)
-    told = np.flatnonzero(violations | verdicts.alarms).tolist()
-    each = range(len(verdicts)) if all_of_them else told
+    told = np.arange(len(verdicts)) if all_of_them else np.flatnonzero(violations | verdicts.alarms)
     body: dict[str, Any] = {
         "first_row": verdicts.first_row,
         "decisions": len(verdicts),
         "violations": int(violations.sum()),
-        "verdicts": [hosted.told(verdicts[i]) for i in each],
+        "verdicts": verdict_bodies(verdicts, hosted.limits.witnesses, told)
+        if hosted.slopes is None
+        else [hosted.told(verdicts[i]) for i in told.tolist()],
     }
     if verdicts.comparable is not None:
         alone = np.flatnonzero(~verdicts.comparable)
@@ -136,10 +139,9 @@ def verdicts_body(hosted: Hosted, verdicts: Verdicts, *, all_of_them: bool = Fal
         body["incomparable"] = alone.tolist()
     if verdicts.missing:
         body["missing"] = verdicts.missing
-    known = getattr(verdicts, "known", None)
-    if known is not None and np.any(known):
+    if verdicts.repeats is not None and verdicts.known.any():
         body["rows"] = verdicts.rows.tolist()
-        body["known"] = np.flatnonzero(known).tolist()
+        body["known"] = np.flatnonzero(verdicts.known).tolist()
     return wire.encode(body)
 
 
@@ -158,7 +160,7 @@ def decision_of(hosted: Hosted, body: DecisionBody) -> Decision:
             raise Refused(422, "the rule is about vectors: expected `x` and `z`, not `values`.")
         if z is None:
             raise Refused(422, "there is no output: expected `z`.")
-        if isinstance(z, list | dict):
+        if type(z) is list or type(z) is dict:
             z = label_of(limits, z, rule.output)
         checked(limits, z, body.key, body.model)
     time = None if body.time is None else checked_time(limits, body.time)
@@ -170,13 +172,14 @@ def decision_of(hosted: Hosted, body: DecisionBody) -> Decision:
 def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
     """The arguments of `observe_many`."""
     rule, limits = hosted.monitor.rule, hosted.limits
-    if call.content_type.partition(";")[0].strip().lower() == ARROW:
+    if call.content_type.partition(b";")[0].strip().lower() == ARROW.encode():
         columns = columns_of(call.body, rule, limits.batch_rows)
     elif _has_rows(call.body):
         return _of_rows(hosted, decoded(wire.decode_rows, call.body).decisions)
     elif rule.features is None and rule.embed is None:
         body = decoded(wire.decode_vectors, call.body)
-        columns = {"x": _matrix(body.x, body.type), "z": body.z, **_beside(body)}
+        x = _of_floats(body.x) if body.type is None else _matrix(body.x, body.type)
+        columns = {"x": x, "z": body.z, **_beside(body)}
     else:
         sent = decoded(wire.decode_columns, call.body)
         table, z = _table(hosted, sent)
@@ -248,6 +251,17 @@ def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
         "sources": _some([one.source for one in each]),
         "positions": _some([one.position for one in each]),
     }
+
+
+def _of_floats(rows: list[list[float]]) -> Any:
+    """A matrix of rows of floats, in a quarter of the time that NumPy takes for lists of lists."""
+    width = len(rows[0]) if rows else 0
+    pack = struct.Struct(f"{width}d").pack
+    try:
+        numbers = b"".join([pack(*row) for row in rows])
+    except struct.error:  # some row is longer or shorter: NumPy says what is wrong
+        return _matrix(rows, None)
+    return np.frombuffer(numbers).reshape(len(rows), width) if width else _matrix(rows, None)
 
 
 def _matrix(rows: list[Any], kind: str | None) -> Any:
