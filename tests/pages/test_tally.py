@@ -47,7 +47,7 @@ def counted(running):
     }
 
 
-@pytest.mark.parametrize("step", [1, 7, 1000])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 7, 1000])
 def test_a_tally_in_steps_is_that_of_one_walk(tmp_path, step, monkeypatch):
     monkeypatch.setattr(tally, "STEP", step)
     drawn, running = np.random.default_rng(step), RunningTally()

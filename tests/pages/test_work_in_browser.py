@@ -131,6 +131,7 @@ def test_everything_works_without_a_script(looker, server):
     assert reviews(server, row)[-1] == ("bo", "duplicate", "without a script")
 
 
+@pytest.mark.slow
 def test_hostile_strings_stay_text_on_every_screen(looker, server):
     strings = [one for one in STRINGS if one.strip() and "\ud800" not in one and "\x00" not in one]
     rows = [

@@ -30,6 +30,7 @@ from likewise.ledger.stats import LedgerStats
 from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
 from likewise.monitors import case_work
+from likewise.monitors.joining import FEW, joined
 from likewise.monitors.losing import loss_of
 from likewise.monitors.own_ledger import OwnLedger
 from likewise.monitors.parts import reader_of, span_of
@@ -285,6 +286,10 @@ class Monitor:
         given: Sequence[Decision | LikewiseError] = decisions
         if self._embeds:
             given = [self._embedded(decision) for decision in decisions]
+        elif self.rule.features is None and self._span is None:
+            joint = self._observe_joined(decisions)
+            if joint is not None:
+                return joint
         answers: list[Verdict | LikewiseError] = []
         with self._committing_together():
             for decision in given:
@@ -297,6 +302,24 @@ class Monitor:
                 except LikewiseError as error:
                     answers.append(error)
         return answers
+
+    def _observe_joined(
+        self, decisions: Sequence[Decision]
+    ) -> list[Verdict | LikewiseError] | None:
+        """The answers to decisions as to one call; None if they are to be taken one by one."""
+        batch = joined(decisions)
+        if batch is None:
+            return None
+        with self._lock:
+            self._ready(note=True)
+            if batch.said.nothing and len(decisions) <= FEW:
+                return self._steps.observe_group(batch.inputs, batch.outputs)
+            try:
+                return list(self._steps.observe_many(batch.inputs, batch.outputs, batch.said, 1))
+            except BadFile:
+                raise
+            except LikewiseError:
+                return None
 
     def _embedded(self, decision: Decision) -> "Decision | LikewiseError":
         try:

@@ -35,7 +35,7 @@ from likewise.reading.vectors import VectorReader
 from likewise.values.errors import BadRule, LikewiseError, RepeatedKey
 from likewise.values.keys import Keys
 from likewise.values.losses import Loss
-from likewise.values.verdicts import Beside, Rows, Verdict, Verdicts
+from likewise.values.verdicts import Beside, Compared, Rows, Verdict, Verdicts
 
 
 class Sequencer:
@@ -171,6 +171,52 @@ class Sequencer:
             )
         self._count(batch)
         return verdict
+
+    def observe_group(self, inputs: Any, outputs: Sequence[Any]) -> list[Verdict | LikewiseError]:
+        """Vectors with nothing said beside them, one after another: the verdict, or the refusal.
+
+        Those that are not refused are one step: all of them are written together, or none is taken.
+        """
+        journal, row = self.journal, self.taken
+        if journal is not None:
+            journal.flush()
+        self.midway = True
+        times = self._stating.many(Batch(inputs, outputs), row, Said()).times
+        firsts = self._horizon.of_many(row, times)
+        absent = self._horizon.absent(firsts)
+        answers: list[Verdict | LikewiseError] = []
+        verdicts: list[Verdict] = []
+        for x, z in zip(inputs, outputs, strict=True):
+            taken, over = len(verdicts), None
+            first = 0 if firsts is None else int(firsts[taken])
+            if absent is not None:
+                over = Compared(first, row + taken, int(absent[taken]))
+            try:
+                found = self.memory.observe(Batch(x, z), first)
+            except LikewiseError as error:
+                answers.append(error)
+                if not self._engine.refused():
+                    self.memory.settle(row + taken)
+                continue
+            verdicts.append(self._telling.one(row + taken, found, None, None, over))
+            answers.append(verdicts[-1])
+        taken = len(verdicts)
+        if journal is not None and firsts is not None and taken:
+            singles = [
+                PendingDecision.of(
+                    times[i : i + 1],
+                    None,
+                    int(firsts[i]),
+                    verdict,
+                    witnesses=journal.witnesses,
+                    models=None,
+                )
+                for i, verdict in enumerate(verdicts)
+            ]
+            journal.took(Pending.of_singles(singles))
+        self.taken = self._engine.rows
+        self.midway = False
+        return answers
 
     def _answer_again(self, journal: Journal, row: int) -> Verdict:
         """What was answered to a decision that is sent again."""

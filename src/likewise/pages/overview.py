@@ -245,7 +245,10 @@ def _finding(overview: OverviewBody) -> str:
         return f"Whether that is usual cannot be concluded: {safe(lately.because)}."
     band = f"{percent(round(lately.usual_low, 4))} to {percent(round(lately.usual_high, 4))}"
     if lately.finding == "usual":
-        return f"As usual: the band is {band}."
+        rate = lately.rate or 0.0
+        if lately.usual_low <= rate <= lately.usual_high:
+            return f"As usual: the band is {band}."
+        return f"Outside its usual band, {band}, but by no more than chance explains."
     return f"<b>{lately.finding.capitalize()} its usual band</b>, which is {band}."
 
 

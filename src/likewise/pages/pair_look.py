@@ -15,6 +15,7 @@ from likewise.reports.stored_pairs import entry_of, stored_pair, whereabouts
 from likewise.rules.rule import Rule
 from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import plain
+from likewise.service.slopes import insist_on_contradictions
 from likewise.values.errors import BadRow
 from likewise.values.plain import json_value
 from likewise.values.verdicts import Verdict, Witness
@@ -96,6 +97,7 @@ def review_dict(review: Review) -> dict[str, Any]:
 
 async def look_at_pair(hosted: Hosted, row: int, witness: int | None) -> PairLook:
     """A pair by its rows; without a witness, the decision beside its nearest one."""
+    insist_on_contradictions(hosted.name, hosted.slopes)
     if not hosted.monitor.durable:
         verdict = hosted.recent.of(row)
         return await hosted.aside(lambda: _from_memory(hosted, row, witness, verdict))

@@ -24,7 +24,7 @@ from likewise.reports.words import within_in_words, wording
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import number
 from likewise.values.errors import BadDecision
 from likewise.values.printing import figure, listed, percent
@@ -192,7 +192,7 @@ async def known(visit: Visit) -> RuleLook:
     text = visit.query.get("epsilon", "")
     epsilon = number("epsilon", text) if text else None
     if epsilon == 0:
-        raise Refused(400, "epsilon is 0; expected a number above 0.")
+        raise Refusal(400, "epsilon is 0; expected a number above 0.")
     asked, lines = await _asked(hosted, anew=False)
     monitor = hosted.monitor
     return RuleLook(
@@ -201,7 +201,7 @@ async def known(visit: Visit) -> RuleLook:
 
 
 async def _asked(hosted: Hosted, *, anew: bool) -> tuple[Computation | None, Computation | None]:
-    if not hosted.next_row:
+    if not hosted.next_row or hosted.slopes is not None:
         return None, None
     asked = await COMPUTING.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=anew)
     lines = None
@@ -254,6 +254,8 @@ def _lines(told: RuleLook) -> str:
 
 def _tried(told: RuleLook, visit: Visit) -> str:
     asked = told.asked
+    if visit.hosted.slopes is not None:
+        return "<p>This monitor names the steepest past decision, however far: no epsilon.</p>\n"
     if asked is None:
         return "<p>There are no decisions yet to try it on.</p>\n"
     if asked.problem is not None:

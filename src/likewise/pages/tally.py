@@ -22,6 +22,7 @@ from likewise.ledger.ledger import Ledger
 from likewise.ledger.stored import NOT_JUDGED, Decisions
 from likewise.runtime.log import logger
 from likewise.service.hosted import Hosted
+from likewise.service.slopes import insist_on_contradictions
 from likewise.values.errors import LikewiseError
 from likewise.values.model_counts import ModelCounts, ModelSide
 
@@ -216,6 +217,7 @@ TALLIES = Tallies()
 
 async def totals(hosted: Hosted) -> dict[str, Any]:
     """Decisions, comparables and contradictions, and of which rows that is known."""
+    insist_on_contradictions(hosted.name, hosted.slopes)
     if hosted.monitor.durable:
         await hosted.flush()
         tally = await TALLIES.of(hosted)

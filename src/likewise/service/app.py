@@ -19,10 +19,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from likewise.runtime.log import logger
-from likewise.service.calls import Call, Hot
-from likewise.service.door import ASGIScope, Door, Gone, Receive, Send, header
+from likewise.service.calls import AdmittedCall, Hot
+from likewise.service.door import ASGIScope, Door, Gone, Receive, Send
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refused, told
+from likewise.service.refusals import Refusal, told
 from likewise.service.routes import (
     administration,
     alerts,
@@ -75,7 +75,7 @@ class App:
         found = [route for module in self._modules for route in _routes(module, self)]
         handlers: Any = {
             LikewiseError: self._refused,
-            Refused: self._refused,
+            Refusal: self._refused,
             Gone: self._gone,
             HTTPException: self._no_route,
             Exception: self._failed,
@@ -111,13 +111,13 @@ class App:
                 self.door.check_room()
             begun = _Begun(send)
             await self._other(scope, receive, begun)
-        except Refused as error:
+        except Refusal as error:
             await self._tell(error, send)
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", path)
             service.refused["500"] += 1
             if begun is not None and not begun.begun:
-                await _answer(send, 500, *_fault(error))
+                await _answer(send, 500, fault(error), None)
         finally:
             service.under_way -= 1
 
@@ -128,13 +128,14 @@ class App:
         status, retry = 200, None
         try:
             self.door.check_room()
-            token = self.door.admit(scope, "observe", name)
+            headers = dict(scope["headers"])  # of one that is given twice, the last
+            token = self.door.admit_with(headers.get(b"authorization"), "observe", name)
             hosted = self.service.named(name)
             query = queries(scope)
-            kind = (header(scope, b"content-type") or b"").decode("latin-1")
-            body = await self.door.body(scope, receive)
-            body = await hot(Call(hosted, token, query, kind, body))
-        except Refused as error:
+            kind = headers.get(b"content-type", b"")
+            body = await self.door.body_with(headers.get(b"content-length"), receive)
+            body = await hot(AdmittedCall(hosted, token, query, kind, body))
+        except Refusal as error:
             counted = self.service.refused if hosted is None else hosted.counts.refused
             counted[str(error.status)] += 1
             status, body, retry = told(error)
@@ -145,7 +146,7 @@ class App:
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", scope["path"])
             self.service.refused["500"] += 1
-            status, (body, retry) = 500, _fault(error)
+            status, body = 500, fault(error)
         await _answer(send, status, body, retry)
 
     async def _stream(self, name: str, scope: ASGIScope, receive: Receive, send: Send) -> None:
@@ -154,20 +155,20 @@ class App:
         hosted = self.service.named(name)
         await streams.stream(self.service, hosted, queries(scope), receive, send)
 
-    async def _tell(self, error: Refused | LikewiseError, send: Send) -> None:
+    async def _tell(self, error: Refusal | LikewiseError, send: Send) -> None:
         status, body, retry = told(error)
         self.service.refused[str(status)] += 1
         await _answer(send, status, body, retry)
 
     async def _refused(self, _: Request, error: Exception) -> Response:
-        assert isinstance(error, LikewiseError | Refused)
+        assert isinstance(error, LikewiseError | Refusal)
         status, body, retry = told(error)
         self.service.refused[str(status)] += 1
         headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
         return Response(body, status, headers, "application/json")
 
     async def _failed(self, _: Request, error: Exception) -> Response:
-        return Response(_fault(error)[0], 500, media_type="application/json")
+        return Response(fault(error), 500, media_type="application/json")
 
     async def _gone(self, _: Request, __: Exception) -> Response:
         return Response(b"", 400)  # nobody reads it
@@ -179,7 +180,7 @@ class App:
             404: f"there is no route {path!r}; GET /openapi.json lists them.",
             405: f"{path!r} does not take {method}.",
         }
-        refused = Refused(error.status_code, why.get(error.status_code, str(error.detail)))
+        refused = Refusal(error.status_code, why.get(error.status_code, str(error.detail)))
         response = await self._refused(request, refused)
         response.headers.update(error.headers or {})
         return response
@@ -214,9 +215,10 @@ async def _answer(send: Send, status: int, body: bytes, retry: float | None) -> 
     await send({"type": "http.response.body", "body": body})
 
 
-def _fault(error: Exception) -> tuple[bytes, None]:
-    fault = Refused(500, f"a fault of likewise, please report it: {type(error).__name__}.")
-    return told(fault)[1], None
+def fault(error: Exception) -> bytes:
+    """What is answered if likewise itself fails."""
+    why = Refusal(500, f"a fault of likewise, please report it: {type(error).__name__}.")
+    return told(why)[1]
 
 
 def _routes(module: Any, app: App) -> list[BaseRoute]:

@@ -30,9 +30,9 @@ from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import Decision
 from likewise.runtime.log import logger
 from likewise.service.answers import verdict_bytes
-from likewise.service.counts import Counts
+from likewise.service.counts import ServiceCounts
 from likewise.service.recent import Recent
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits, Served
 from likewise.service.slopes import Slopes
 from likewise.service.wire import encode
@@ -42,6 +42,8 @@ from likewise.values.verdicts import Verdict, Verdicts
 OTHERS = "(others)"
 """Models beyond as many as a history may have are counted together under this name."""
 _TOGETHER = 1024  # decisions that share a transaction at most, unless one caller has more
+_IDLE = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
+_FLOATS = {float}
 _T = TypeVar("_T")
 Answers = list[Verdict | LikewiseError]
 Listener = Callable[["Hosted", Verdict], None]
@@ -76,7 +78,7 @@ class Hosted:
         """Of a monitor that names slopes."""
         self.settings = settings
         self.limits = limits
-        self.counts = Counts()
+        self.counts = ServiceCounts()
         self.listeners: list[Listener] = []
         self.next_row = monitor.rows
         """Known without waiting for the monitor's turn."""
@@ -100,24 +102,35 @@ class Hosted:
 
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
-        if self._at_once and self._pump is None:
-            begin = clock.perf_counter()
-            x, z, key, time, model, source, position = decision
-            try:
-                answer: Any = self.monitor.observe(
-                    x, z, key=key, time=time, model=model, source=source, position=position
-                )
-            except LikewiseError as error:
-                self._refused(error)
-                raise
-            self.counts.observing.add(clock.perf_counter() - begin)
-            self.took(answer)
-        else:
-            (answer,) = await self._wait(1, [decision], None)
-            if isinstance(answer, LikewiseError):
-                raise answer
-            await self._forced(durable)
+        if self.judges_at_once:
+            return self.observe_now(decision)
+        (answer,) = await self._wait(1, [decision], None)
+        if isinstance(answer, LikewiseError):
+            raise answer
+        await self._forced(durable)
         verdict: Verdict = answer
+        return verdict
+
+    @property
+    def judges_at_once(self) -> bool:
+        """Whether a decision takes microseconds and nothing waits before it."""
+        return self._at_once and self._pump is None
+
+    def observe_now(self, decision: Decision) -> Verdict:
+        """`observe`, where it judges at once."""
+        begin = clock.perf_counter()
+        x, z, key, time, model, source, position = decision
+        if type(x) is list and set(map(type, x)) == _FLOATS:
+            x = np.array(x)  # which the engine takes as it is
+        try:
+            verdict = self.monitor.observe(
+                x, z, key=key, time=time, model=model, source=source, position=position
+            )
+        except LikewiseError as error:
+            self._refused(error)
+            raise
+        self.counts.observing.add(clock.perf_counter() - begin)
+        self.took(verdict)
         return verdict
 
     async def observe_each(
@@ -126,7 +139,7 @@ class Hosted:
         """Judge decisions one after another: for each its verdict, or why it is refused."""
         if not decisions:
             return []
-        if self._at_once and self._pump is None:
+        if self.judges_at_once:
             begin = clock.perf_counter()
             answers = self.monitor.observe_each(decisions)
             self._tell(answers, clock.perf_counter() - begin)
@@ -179,7 +192,7 @@ class Hosted:
     ) -> asyncio.Future[Any]:
         most = self.limits.waiting_rows
         if self.waiting_rows and self.waiting_rows + rows > most:
-            raise Refused(
+            raise Refusal(
                 429, f"{self.waiting_rows} decisions wait already, of at most {most}.", retry=1.0
             )
         loop = asyncio.get_running_loop()
@@ -206,6 +219,7 @@ class Hosted:
         """Empty the queue: calls in their order, decisions next to each other together."""
         loop = asyncio.get_running_loop()
         while self._waiting:
+            await self._gather()
             group = self._next()
             begin = clock.perf_counter()
             try:
@@ -228,6 +242,20 @@ class Hosted:
                 if not turn.done():
                     turn.set_result(None)
         self._pump = None
+
+    async def _gather(self) -> None:
+        """Let requests that have come already join the queue.
+
+        Whoever was answered mostly sends again at once. Without this, half of the callers would
+        find the others' transaction begun, and each transaction would have half of them.
+        """
+        idle = 0
+        while idle < _IDLE and self._waiting[-1].decisions is not None:
+            before = len(self._waiting)
+            if before >= _TOGETHER:
+                return
+            await asyncio.sleep(0)
+            idle = 0 if len(self._waiting) > before else idle + 1
 
     def _next(self) -> list[_Waiting]:
         """The next call; or the next decisions, as many as may share a transaction."""
@@ -281,24 +309,25 @@ class Hosted:
 
     def took(self, verdict: Verdict) -> None:
         """Count a verdict, and tell whoever listens if there is something to tell."""
-        counts = self.counts
-        if verdict.known:
+        counts, beside = self.counts, verdict.beside
+        if beside.known:
             counts.known += 1
             return
         if verdict.row is not None:
             self.next_row = verdict.row + 1
-        model = self._counted_as(verdict.model)
+        model = "" if beside.model is None else self._counted_as(beside.model)
         counts.decisions[model] += 1
-        counts.last_decision = clock.time()
-        if verdict.comparable:
+        counts.last_decision = now = clock.time()
+        if beside.comparable:
             counts.comparable += 1
         violation = self.is_violation(verdict)
-        if not (violation or verdict.alarm):
+        if not (violation or beside.alarm):
             return
         if violation:
             counts.violations[model] += 1
+            counts.newest[model] = self.next_row - 1, now
             counts.pairs += verdict.count
-        counts.alarms += verdict.alarm
+        counts.alarms += beside.alarm
         self.recent.add(verdict)
         self._announce(verdict)
 
@@ -338,35 +367,35 @@ class Hosted:
     def took_many(self, verdicts: Verdicts) -> None:
         """The same of a batch."""
         counts, models = self.counts, verdicts.models
-        known = getattr(verdicts, "known", None)
-        fresh = np.ones(len(verdicts), np.bool_) if known is None else ~np.asarray(known)
+        fresh = np.ones(len(verdicts), np.bool_) if verdicts.repeats is None else ~verdicts.known
         new = int(fresh.sum())
         counts.known += len(verdicts) - new
         if new == 0:
             return
-        counts.last_decision = clock.time()
-        self.next_row = int(verdicts.rows.max()) + 1
+        counts.last_decision = now = clock.time()
+        rows = verdicts.rows
+        self.next_row = int(rows.max()) + 1
         violations, alarms = self.violations(verdicts) & fresh, verdicts.alarms & fresh
+        flagged = np.flatnonzero(violations)
         if models is None:
             counts.decisions[""] += new
-            counts.violations[""] += int(violations.sum())
+            counts.violations[""] += len(flagged)
+            if len(flagged):
+                counts.newest[""] = int(rows[flagged[-1]]), now
         else:
             named = {model: self._counted_as(model) for model in set(models)}
             counts.decisions.update(named[models[i]] for i in np.flatnonzero(fresh).tolist())
-            counts.violations.update(named[models[i]] for i in np.flatnonzero(violations).tolist())
+            by_row = {int(rows[i]): named[models[i]] for i in flagged.tolist()}
+            counts.violations.update(by_row.values())
+            counts.newest |= {model: (row, now) for row, model in by_row.items()}
         if verdicts.comparable is not None:
             counts.comparable += int((verdicts.comparable & fresh).sum())
         counts.pairs += int(verdicts.counts[violations].sum())
         counts.alarms += int(alarms.sum())
-        places = np.flatnonzero(violations | alarms).tolist()
-        skipped = max(0, len(places) - self.recent.most)
-        if skipped:
-            self.recent.skip_to(int(verdicts.rows[places[skipped - 1]]))
-        for place in places if self.listeners else places[skipped:]:
-            verdict = verdicts[place]
-            if verdict.row is not None and verdict.row > self.recent.dropped:
-                self.recent.add(verdict)
-            self._announce(verdict)
+        places = np.flatnonzero(violations | alarms)
+        self.recent.add_many(verdicts, places)
+        for place in places.tolist() if self.listeners else ():
+            self._announce(verdicts[place])
 
     # The end
 

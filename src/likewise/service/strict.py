@@ -13,35 +13,33 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 
 _T = TypeVar("_T")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
 _HALF = re.compile(r"[\ud800-\udfff]")
+_HALF_WRITTEN = re.compile(rb"\\u[dD]")
 
 
 def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
-    """A body as a value of a type; Refused if it is none."""
+    """A body as a value of a type; Refusal if it is none."""
     try:
         value = decode(body)
     except msgspec.ValidationError as error:
-        raise Refused(422, f"the body is not what is expected: {error}.") from None
+        raise Refusal(422, f"the body is not what is expected: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, f"the body is no JSON: {error}.") from None
-    if body.count(b":") != _names_of(value) or b"\\ud" in body or b"\\uD" in body:
+        raise Refusal(400, f"the body is no JSON: {error}.") from None
+    if body.count(b":") != _names_of(value) or (b"\\" in body and _HALF_WRITTEN.search(body)):
         _check_closely(body)
     return value
 
 
 def _names_of(value: Any) -> int:
     """How many names a body has, if all are known, none is null and nothing is nested."""
-    names = 0
-    for name in value.__struct_fields__:
-        given = getattr(value, name)
-        if given is not None:
-            names += 1
-            if type(given) is dict:
-                names += len(given)
+    given = msgspec.structs.astuple(value)
+    names = len(given) - given.count(None)
+    if dict in map(type, given):
+        names += sum(len(one) for one in given if type(one) is dict)
     return names
 
 
@@ -49,11 +47,11 @@ def _check_closely(body: bytes) -> None:
     plain = msgspec.json.decode(body)
     written = sum(1 for found in _STRING.finditer(body) if found[1] is not None)
     if written != _count(plain):
-        raise Refused(400, "the body has a name twice in one object; expected each name once.")
+        raise Refusal(400, "the body has a name twice in one object; expected each name once.")
 
 
 def _count(plain: Any) -> int:
-    """The names in all objects of a value; Refused at half a surrogate."""
+    """The names in all objects of a value; Refusal at half a surrogate."""
     if isinstance(plain, dict):
         if any(_HALF.search(name) for name in plain):
             raise _half()
@@ -65,5 +63,5 @@ def _count(plain: Any) -> int:
     return 0
 
 
-def _half() -> Refused:
-    return Refused(400, "the body has half a surrogate pair, which is no character.")
+def _half() -> Refusal:
+    return Refusal(400, "the body has half a surrogate pair, which is no character.")

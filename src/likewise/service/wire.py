@@ -7,8 +7,9 @@ that is not known is refused, and so is a value of another type, or a name that 
 Labels, keys and values that JSON has no form for travel as the ledger writes them: an object with
 one entry, such as {"date": "2026-01-31"} (ledger/words.py).
 
-The types of answers are for /openapi.json; the answers themselves are made by `Verdict.to_dict()`
-and the like, and a test holds them against these types.
+The types of answers are for /openapi.json; a test holds the answers against them. Fields stand in
+the order in which `Verdict.to_dict()` has them: the verdicts of batches are made from these types
+(answers.py).
 """
 
 from typing import Annotated, Any
@@ -112,35 +113,35 @@ class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 # What is answered
 
 
-class WitnessBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class WitnessBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A past decision that is contradicted."""
 
     row: Row
+    key: Any = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
     input_distance: float | None
     """None if it was destroyed with an erased decision."""
     output_distance: float | None
-    key: Any = msgspec.UNSET
-    model: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """What one decision revealed."""
 
     row: Row | None
     """Its place in the history; null if it was only checked."""
-    violation: bool
-    count: Row
-    """Witnesses, those that are left out included."""
-    witnesses: list[WitnessBody]
-    """The nearest, nearest first."""
-    omitted: Row | msgspec.UnsetType = msgspec.UNSET
-    """How many witnesses are left out."""
     known: bool | msgspec.UnsetType = msgspec.UNSET
     """It was sent before, under its key, and this is what was answered then."""
     key: Any = msgspec.UNSET
     model: str | msgspec.UnsetType | None = msgspec.UNSET
+    violation: bool
     comparable: bool | msgspec.UnsetType = msgspec.UNSET
     """Whether there was a like case at all."""
+    count: Row
+    """Witnesses, those that are left out included."""
+    omitted: Row | msgspec.UnsetType = msgspec.UNSET
+    """How many witnesses are left out."""
+    witnesses: list[WitnessBody]
+    """The nearest, nearest first."""
     neighbours: Row | msgspec.UnsetType = msgspec.UNSET
     alarm: bool | msgspec.UnsetType = msgspec.UNSET
     missing: Row | msgspec.UnsetType = msgspec.UNSET
