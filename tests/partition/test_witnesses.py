@@ -109,8 +109,8 @@ def test_cells_find_what_the_oracle_finds(metric, tmp_path):
         met["cells"] += len(done.cells)
 
     holds()
-    assert met["pairs"] > 100
-    assert met["cells"] > 12
+    assert met["pairs"] > 20
+    assert met["cells"] > 6  # more than one for each example
 
 
 @pytest.mark.parametrize("within", [None, "3 days"])
@@ -230,8 +230,7 @@ def test_rules_with_features_find_what_one_monitor_finds(metric, compare, tmp_pa
         met["cells"] += len(done.cells)
 
     holds()
-    assert met["pairs"] > 0
-    assert met["cells"] > 8
+    assert met["cells"] > 4
 
 
 def test_a_cell_that_cannot_be_cut_is_judged_in_blocks_of_time(tmp_path):
@@ -259,3 +258,15 @@ def test_float32_inputs_are_compared_as_the_rule_stores_them(tmp_path):
     assert len(done.cells) > 1
     assert expected
     assert found == expected
+
+
+def test_groups_are_compared_within_models_where_no_like_pair_is_of_one_model(tmp_path):
+    features = {"age": lw.Feature("number", tolerance=1), "sex": lw.Feature("protected")}
+    rule = lw.Rule(features=features, output_column="z", favourable="yes", compare="within")
+    frame = pl.DataFrame(
+        {"age": [30, 31], "sex": ["f", "m"], "model": ["one", "two"], "z": ["yes", "no"]}
+    )
+    job = job_over(tmp_path, rule, [frame], beside=("model",), model_column="model")
+    done, found = audited(job)
+    assert found == set()
+    assert [one.column for one in done.finished.groups] == ["sex"]

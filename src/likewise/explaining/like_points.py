@@ -63,7 +63,8 @@ class LikePoints:
                 if self.models is not None:
                     same = self.models[later] == self.models[earlier]
                     later, earlier = later[same], earlier[same]
-                yield later, earlier
+                if len(later):
+                    yield later, earlier
             start = stop
             size = int(size * _PAIRS / max(verdicts.pairs, 1) / 2)
             size = min(max(size, _LEAST), _MOST)
