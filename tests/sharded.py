@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from likewise.cluster.fleet import Fleet
-from likewise.cluster.index import Sharded
-from likewise.cluster.local import LocalShards
-from likewise.cluster.placement import Placement, Plan
-from likewise.cluster.protocol import ShardDown
+from likewise.sharding.fleet import Fleet
+from likewise.sharding.index import Sharded
+from likewise.sharding.local import LocalShards
+from likewise.sharding.placement import Placement, Plan
+from likewise.sharding.protocol import ShardDown
 from likewise.engine.engine import Engine
 from likewise.monitors.parts import reader_of
 

@@ -247,8 +247,7 @@ class Engine(Admission):
         if self._neighbours is not None:
             self._neighbours.joined(count)
         self._joined(count)
-        self.found_likes = likes
-        verdicts = Verdicts(first, offsets, witnesses)
+        self.found_likes, verdicts = likes, Verdicts(first, offsets, witnesses)
         if left_open is not None:
             verdicts, near = self._many_with_wildcards(verdicts, near, begins, left_open)
         return self._verdicts(verdicts, near, firsts, lacks)

@@ -1,7 +1,7 @@
 """The contract of an index under an engine: what the engine and its chooser ask of one.
 
 `LiveTree`, `FlatScan` and `PythonIndex` keep it over the history in this process; the index of a
-cluster keeps it over the same history and asks shards (cluster/index.py).
+cluster keeps it over the same history and asks shards (sharding/index.py).
 
 Invariant: an index names every remembered row before a decision that is near and differs, and no
 other. Rows from the history's `total` on are invisible to it until they are inserted.

@@ -7,7 +7,7 @@ numbers or codes of labels. Rows are inserted without being judged (`add`), judg
 Invariant: `search` and `near` remember nothing; `judge` names for each row only rows before it.
 Cost: one thread. A point that is only asked about is written behind the history, where no query
 sees it, and overwritten by the next.
-Not here: which rows another shard has (cluster/placement.py).
+Not here: which rows another shard has (sharding/placement.py).
 """
 
 from typing import Any

@@ -16,15 +16,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from likewise.cluster.fleet import Fleet
-from likewise.cluster.index import Sharded
-from likewise.cluster.placement import Placement
-from likewise.cluster.protocol import ShardBackend
-from likewise.cluster.settings import ClusterSettings
+from likewise.sharding.fleet import Fleet
+from likewise.sharding.index import Sharded
+from likewise.sharding.monitor import INCOMPLETE, ClusterMonitor, owed_in
+from likewise.sharding.placement import Placement
+from likewise.sharding.protocol import ShardBackend
+from likewise.sharding.settings import ClusterSettings
 from likewise.engine.engine import Engine
 from likewise.ledger.store import Store
 from likewise.ledger.stored import Event
-from likewise.monitors.monitor import Monitor
 from likewise.monitors.opening import Keeping, open_ledger
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
@@ -57,7 +57,7 @@ def cluster(
     comparable: bool = False,
     models: bool | None = None,
     **keeping: Any,
-) -> Monitor:
+) -> ClusterMonitor:
     """A monitor with a ledger, whose history is searched by shards on a Ray cluster.
 
     path, rule  the ledger, as for `lw.open`: begun here, or gone on with, with or without shards
@@ -111,7 +111,7 @@ def open_cluster(
     comparable: bool = False,
     models: bool | None = None,
     make: MakeShards | None = None,
-) -> Monitor:
+) -> ClusterMonitor:
     """The same, of settings that were checked.
 
     make: makes the shards, if not of Ray actors
@@ -133,16 +133,19 @@ def open_cluster(
             rows="disk",
             engine=partial(Engine, burst=burst, comparable=comparable),
             index=begin,
+            kind=ClusterMonitor,
         )
     except BaseException:
         for sharded in begun:
             sharded.fleet.backend.close()
         raise
+    assert isinstance(monitor, ClusterMonitor)
+    monitor.search_with(begun[0])
     return monitor
 
 
 def _on_ray(name: str, settings: ClusterSettings) -> ShardBackend:
-    from likewise.cluster.on_ray import RayShards
+    from likewise.sharding.on_ray import RayShards
 
     return RayShards(name, settings.shards, address=settings.address, cpus=settings.cpus)
 
@@ -173,6 +176,8 @@ def _begin(store: Store, settings: ClusterSettings, index: str, make: MakeShards
         ahead=settings.ahead,
         patience=settings.patience,
     )
+    fleet.owed = owed_in(store.reader.events(), store.first)
+    fleet.tell_owed = lambda owed: store.event(INCOMPLETE, owed._asdict())
     return Sharded(fleet, index=index, batch_rows=settings.micro_batch, keep=settings.keep)
 
 

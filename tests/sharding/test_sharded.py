@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.cluster.local import LocalShards
+from likewise.sharding.local import LocalShards
 from tests.interruptions import Interruptions
 from tests.oracle import Oracle, assert_same_verdicts
 from tests.play import VERBS, play

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.cluster.protocol import Fenced, OutOfStep, Session, Spec, Trust
+from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
 from likewise.engine.row_engine import Answers, Inputs, RowEngine
 from likewise.metrics.outputs import outputs_of
 from likewise.values.verdicts import Floats, Rows

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.cluster.fleet import Ask, Call, Fleet, outputs_at
-from likewise.cluster.protocol import Spec
+from likewise.sharding.fleet import Ask, Call, Fleet, outputs_at
+from likewise.sharding.protocol import Spec
 from likewise.engine.row_engine import Answers
 from likewise.history.decisions import History
 from likewise.indexes.python_index import state_over
@@ -26,7 +26,7 @@ from likewise.indexes.workers import Found, Workers
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
-from likewise.values.verdicts import NO_WITNESSES, Floats, Rows, Witnesses
+from likewise.values.verdicts import NO_WITNESSES, Floats, Rows, Verdicts, Witnesses
 
 _TOGETHER = 1 << 15  # rows of a batch whose witnesses are in memory at once
 
@@ -50,8 +50,6 @@ class ShardedIndex:
         self._reached = 0  # shards have the rows below it
         self.lacking: Rows = np.zeros(1, np.int64)
         """Of the decisions judged last: how many past rows each was not compared with."""
-        self.owed: list[tuple[int, int, int]] = []
-        """Rows that were judged without a shard: from, up to, and which shard."""
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
@@ -155,22 +153,13 @@ class ShardedIndex:
                 if ask.absent:
                     self.lacking[done : done + some] = fleet.lacking(ask)
                     if remember:
-                        self._owe(ask)
+                        fleet.owe(ask)
                 counts.append(counted)
                 parts.append((*found[:3], found[3] + done))
                 done += some
         self._reached = first + size if remember else first
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         return np.concatenate(counts), (rows, near, far, owners)
-
-    def _owe(self, ask: Ask) -> None:
-        """Keep in mind that rows were judged without some shards."""
-        for shard in sorted(ask.absent):
-            last = self.owed[-1] if self.owed else (0, -1, -1)
-            if last[1:] == (ask.first, shard):
-                self.owed[-1] = last[0], ask.stop, shard
-            else:
-                self.owed.append((ask.first, ask.stop, shard))
 
     def _merged(self, answers: dict[int, Answers], size: int) -> tuple[Rows, Found]:
         """What several shards name, in order of decisions and rows."""
@@ -187,6 +176,26 @@ class ShardedIndex:
             return counts, (rows, near, far, owners)
         order = np.lexsort((rows, owners))
         return counts, (rows[order], near[order], far[order], owners[order])
+
+    def late(self, first: int, stop: int, shard: int) -> Verdicts | None:
+        """What a shard names of remembered rows that were judged without it; None: it is down."""
+        fleet, held, history = self._fleet, self._fleet.placement.held, self._history
+        rows = np.arange(first, stop)
+        rows = rows[history.alive()[rows] != 0]
+        before = fleet.placement.local(shard, rows)
+        points = history.rows[rows], outputs_at(history, rows)
+        ask = Ask(history.total, history.total, {shard: ("search", *points, before)})
+        counts = np.zeros(stop - first, np.int64)
+        found = NO_WITNESSES
+        if len(rows) and held(shard, first):
+            with self._asking():
+                answers = fleet.ask(ask)
+            if ask.absent:
+                return None
+            counted, local, near, far = answers[shard]
+            counts[rows - first] = counted
+            found = Witnesses(fleet.placement.rows(shard, local), near, far)
+        return Verdicts(first, np.concatenate([[0], np.cumsum(counts)]), found)
 
     def likes(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from likewise.cluster.shard import Shard
+from likewise.sharding.shard import Shard
 
 
 class LocalShards:

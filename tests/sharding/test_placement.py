@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.cluster.placement import Placement, Plan
+from likewise.sharding.placement import Placement, Plan
 from likewise.values.errors import BadFile, BadRule
 
 PLANS = st.lists(

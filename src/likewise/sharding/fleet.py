@@ -12,14 +12,14 @@ Not here: what the calls mean (index.py), where shards live (protocol.py).
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.cluster.placement import Placement
-from likewise.cluster.protocol import OutOfStep, Session, ShardBackend, ShardDown, Spec
+from likewise.sharding.placement import Placement
+from likewise.sharding.protocol import OutOfStep, Session, ShardBackend, ShardDown, Spec
 from likewise.history.decisions import History
 from likewise.kernels import table as t
 from likewise.runtime.log import logger
@@ -48,6 +48,14 @@ class Ask:
     handles: dict[int, Any] = field(default_factory=dict)
     absent: set[int] = field(default_factory=set)
     """Shards that were down, and are left out."""
+
+
+class Owed(NamedTuple):
+    """Rows from `first` up to `stop` that were judged without a shard."""
+
+    first: int
+    stop: int
+    shard: int
 
 
 class Fleet:
@@ -80,6 +88,9 @@ class Fleet:
         self._opened = [False] * count
         self._right = [0] * count  # rows of each that are known to be right
         self._left_out: dict[int, float] = {}  # shards that are down, and since when
+        self.owed: list[Owed] = []
+        self.tell_owed: Callable[[Owed], None] | None = None
+        """Told of rows that are about to be answered without a shard."""
         self.recoveries = 0
         self.replayed = 0
         self.recovery_seconds = 0.0
@@ -95,6 +106,17 @@ class Fleet:
         for shard in range(self.placement.shards):
             self._opened[shard] = False
             self._right[shard] = min(self._right[shard], self.placement.held(shard, rows))
+        self.owed = [
+            one._replace(stop=min(one.stop, rows)) for one in self.owed if one.first < rows
+        ]
+
+    def owe(self, ask: Ask) -> None:
+        """Rows were judged without some shards, which are to be asked when they are back."""
+        for shard in sorted(ask.absent):
+            owed = Owed(ask.first, ask.stop, shard)
+            if self.tell_owed is not None:
+                self.tell_owed(owed)
+            self.owed.append(owed)
 
     def with_rows(self, row: int) -> list[int]:
         """The shards that hold rows below one."""
