@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
+from likewise.engine.engine import Engine
+from likewise.monitors.parts import reader_of
 from likewise.sharding.fleet import Fleet
 from likewise.sharding.index import Sharded
 from likewise.sharding.local import LocalShards
 from likewise.sharding.placement import Placement, Plan
 from likewise.sharding.protocol import ShardDown
-from likewise.engine.engine import Engine
-from likewise.monitors.parts import reader_of
 
 
 class FailingShards(LocalShards):

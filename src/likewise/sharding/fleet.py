@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.sharding.placement import Placement
-from likewise.sharding.protocol import OutOfStep, Session, ShardBackend, ShardDown, Spec
 from likewise.history.decisions import History
 from likewise.kernels import table as t
 from likewise.runtime.log import logger
+from likewise.sharding.placement import Placement
+from likewise.sharding.protocol import OutOfStep, Session, ShardBackend, ShardDown, Spec
 from likewise.values.verdicts import Rows
 
 _REPLAY_BYTES = 4 << 20  # of rows sent together to a shard that lacks them
@@ -106,9 +106,6 @@ class Fleet:
         for shard in range(self.placement.shards):
             self._opened[shard] = False
             self._right[shard] = min(self._right[shard], self.placement.held(shard, rows))
-        self.owed = [
-            one._replace(stop=min(one.stop, rows)) for one in self.owed if one.first < rows
-        ]
 
     def owe(self, ask: Ask) -> None:
         """Rows were judged without some shards, which are to be asked when they are back."""

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from likewise.sharding.fleet import Ask, Call, Fleet, outputs_at
-from likewise.sharding.protocol import Spec
 from likewise.engine.row_engine import Answers
 from likewise.history.decisions import History
 from likewise.indexes.python_index import state_over
@@ -26,6 +24,8 @@ from likewise.indexes.workers import Found, Workers
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
+from likewise.sharding.fleet import Ask, Call, Fleet, outputs_at
+from likewise.sharding.protocol import Spec
 from likewise.values.verdicts import NO_WITNESSES, Floats, Rows, Verdicts, Witnesses
 
 _TOGETHER = 1 << 15  # rows of a batch whose witnesses are in memory at once

@@ -9,10 +9,10 @@ Not here: everything else a monitor does (monitors/monitor.py).
 
 from collections.abc import Sequence
 
-from likewise.sharding.fleet import Owed
-from likewise.sharding.index import Sharded
 from likewise.ledger.stored import Event
 from likewise.monitors.monitor import Monitor
+from likewise.sharding.fleet import Owed
+from likewise.sharding.index import Sharded
 from likewise.values.verdicts import Verdict
 
 INCOMPLETE, LATE = "incomplete", "late"

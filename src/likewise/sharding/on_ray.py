@@ -18,9 +18,9 @@ import time
 from collections.abc import Collection
 from typing import Any
 
+from likewise.runtime.log import logger
 from likewise.sharding.protocol import Fenced, OutOfStep, ShardDown
 from likewise.sharding.shard import Shard
-from likewise.runtime.log import logger
 from likewise.values.errors import BadRule, LikewiseError, Unreachable
 
 NAMESPACE = "likewise"

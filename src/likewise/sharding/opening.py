@@ -16,18 +16,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from likewise.sharding.fleet import Fleet
-from likewise.sharding.index import Sharded
-from likewise.sharding.monitor import INCOMPLETE, ClusterMonitor, owed_in
-from likewise.sharding.placement import Placement
-from likewise.sharding.protocol import ShardBackend
-from likewise.sharding.settings import ClusterSettings
 from likewise.engine.engine import Engine
 from likewise.ledger.store import Store
 from likewise.ledger.stored import Event
 from likewise.monitors.opening import Keeping, open_ledger
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
+from likewise.sharding.fleet import Fleet
+from likewise.sharding.index import Sharded
+from likewise.sharding.monitor import INCOMPLETE, ClusterMonitor, owed_in
+from likewise.sharding.placement import Placement
+from likewise.sharding.protocol import ShardBackend
+from likewise.sharding.settings import ClusterSettings
 from likewise.values.errors import BadRule
 
 CLUSTER = "cluster"

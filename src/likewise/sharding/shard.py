@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
 from likewise.engine.row_engine import Answers, Inputs, RowEngine
 from likewise.metrics.outputs import outputs_of
+from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
 from likewise.values.verdicts import Floats, Rows
 
 
