@@ -10,12 +10,15 @@ import numpy as np
 
 import likewise as lw
 from likewise.engine.engine import Engine
+from likewise.monitors.opening import Keeping
 from likewise.monitors.parts import reader_of
 from likewise.sharding.fleet import Fleet
 from likewise.sharding.index import Sharded
 from likewise.sharding.local import LocalShards
+from likewise.sharding.opening import open_cluster
 from likewise.sharding.placement import Placement, Plan
 from likewise.sharding.protocol import ShardDown
+from likewise.sharding.settings import ClusterSettings
 
 
 class FailingShards(LocalShards):
@@ -74,3 +77,24 @@ def sharded(
     reader = reader_of(rule)
     made = Sharded(fleet, index=index, batch_rows=batch_rows, keep=False)
     return lw.Monitor.of(reader, Engine(reader.plain, index=made, **more))
+
+
+def in_process(
+    folder: Any,
+    rule: lw.Rule | None,
+    backend: Any = None,
+    *,
+    settings: Any = None,
+    keeping: Any = None,
+    **more: Any,
+) -> Any:
+    """A monitor with a ledger, over shards in this process."""
+    settings = settings or ClusterSettings(shards=3, segment_rows=7, micro_batch=5, keep=True)
+    return open_cluster(
+        folder,
+        rule,
+        settings,
+        keeping or Keeping(durability="off"),
+        make=lambda _, told: backend or LocalShards(told.shards),
+        **more,
+    )
