@@ -1,4 +1,4 @@
-"""A ledger whose rows are searched by shards: restarts, epochs, windows, erasure, shards that are down.
+"""A ledger whose rows are searched by shards: restarts, epochs, windows, erasure, shards down.
 
 Shards are in this process here, and are handed from one coordinator to the next; tests/sharding/
 test_on_ray.py has them elsewhere.
