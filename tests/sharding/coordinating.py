@@ -1,7 +1,7 @@
 """A coordinator that is killed: `python coordinating.py FOLDER ADDRESS NAME COUNT SEED`.
 
-Tells a cluster the decisions of a stream from where the ledger ends, in batches of random sizes, and
-ends when all are told. Run again after a kill, it goes on.
+Tells a cluster the decisions of a stream from where the ledger ends, in batches of random sizes,
+until all are told. Run again after a kill, it goes on.
 """
 
 import sys
