@@ -17,7 +17,9 @@ import pytest
 
 import likewise as lw
 from likewise.monitors.opening import Keeping
+from likewise.sharding.opening import open_cluster
 from likewise.sharding.protocol import Fenced
+from likewise.sharding.settings import ClusterSettings
 from tests.ray_cluster import cluster_address, joined, reused
 from tests.sharding.coordinating import RULE, stream
 
@@ -86,14 +88,15 @@ def test_shards_outlive_their_coordinator_and_are_found_again(address, tmp_path)
             break
     killed.send_signal(signal.SIGKILL)
     killed.wait(PATIENCE)
-    with lw.cluster(tmp_path / "ledger", RULE, address=address, name=name, **SMALL) as monitor:
+    with lw.cluster(
+        tmp_path / "ledger", RULE, address=address, name=name, witnesses=10_000, **SMALL
+    ) as monitor:
         first = monitor.rows
         assert 150 <= first < 400
         found = named(monitor.observe_many(X[first:], Z[first:]))
         assert found == expected[first:]
         assert monitor._sharded.fleet.replayed <= 60, "rows that shards had were sent again"
-    counts = [entry.count for entry in lw.Ledger(tmp_path / "ledger")]
-    assert counts == [len(rows) for rows in expected]
+    assert stored(tmp_path / "ledger") == expected
 
 
 def test_a_second_coordinator_fences_the_first(tmp_path):
@@ -104,9 +107,6 @@ def test_a_second_coordinator_fences_the_first(tmp_path):
     first.observe_many(X[:60], Z[:60])
     shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
     backend = shards_of(first)
-    from likewise.sharding.opening import open_cluster
-    from likewise.sharding.settings import ClusterSettings
-
     settings = ClusterSettings(shards=2, segment_rows=16, micro_batch=8, keep=True)
     second = open_cluster(
         tmp_path / "copy", None, settings, Keeping(), make=lambda name, told: backend
@@ -116,11 +116,19 @@ def test_a_second_coordinator_fences_the_first(tmp_path):
         first.observe_many(X[60:], Z[60:])
     assert first.rows == 60
     first.close()
-    assert named([second.check(X[0], 99)]) == named([lw_check(X, Z, X[0])])
+    assert named([second.check(X[0], 99)]) == named([checked_alone(X, Z, X[0])])
     second.close()
 
 
-def lw_check(X, Z, x):
+def stored(folder: Path) -> list[list[int]]:
+    """The witnesses of each decision, all of which the ledger has."""
+    with lw.Ledger(folder) as ledger:
+        entries = list(ledger.entries())
+    assert all(entry.count == len(entry.nearest) for entry in entries)
+    return [sorted(witness.row for witness in entry.nearest) for entry in entries]
+
+
+def checked_alone(X, Z, x):
     monitor = lw.Monitor(RULE)
     monitor.load(X, Z)
     return monitor.check(x, 99)
@@ -230,9 +238,7 @@ def test_coordinators_killed_at_random_lose_and_repeat_nothing(address, tmp_path
     subprocess.run([*command, str(count), "7"], check=True, timeout=PATIENCE, capture_output=True)
     with lw.cluster(tmp_path / "ledger", RULE, address=address, name=name, **SMALL) as monitor:
         assert monitor.verify().ok and monitor.rows == count
-    entries = list(lw.Ledger(tmp_path / "ledger"))
-    assert [entry.count for entry in entries] == [len(rows) for rows in expected]
-    assert [sorted(one.row for one in entry.witnesses) for entry in entries] == expected
+    assert stored(tmp_path / "ledger") == expected
 
 
 @pytest.mark.slow

@@ -105,6 +105,22 @@ def monitor_of(name: str, served: Served, limits: Limits) -> Monitor:
         if served.window is not None:
             raise BadRule(f"monitor {name!r}: a window is about a ledger, and there is none")
         return Monitor(rule, burst=served.burst, comparable=served.comparable)
+    if served.cluster is not None:
+        from likewise.sharding.opening import open_cluster
+
+        return open_cluster(
+            served.ledger,
+            rule,
+            served.cluster,
+            opening.Keeping(
+                durability=served.durability,  # type: ignore[arg-type]
+                window=served.window,
+                witnesses=min(10, limits.witnesses),
+                wait=30.0,
+            ),
+            burst=served.burst,
+            comparable=served.comparable,
+        )
     return opening.open(
         served.ledger,
         rule,

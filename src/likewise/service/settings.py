@@ -25,6 +25,10 @@
     burst = { last = 1000, alarm = 20 }
     comparable = true
 
+    [monitors.loans.cluster]      # its rows are searched by shards on Ray, with the extra `ray`
+    shards = 4
+    address = "auto"              # of a Ray cluster; without: Ray is started here
+
     [otlp]                        # with the extra `otlp`
     endpoint = "http://127.0.0.1:4318"
 
@@ -43,6 +47,7 @@ from types import UnionType
 from typing import Any, Self, get_args, get_type_hints
 
 from likewise.rules.burst import Burst
+from likewise.sharding.settings import ClusterSettings
 from likewise.values.errors import BadRule
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
@@ -174,12 +179,16 @@ class Served:
     unpaired_requests: str = "lost"
     """What a CloudEvents request without a response is: "lost", decisions that are missing, or
     "counted" only, since a prediction that failed has no response."""
+    cluster: ClusterSettings | None = None
+    """Where the shards are that search its rows; None: this process does."""
 
     def __post_init__(self) -> None:
         if self.unpaired_requests not in ("lost", "counted"):
             raise BadRule(
                 f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted"
             )
+        if self.cluster is not None and self.ledger is None:
+            raise BadRule("a cluster needs a ledger, which its shards are made from; there is none")
 
 
 @dataclass(frozen=True)
@@ -292,6 +301,8 @@ def _served(name: str, told: Any, folder: Path) -> Served:
             given[file] = _path(folder, given[file])
     if "burst" in given:
         given["burst"] = made(Burst, f"{where}, burst", given["burst"])
+    if "cluster" in given:
+        given["cluster"] = made(ClusterSettings, f"{where}, cluster", given["cluster"])
     served: Served = made(Served, where, given)
     if served.rule is None and served.ledger is None:
         raise BadRule(f"{where} has neither a rule nor a ledger that could have one")
