@@ -13,6 +13,7 @@ from benchmarks.questions import (
     arrivals,
     buffering,
     calibrate,
+    cluster,
     comparable,
     dimensions,
     embedding_batches,
@@ -65,5 +66,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "overhead": overhead.ask,
     "buffering": buffering.ask,
     "serve": serve.ask,
+    "cluster": cluster.ask,
     "huge": huge.ask,
 }

@@ -93,7 +93,7 @@ class Fleet:
         """Told of rows that are about to be answered without a shard."""
         self.recoveries = 0
         self.replayed = 0
-        self.recovery_seconds = 0.0
+        self.replay_seconds = 0.0
 
     def stand_over(self, history: History, spec: Spec) -> None:
         """These are the rows that shards are to have; what they have is looked at again."""
@@ -178,13 +178,11 @@ class Fleet:
     def _mend(self, shard: int, waiting: Iterable[Ask], error: Exception) -> None:
         """Bring a shard back and send it again what it has not answered."""
         logger.info("shard %d did not answer (%s): it is brought back", shard, type(error).__name__)
-        since = time.monotonic()
         self._opened[shard] = False
         for ask in waiting:
             if shard in ask.calls:
                 self._send(shard, ask)
         self.recoveries += 1
-        self.recovery_seconds += time.monotonic() - since
 
     # Bringing a shard back
 
@@ -247,7 +245,7 @@ class Fleet:
 
     def _replay(self, shard: int, first: int, stop: int) -> None:
         """Send a shard rows of its own, as the history has them."""
-        history, backend = self._history, self.backend
+        history, backend, began = self._history, self.backend, time.monotonic()
         some = max(256, _REPLAY_BYTES // max(history.row_bytes, 1))
         under_way: deque[Any] = deque()
         for start in range(first, stop, some):
@@ -269,6 +267,7 @@ class Fleet:
         for handle in under_way:
             backend.result(handle, self.patience)
         self.replayed += stop - first
+        self.replay_seconds += time.monotonic() - began
 
 
 def outputs_at(history: History, rows: Rows) -> Any:

@@ -1,0 +1,64 @@
+"""The bars for shards on Ray."""
+
+from __future__ import annotations
+
+from benchmarks.bar import Answers, Bar, value_of
+
+
+def _growth(answers: Answers) -> float | None:
+    before = value_of("cluster", "stall", "before_mb")(answers)
+    during = value_of("cluster", "stall", "during_mb")(answers)
+    return None if before is None or during is None else during - before
+
+
+def _without_replay(answers: Answers) -> float | None:
+    whole = value_of("cluster", "losses", "answered_s", shards=1)(answers)
+    replay = value_of("cluster", "losses", "replay_s", shards=1)(answers)
+    return None if whole is None or replay is None else whole - replay
+
+
+BARS = [
+    Bar(
+        f"two shards, batches of {size}: p50",
+        "cluster",
+        5.0,
+        False,
+        "ms",
+        value_of("cluster", "overhead", "p50_ms", batch=size, shards=2),
+    )
+    for size in (64, 1024)
+]
+BARS += [
+    Bar(
+        "two shards over one, where a batch takes 100 ms",
+        "cluster",
+        1.6,
+        True,
+        "×",
+        value_of("cluster", "scaling", "times", shards=2),
+    ),
+    Bar(
+        "rows replayed a second into one shard",
+        "cluster",
+        200_000.0,
+        True,
+        "",
+        value_of("cluster", "losses", "rows_per_second", shards=1),
+    ),
+    Bar(
+        "from the kill of a shard to the next answer, without the replay",
+        "cluster",
+        3.0,
+        False,
+        "s",
+        _without_replay,
+    ),
+    Bar(
+        "memory of the coordinator, more after 5 s of a shard that stands still",
+        "cluster",
+        5.0,
+        False,
+        "MB",
+        _growth,
+    ),
+]
