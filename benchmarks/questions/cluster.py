@@ -1,6 +1,6 @@
 """What do shards on Ray cost, what do they bring, and how long does a loss take to mend?
 
-Everything on one machine: overhead of a batch beside a monitor in this process and beside bare calls
+Everything on one machine: what a batch costs beside a monitor in this process and beside bare calls
 of as many actors; two shards beside one where a batch takes long; a shard killed; a shard that
 stands still while decisions keep coming.
 """
