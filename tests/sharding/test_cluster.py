@@ -105,6 +105,25 @@ def test_shards_with_rows_that_the_ledger_does_not_have_are_cut_back(tmp_path):
     assert found == expected(*both)[30:]
 
 
+def test_shards_do_not_keep_what_one_process_has_written_otherwise(tmp_path):
+    X, Z = stream(60)
+    backend = LocalShards(3)
+    monitor = in_process(tmp_path / "ledger", RULE, backend)
+    monitor.observe_many(X[:30], Z[:30])
+    monitor._engine.observe_many(X[30:45], Z[30:45])  # shards have them, the ledger never will
+    monitor._steps.midway = False
+    monitor.closed = True  # as if the process had been killed
+    monitor._kept.close()
+    other = X[30:] + 0.1, Z[30:]
+    with lw.open(tmp_path / "ledger") as alone:
+        alone.observe_many(*other)
+    with in_process(tmp_path / "ledger", RULE, backend) as monitor:
+        found = named([monitor.check(x, 9) for x in X[:10]])
+    alone = lw.Monitor(RULE)
+    alone.load(np.concatenate([X[:30], other[0]]), Z)
+    assert found == named([alone.check(x, 9) for x in X[:10]])
+
+
 def test_a_second_coordinator_fences_the_first(tmp_path):
     X, Z = stream(80)
     backend = LocalShards(3)

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
 from likewise.ledger import folder
+from likewise.ledger.epochs import begin_epoch, stored_plans
 from likewise.ledger.journal import Journal
 from likewise.ledger.store import Store, rule_body
 from likewise.ledger.times import Ahead
@@ -192,6 +193,9 @@ def open_ledger(
             judging = slopes_engine(reader.plain, question)
         else:
             more = {} if index is None else {"index": index(store)}
+            plans = stored_plans(store) if index is None else None
+            if plans is not None:  # shards of a cluster will not have what comes now
+                begin_epoch(store, plans)
             with _scratch(path, rows) as scratch:
                 judging = engine(reader.plain, rows=scratch, **more)
         monitor = kind.of(reader, judging, Keys(plain_key))

@@ -1,9 +1,7 @@
 """`lw.cluster`: a monitor with a ledger whose rows are searched by shards.
 
-The ledger is the truth, and the only log. Each opening is an epoch: an event of the chain says its
-number, the random name of its coordinator and how rows are placed. From these events a coordinator
-knows up to which row a shard that it finds can be relied on: up to the row at which the epoch after
-the shard's own began. Everything else is replayed.
+The ledger is the truth, and the only log. Each opening is an epoch (ledger/epochs.py), from which a
+coordinator knows up to which row a shard that it finds can be relied on. The rest is replayed.
 
 Invariant: verdicts are those of `lw.open` on the same decisions, to the last witness.
 Cost: as `lw.open`, whose inputs are kept in a file here; a call costs a round trip to all shards.
@@ -11,14 +9,13 @@ Not here: what shards do (shard.py), how they are asked (index.py), what if they
 """
 
 import os
-import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from likewise.engine.engine import Engine
+from likewise.ledger.epochs import begin_epoch, stored_plans
 from likewise.ledger.store import Store
-from likewise.ledger.stored import Event
 from likewise.monitors.opening import Keeping, open_ledger
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
@@ -30,8 +27,6 @@ from likewise.sharding.protocol import ShardBackend
 from likewise.sharding.settings import ClusterSettings
 from likewise.values.errors import BadRule
 
-CLUSTER = "cluster"
-"""The kind of the events that begin an epoch."""
 COMPILED = ("auto", "live", "flat")
 
 MakeShards = Callable[[str, ClusterSettings], ShardBackend]
@@ -152,40 +147,25 @@ def _on_ray(name: str, settings: ClusterSettings) -> ShardBackend:
 
 def _begin(store: Store, settings: ClusterSettings, index: str, make: MakeShards) -> Sharded:
     """Begin an epoch: chain it, then take the shards over."""
-    events = store.reader.events(CLUSTER)
-    last = events[-1] if events else None
-    plans = None if last is None else last.body.get("plans")
-    placement = Placement.of(plans, store.rows, settings.shards, settings.segment_rows)
-    epoch = 1 + (0 if last is None else last.whole("epoch"))
-    coordinator = secrets.token_hex(8)
-    trust = trusted(events, store.rows)
-    body = {"epoch": epoch, "coordinator": coordinator, "plans": placement.stored()}
+    placement = Placement.of(
+        stored_plans(store), store.rows, settings.shards, settings.segment_rows
+    )
     name = settings.name or f"likewise-{store.reader.events()[0].link.hex()[:16]}"
     backend = make(name, settings)
     try:
-        store.stand(CLUSTER, body)
+        epoch = begin_epoch(store, placement.stored())
     except BaseException:
         backend.close()
         raise
     fleet = Fleet(
         backend,
         placement,
-        epoch=epoch,
-        coordinator=coordinator,
-        trust=trust,
+        epoch=epoch.number,
+        coordinator=epoch.writer,
+        trust=epoch.trust,
         ahead=settings.ahead,
         patience=settings.patience,
     )
     fleet.owed = owed_in(store.reader.events(), store.first)
     fleet.tell_owed = lambda owed: store.event(INCOMPLETE, owed._asdict())
     return Sharded(fleet, index=index, batch_rows=settings.micro_batch, keep=settings.keep)
-
-
-def trusted(events: list[Event], rows: int) -> dict[str, int]:
-    """By coordinator: up to which row what it sent to shards is what the ledger has."""
-    names = [str(event.body.get("coordinator")) for event in events]
-    trust = {}
-    for i, name in enumerate(names):
-        later = (j for j in range(i, len(names)) if names[j] != name)
-        trust[name] = min((events[j].at_row for j in later), default=rows)
-    return trust
