@@ -1,8 +1,8 @@
-"""`python -m benchmarks.cluster_simulation`: what a cluster of this design would do at 10⁹ and 10¹⁰.
+"""`python -m benchmarks.cluster_simulation`: what a cluster would do at 10⁹ and 10¹⁰ decisions.
 
-A plan on paper. Batches go through one coordinator and a bounded window to all shards, over links of
-some latency and bandwidth; each shard serves its queue in order; a batch is answered when the last
-shard has answered. Machines are lost at random, come back after a while and are sent their rows;
+A plan on paper. Batches go through one coordinator and a bounded window to all shards, over links
+of some latency and bandwidth; each shard serves its queue in order; a batch is answered when the
+last shard has answered. Machines are lost at random, come back after a while, get their rows;
 meanwhile everything waits. Costs are numbers that were measured (`Costs`), and the first thing it
 does is to say what it makes of the small cases that were measured too.
 

@@ -111,7 +111,7 @@ PEOPLE = lw.Rule(
         "sex": lw.Feature("protected"),
     },
     output_column="approved",
-    protected_must_differ=("sex",),
+    protected_must_differ=True,
 )
 
 
