@@ -25,8 +25,13 @@ PATIENCE = 120.0
 NO_RAY = "ray is not installed here, so nothing was tested on it: pip install 'likewise[ray]'"
 
 
+_daemons: list[subprocess.Popen[bytes]] = []  # which end by themselves
+
+
 def _run() -> int:
     """The process with which the test run ends."""
+    if "LIKEWISE_TEST_RUN" in os.environ:
+        return int(os.environ["LIKEWISE_TEST_RUN"])
     return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 
 
@@ -36,13 +41,14 @@ def _started() -> dict[str, Any]:
     with file.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
-            log = file.with_suffix(".log").open("w")
-            daemon = subprocess.Popen(
-                [sys.executable, str(ROOT / "tests" / "ray_daemon.py"), str(file), str(_run())],
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            with file.with_suffix(".log").open("w") as log:
+                daemon = subprocess.Popen(
+                    [sys.executable, str(ROOT / "tests" / "ray_daemon.py"), str(file), str(_run())],
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            _daemons.append(daemon)
             until = time.monotonic() + PATIENCE
             while not file.exists():
                 told = file.with_suffix(".log").read_text()

@@ -81,13 +81,13 @@ def test_shards_outlive_their_coordinator_and_are_found_again(address, tmp_path)
         address,
         name,
     ]
-    killed = subprocess.Popen([*command, "400", "2"], stdout=subprocess.PIPE, text=True)
-    assert killed.stdout is not None
-    for line in killed.stdout:
-        if int(line) >= 150:
-            break
-    killed.send_signal(signal.SIGKILL)
-    killed.wait(PATIENCE)
+    with subprocess.Popen([*command, "400", "2"], stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        for line in killed.stdout:
+            if int(line) >= 150:
+                break
+        killed.send_signal(signal.SIGKILL)
+        killed.wait(PATIENCE)
     with lw.cluster(
         tmp_path / "ledger", RULE, address=address, name=name, witnesses=10_000, **SMALL
     ) as monitor:
@@ -228,13 +228,14 @@ def test_coordinators_killed_at_random_lose_and_repeat_nothing(address, tmp_path
         name,
     ]
     for _ in range(kills):
-        running = subprocess.Popen([*command, str(count), "7"], stdout=subprocess.PIPE, text=True)
-        assert running.stdout is not None
-        for _, _line in zip(range(int(rng.integers(1, 4))), running.stdout, strict=False):
-            pass
-        time.sleep(float(rng.uniform(0, 0.1)))
-        running.send_signal(signal.SIGKILL)
-        running.wait(PATIENCE)
+        told = [*command, str(count), "7"]
+        with subprocess.Popen(told, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            for _ in zip(range(int(rng.integers(1, 4))), running.stdout, strict=False):
+                pass
+            time.sleep(float(rng.uniform(0, 0.1)))
+            running.send_signal(signal.SIGKILL)
+            running.wait(PATIENCE)
     subprocess.run([*command, str(count), "7"], check=True, timeout=PATIENCE, capture_output=True)
     with lw.cluster(tmp_path / "ledger", RULE, address=address, name=name, **SMALL) as monitor:
         assert monitor.verify().ok and monitor.rows == count

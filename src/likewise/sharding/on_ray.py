@@ -115,7 +115,7 @@ class RayShards:
             max_restarts=-1,
             max_task_retries=0,
             scheduling_strategy="SPREAD",
-        )(Shard).options(namespace=NAMESPACE, lifetime="detached", get_if_exists=True)
+        )(Shard)
         self._actors: dict[int, Any] = {}
 
     def name_of(self, shard: int) -> str:
@@ -125,7 +125,12 @@ class RayShards:
     def _actor(self, shard: int) -> Any:
         actor = self._actors.get(shard)
         if actor is None:
-            actor = self._make.options(name=self.name_of(shard)).remote()
+            actor = self._make.options(
+                name=self.name_of(shard),
+                namespace=NAMESPACE,
+                lifetime="detached",
+                get_if_exists=True,
+            ).remote()
             self._actors[shard] = actor
         return actor
 
