@@ -173,44 +173,34 @@ def test_ray_is_started_here_where_there_is_no_address(tmp_path):
 
 @pytest.mark.slow
 def test_shards_killed_at_random_change_no_verdict(address, tmp_path):
-    X, Z = stream(40 * KILLS, 5)
     rng = np.random.default_rng(6)
-    alone, kills, position = lw.Monitor(RULE), 0, 0
-    with lw.cluster(tmp_path / "ledger", RULE, address=address, **SMALL) as monitor:
-        monitor.observe_many(X[:60], Z[:60])
-        alone.observe_many(X[:60], Z[:60])
-        position = 60
-        while kills < KILLS and position < len(X):
-            processes = shards_of(monitor).processes()
-            chosen = rng.permutation(3)[: rng.choice([1, 1, 1, 2, 3])]
+    alone, kills, pairs = lw.Monitor(RULE), 0, 0
 
-            struck = [processes[i] for i in chosen]
+    def judge(size: int) -> int:
+        batch = rng.integers(0, 10, (size, 4)) * 0.1, rng.integers(0, 3, size)
+        mine, theirs = monitor.observe_many(*batch), alone.observe_many(*batch)
+        assert np.array_equal(mine.offsets, theirs.offsets)
+        assert mine.witnesses == theirs.witnesses
+        return theirs.pairs
+
+    with lw.cluster(tmp_path / "ledger", RULE, address=address, **SMALL) as monitor:
+        judge(160)
+        while kills < KILLS:
+            processes = shards_of(monitor).processes()
+            struck = [processes[i] for i in rng.permutation(3)[: rng.choice([1, 1, 1, 2, 3])]]
             striking = threading.Timer(rng.uniform(0, 0.06), kill, [struck])
             striking.start()
             while striking.is_alive():
-                position = judge_both(monitor, alone, X, Z, position, int(rng.integers(1, 90)))
-            striking.join()
-            kills += len(chosen)
+                pairs += judge(int(rng.integers(1, 90)))
+            kills += len(struck)
             if rng.random() < 0.3:
-                gone = rng.integers(0, position, 3)
+                gone = rng.integers(0, monitor.rows, 3)
                 assert monitor.forget(gone) == alone.forget(gone)
-            position = judge_both(monitor, alone, X, Z, position, 30)
-        assert kills >= KILLS or position >= len(X)
-        assert monitor._sharded.fleet.recoveries > 0
-        assert monitor.rows == len(alone) + sum(~monitor.past.alive(range(monitor.rows)))
-        print(
-            f"{kills} kills, {monitor._sharded.fleet.recoveries} recoveries, {position} decisions"
-        )
-
-
-def judge_both(monitor, alone, X, Z, position, size) -> int:
-    batch = X[position : position + size], Z[position : position + size]
-    if len(batch[1]) == 0:
-        return position
-    mine, theirs = monitor.observe_many(*batch), alone.observe_many(*batch)
-    assert np.array_equal(mine.offsets, theirs.offsets)
-    assert mine.witnesses == theirs.witnesses
-    return position + len(batch[1])
+            pairs += judge(30)
+        recoveries = monitor._sharded.fleet.recoveries
+        assert recoveries >= kills / 3 and pairs > 100
+        assert (monitor.rows, len(monitor)) == (alone.rows, len(alone))
+        print(f"{kills} kills, {recoveries} recoveries, {monitor.rows} decisions, {pairs} pairs")
 
 
 @pytest.mark.slow
