@@ -47,6 +47,16 @@ class CountingShards(LocalShards):
         return super().send(shard, call, *given)
 
 
+class CallingShards(LocalShards):
+    """Counts calls."""
+
+    calls = 0
+
+    def send(self, shard, call, *given):
+        self.calls += 1
+        return super().send(shard, call, *given)
+
+
 class StoppedShards(LocalShards):
     """Shards of which some are down."""
 
@@ -271,6 +281,34 @@ def test_what_was_answered_without_a_shard_says_so_and_is_told_later(tmp_path):
     assert "incomplete" in kinds and "late" in kinds
     assert monitor.verify().ok
     monitor.close()
+
+
+def test_decisions_that_come_together_are_taken_as_one_by_one(tmp_path):
+    X, Z = stream(120)
+    decisions = [
+        lw.Decision(x, z, key=f"k{i}", model=("a", None)[i % 2])
+        for i, (x, z) in enumerate(zip(X, Z, strict=True))
+    ]
+    decisions[40] = decisions[40]._replace(key="k3")  # another decision has it
+    decisions[60] = decisions[60]._replace(x=[np.nan, 0, 0])
+    decisions[80] = decisions[7]  # sent again
+    backend = CallingShards(3)
+    with (
+        in_process(tmp_path / "ledger", RULE, backend) as monitor,
+        lw.open(tmp_path / "alone", RULE, durability="off") as alone,
+    ):
+        for start, stop in ((0, 5), (5, 30), (30, 90), (90, 120)):
+            before = backend.calls
+            mine = monitor.observe_each(decisions[start:stop])
+            theirs = alone.observe_each(decisions[start:stop])
+            for one, other in zip(mine, theirs, strict=True):
+                if isinstance(other, lw.LikewiseError):
+                    assert type(one) is type(other)
+                else:
+                    assert one.to_dict() == other.to_dict()
+            if start == 90:
+                assert backend.calls - before < 60, "a round trip for each decision"
+        assert monitor.rows == alone.rows == 117
 
 
 def test_a_cluster_says_what_it_is(tmp_path):
