@@ -123,6 +123,10 @@ class RayShards:
         return f"{self._name}/{shard}"
 
     def _actor(self, shard: int) -> Any:
+        if not self._ray.is_initialized():
+            raise Unreachable(
+                "Ray was shut down in this process. Nothing was stored: open the ledger again."
+            )
         actor = self._actors.get(shard)
         if actor is None:
             actor = self._make.options(
@@ -185,6 +189,8 @@ class RayShards:
         return f"{self._count} shards on Ray at {where}"
 
     def end(self, shard: int, coordinators: Collection[str]) -> None:
+        if not self._ray.is_initialized():  # which `get_actor` would change
+            return
         with contextlib.suppress(self._errors.RayError, ValueError):  # it is not there
             actor = self._ray.get_actor(self.name_of(shard), namespace=NAMESPACE)
             if self._ray.get(actor.owner.remote(), timeout=_LOOK) in (None, *coordinators):
