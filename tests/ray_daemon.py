@@ -46,7 +46,8 @@ def main(file: Path, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while alive(parent):
         time.sleep(0.5)
-    file.unlink(missing_ok=True)
+    for left in (file, file.with_suffix(".lock"), file.with_suffix(".log")):
+        left.unlink(missing_ok=True)
     cluster.shutdown()
     for process in processes:
         if alive(process):
