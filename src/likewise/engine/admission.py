@@ -106,6 +106,7 @@ class Admission:
         self._room = 0
         self._busy = False  # whether every decision is followed by some work on the index
         self._filed = False
+        self._unchallenged = False  # whether the index was asked for, and fills itself
         self._may_lack = False  # whether the index may have to answer without some of the past
         self.storage: str = self.rule.storage
         if self._neighbours is not None:
@@ -298,6 +299,7 @@ class Admission:
         self._inputs = self.history.rows
         self.storage = storage
         self._filed = self._file is not None
+        self._unchallenged = self.chooser.unchallenged
         self._may_lack = isinstance(self.index, MayLack)
 
     def _refusal(self, code: int, x: Any, z: Any, which: str = "") -> BadDecision:

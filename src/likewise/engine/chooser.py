@@ -84,6 +84,8 @@ class Chooser:
         self._wants_likes = wants_likes
         self.changes = 0
         self.index: Index = self._first()
+        self.unchallenged = isinstance(self.index, FillsItself)
+        """Whether the index was asked for by name, and fills itself: it stays."""
         history.table = self.index.state.table
         self._challenger: Index | None = None
         self._fed = 0
@@ -160,7 +162,7 @@ class Chooser:
 
     def mind(self, decisions: int) -> None:
         """After so many decisions: see whether a challenge is due, and go on with one under way."""
-        if isinstance(self.index, FillsItself):  # asked for by name: nothing challenges it
+        if self.unchallenged:
             return
         if self._job is None:
             self._job = self._due()
@@ -332,7 +334,7 @@ class Chooser:
     def fill(self) -> None:
         """Have an index that is still empty hold the history that is there."""
         history = self.history
-        if isinstance(self.index, FillsItself):  # when it is first asked
+        if self.unchallenged:  # it does so when it is first asked
             return
         if history.total - history.first >= BUILD:
             self.build()

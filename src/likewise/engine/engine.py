@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from likewise.engine.admission import Admission
 from likewise.engine.chooser import BUILD, EVERY, Index, NamesOne
 from likewise.engine.explanation import explanation_of
-from likewise.engine.protocol import FillsItself, MayLack
+from likewise.engine.protocol import MayLack
 from likewise.engine.wildcards import Open, Opens
 from likewise.kernels import table as t
 from likewise.values.errors import BadDecision, LikewiseError
@@ -225,7 +225,7 @@ class Engine(Admission):
                 index = self.index
                 assert index is not None
                 size = index.block(count - done)
-                if self._filed and not isinstance(index, FillsItself):
+                if self._filed and not self._unchallenged:
                     size = min(size, t.RECENT_MOST)  # what is read is let go of in time
                 judged, columns = index.judge(first + done, size, count_threads, pool)
                 counts.append(judged)
@@ -254,7 +254,7 @@ class Engine(Admission):
 
     def _observe_alone(self, x: Any, z: Any, firsts: Rows | None) -> Verdicts | None:
         """A batch of one, without the cost of a batch; None if something in it is to be refused."""
-        if isinstance(self.index, FillsItself):
+        if self._unchallenged:
             return None  # it may refuse after it has taken the row
         try:
             verdict = self.observe(x[0], z[0], 0 if firsts is None else int(firsts[0]))
@@ -307,7 +307,7 @@ class Engine(Admission):
 
     def _lacking(self) -> list[Rows]:
         """How many past rows each of those judged last was not compared with, where any was not."""
-        return [self.index.lacking] if self._may_lack and isinstance(self.index, MayLack) else []
+        return [cast(MayLack, self.index).lacking] if self._may_lack else []
 
     def _verdicts(
         self,
@@ -356,7 +356,7 @@ class Engine(Admission):
         index, first = self.index, self.rows
         assert index is not None and self.chooser is not None and self.history is not None
         large = first + count >= BUILD and count >= first // 2
-        large &= not isinstance(index, FillsItself)  # it may raise: insert before rows are counted
+        large &= not self._unchallenged  # it may raise: insert before rows are counted
         self.in_doubt = True
         if not large:
             with ThreadPoolExecutor(1) as pool:
