@@ -4,6 +4,7 @@ Shards are in this process here, and are handed from one coordinator to the next
 test_on_ray.py has them elsewhere.
 """
 
+import json
 import shutil
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 
 import likewise as lw
 from likewise.monitors.opening import Keeping
+from likewise.service.answers import verdict_bytes
 from likewise.sharding.local import LocalShards
 from likewise.sharding.protocol import Fenced, ShardDown
 from likewise.sharding.settings import ClusterSettings
+from likewise.values.verdicts import NO_WITNESSES, Beside
 from tests.oracle import Oracle
 from tests.sharded import FailingShards, in_process
 
@@ -257,6 +260,9 @@ def test_what_was_answered_without_a_shard_says_so_and_is_told_later(tmp_path):
     mine = {row for row in range(200) if row // 7 % 3 == 1}
     assert all(one.incomplete >= 33 and not one.clean for one in [*partly, single])
     assert single.to_dict()["incomplete"] == single.incomplete
+    quiet = lw.Verdict(7, NO_WITNESSES, Beside(incomplete=3))
+    assert json.loads(verdict_bytes(quiet, 3)) == quiet.to_dict() and not quiet.clean
+    assert "incomplete: not compared with" in single._repr_html_()
     assert named([*partly, single]) == [
         [row for row in rows if row not in mine] for rows in due[100:141]
     ]

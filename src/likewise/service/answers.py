@@ -24,7 +24,7 @@ def verdict_bytes(verdict: Verdict, witnesses: int) -> bytes:
         and beside.witness_keys is None
         and beside.witness_models is None
         and beside.neighbours is None
-        and not (beside.known or beside.missing or beside.omitted)
+        and not (beside.known or beside.missing or beside.omitted or beside.incomplete)
     ):
         return _PLAIN[beside.comparable] % verdict.row
     return encode(answer(verdict, witnesses, keyed=True))

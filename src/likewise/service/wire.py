@@ -134,6 +134,8 @@ class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True):
     alarm: bool | msgspec.UnsetType = msgspec.UNSET
     missing: Row | msgspec.UnsetType = msgspec.UNSET
     """Decisions known to be missing from the history."""
+    incomplete: Row | msgspec.UnsetType = msgspec.UNSET
+    """Past decisions that it was not compared with, since shards were down."""
 
 
 class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -149,6 +151,8 @@ class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
     incomparable: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """Places in the batch of decisions without any like case."""
     missing: Row | msgspec.UnsetType = msgspec.UNSET
+    incomplete: list[Row] | msgspec.UnsetType = msgspec.UNSET
+    """Places in the batch of decisions that were not compared with everything."""
     rows: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """The row of each decision, where some were known before."""
     known: list[Row] | msgspec.UnsetType = msgspec.UNSET

@@ -137,6 +137,8 @@ def verdicts_body(verdicts: Verdicts, witnesses: int, *, all_of_them: bool = Fal
         body["incomparable"] = alone.tolist()
     if verdicts.missing:
         body["missing"] = verdicts.missing
+    if verdicts.incomplete is not None:
+        body["incomplete"] = np.flatnonzero(verdicts.incomplete).tolist()
     known = getattr(verdicts, "known", None)
     if known is not None and np.any(known):
         body["rows"] = verdicts.rows.tolist()
