@@ -63,7 +63,7 @@ def test_number_of_shards_changes_no_verdict(metric, shards):
 def test_shards_that_lose_everything_at_random_change_no_verdict():
     tally, lost = Tally(), 0
 
-    @prove(30, stream=streams(most=200), steps=STEPS, shape=SHAPES, seed=SEEDS)
+    @prove(16, stream=streams(most=200), steps=STEPS, shape=SHAPES, seed=SEEDS)
     def holds(stream, steps, shape, seed):
         nonlocal lost
         shards, segment, batch_rows = shape
@@ -75,7 +75,7 @@ def test_shards_that_lose_everything_at_random_change_no_verdict():
         lost += backend.lost
 
     tally.assert_enough()
-    assert lost > 50, f"only {lost} calls failed"
+    assert lost > 20, f"only {lost} calls failed"
 
 
 @pytest.mark.parametrize("often", [0.0, 0.1])
@@ -147,8 +147,17 @@ def test_tables_bursts_and_values_that_match_everything_are_as_with_one_monitor(
     assert sum(verdict.neighbours for verdict in theirs) > 10
 
 
-@pytest.mark.parametrize("width", [3, 40])
-@pytest.mark.parametrize("index", ["auto", "live", "flat"])
+@pytest.mark.parametrize(
+    ("index", "width"),
+    [
+        ("auto", 3),
+        ("flat", 40),
+        *(
+            pytest.param(index, width, marks=pytest.mark.slow)
+            for index, width in (("auto", 40), ("live", 3), ("live", 40), ("flat", 3))
+        ),
+    ],
+)
 def test_long_inputs_are_as_with_one_monitor(index, width):
     rng = np.random.default_rng(2)
     centres = rng.normal(size=(30, width))
