@@ -76,6 +76,7 @@ def verdict(row, data):
     query = "SELECT witnesses, distances, salt, commitment FROM verdict WHERE row = ?"
     named, distances, salt, commitment = db.execute(query, (row,)).fetchone()
     others = unpack(f"<{len(named) // 8}q", named)
+    assert list(others) == sorted(set(others)), f"row {row}: witnesses are named by row"
     gone = distances is salt is None and erased & {row, *others}
     assert gone or sha256(salt + distances).digest() == commitment, f"row {row}: distances"
     return b"".join(pack("<qq", row, other) for other in others), commitment

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from likewise.ledger import folder, store
+from likewise.ledger import folder, founding
 
 VERSIONS = (1, 2)
 
@@ -11,9 +11,9 @@ VERSIONS = (1, 2)
 @contextmanager
 def new_ledgers_in(version: int) -> Iterator[None]:
     """Ledgers that are begun in here have that format; no others are to be opened meanwhile."""
-    newest = store.FORMAT
-    store.FORMAT = folder.FORMAT = version
+    newest = founding.FORMAT
+    founding.FORMAT = folder.FORMAT = version
     try:
         yield
     finally:
-        store.FORMAT = folder.FORMAT = newest
+        founding.FORMAT = folder.FORMAT = newest

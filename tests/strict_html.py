@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-NO_END = {"meta", "link", "wbr", "img"}
+NO_END = {"meta", "link", "wbr", "img", "input", "br"}
 TAGS = set(
     re.findall(
         r"\w+",

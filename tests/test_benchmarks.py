@@ -87,7 +87,7 @@ def test_service_is_measured_and_checked(setting):
     if "skipped" in answer:
         pytest.skip(answer["skipped"])
     assert "failed" not in answer, answer["failed"]
-    assert len(answer["tables"]["serve"]["rows"]) == 9 and answer["checks"]
+    assert len(answer["tables"]["serve"]["rows"]) == 11 and answer["checks"]
 
 
 def test_workloads_find_violations(answers):

@@ -130,3 +130,12 @@ def test_wheel_without_kernels_asks_for_numba(tmp_path):
         (metadata,) = (name for name in packed.namelist() if name.endswith("/METADATA"))
         assert "Requires-Dist: numba>=0.61" in packed.read(metadata).decode().splitlines()
         assert not [name for name in packed.namelist() if name.endswith(".so")]
+
+
+def test_wheel_has_what_pages_load_and_its_licences(wheel):
+    with zipfile.ZipFile(wheel) as packed:
+        there = set(packed.namelist())
+    static = {path.name for path in (ROOT / "src/likewise/pages/static").iterdir()}
+    assert {"likewise.js", "pages.css", "uPlot.LICENSE", "SHA256SUMS"} <= static
+    assert {f"likewise/pages/static/{name}" for name in static} <= there
+    assert "likewise/reports/style.css" in there

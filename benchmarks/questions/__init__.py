@@ -30,6 +30,7 @@ from benchmarks.questions import (
     memory,
     overhead,
     paper,
+    partition,
     people,
     pictures,
     serve,
@@ -67,5 +68,6 @@ QUESTIONS: dict[str, Callable[[Setting], Answer]] = {
     "buffering": buffering.ask,
     "serve": serve.ask,
     "cluster": cluster.ask,
+    "partition": partition.ask,
     "huge": huge.ask,
 }

@@ -19,7 +19,7 @@ from benchmarks import bare, oracle
 from benchmarks.answer import Answer, Setting, Table
 from benchmarks.child import ROOT
 from likewise.ledger import folder as ledger_folder
-from likewise.ledger import store as ledger_store
+from likewise.ledger import founding
 from likewise.ledger.schema import FORMAT
 from likewise.monitors.opening import DURABILITIES
 
@@ -297,7 +297,7 @@ def _migrating(setting: Setting, folder: Path) -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def _of_format(version: int) -> Iterator[None]:
     """New ledgers are of an older format meanwhile."""
-    modules: tuple[Any, ...] = (ledger_folder, ledger_store)
+    modules: tuple[Any, ...] = (ledger_folder, founding)
     for module in modules:
         module.FORMAT = version
     try:

@@ -13,7 +13,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import demo, loans, main
-from likewise.reports.words import percent
+from likewise.values.printing import percent
 
 WITHOUT_SKLEARN = """
 import sys

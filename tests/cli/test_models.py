@@ -222,6 +222,21 @@ def test_watch_answers_with_models(folder, compare):
     assert contradict[:200].sum() > 5
 
 
+@pytest.mark.parametrize("compare", ["all", "within", "across"])
+def test_watch_keeps_models_in_its_ledger(folder, compare):
+    table = rows()[:120]
+    lines = "".join(
+        json.dumps({k: v for k, v in row.items() if v is not None}) + "\n" for row in table
+    )
+    options = ("--rule", f"{compare}.toml", "--model-column", "model", "--ledger", f"led-{compare}")
+    done = likewise("watch", *options, given=lines)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    models, _, contradict, _ = expected(compare)
+    assert [one["count"] for one in answers] == contradict[:120].sum(axis=1).tolist()
+    with lw.Ledger(folder / f"led-{compare}") as ledger:
+        assert [entry.model for entry in ledger.entries()] == list(models[:120])
+
+
 def test_watch_without_a_rule_leaves_the_model_out_of_the_distance(folder):
     lines = "\n".join(
         json.dumps({"a": a, "z": z, **({} if model is None else {"by": model})})

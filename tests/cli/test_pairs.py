@@ -12,8 +12,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from likewise.cli import main, violations, workbook
+from likewise.cli import main, violations
 from likewise.cli.kept_rows import KeptRows
+from likewise.reports import workbook
 from likewise.sources.chunk import Chunk
 
 RULE = """

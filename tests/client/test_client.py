@@ -229,6 +229,38 @@ def test_tokens_say_what_a_client_may():
         serving.close()
 
 
+def test_administrative_calls_of_a_client_are_chained_with_the_name_of_its_token(tmp_path):
+    secret, digest = new_token()
+    serving = Serving()
+    try:
+        name = serving.host(lw.open(tmp_path / "ledger", RULE))
+        tokens = [Token("auditor", digest, ("admin",))]
+        serving.service.tokens = type(serving.service.tokens)(tokens)
+        with lw.connect(serving.url, name, token=secret) as client:
+            for i, z in enumerate("abab"):
+                client.observe([0.5], z, key=f"case {i}")
+            client.review(1, 0, "error", reason="typed wrongly", reviewer="R. Case")
+            client.truth("case 0", "a")
+            client.supersede("case 1", "a", by="R. Case", why="typed wrongly")
+            client.erase(key="case 2")
+            client.forget([3])
+            assert client.verify().ok
+    finally:
+        serving.close()
+    with lw.Ledger(tmp_path / "ledger") as ledger:
+        said = [event.body for event in ledger.events() if event.kind == "administration"]
+    assert [one["what"] for one in said] == [
+        "review",
+        "truth",
+        "supersede",
+        "erase",
+        "forget",
+        "verify",
+    ]
+    assert {one["who"] for one in said} == {"auditor"}
+    assert "case" not in repr(said)
+
+
 def test_a_model_is_watched_through_a_client():
     with connected(lw.Monitor(RULE)) as client:
 

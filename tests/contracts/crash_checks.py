@@ -75,7 +75,7 @@ def check_entry(ledger, entry, beside, erased):
     rows = [row for row, _ in expected.nearest]
     distances = [distance for _, distance in expected.nearest]
     if erased & {entry.row, *rows} and ledger.head.version > 1:  # which keeps distances
-        distances = [math.nan] * len(rows)
+        rows, distances = sorted(rows), [math.nan] * len(rows)
     assert [one.row for one in entry.nearest] == rows
     np.testing.assert_equal([one.input_distance for one in entry.nearest], distances)
     if entry.over.first >= ledger.first:  # else what was erased there has left with its rows
@@ -369,11 +369,12 @@ def looked_at(folder):
         entries = []
         for columns in ledger.columns():
             some = columns.decisions
+            witnesses = some.witnesses.nearest_first()
             keys = some.keys or [None] * len(some)
             for i, key in enumerate(keys):
-                row, nearest = columns.first + i, some.witnesses.of(i).tolist()
+                row, nearest = columns.first + i, witnesses.of(i).tolist()
                 if gone & {row, *(one[0] for one in nearest)}:  # of which format 1 keeps distances
-                    nearest = [one[0] for one in nearest]
+                    nearest = sorted(one[0] for one in nearest)
                 values = (columns.outputs[i], key, int(some.counts[i]), int(some.firsts[i]))
                 given = {name: some_of[i] for name, some_of in columns.inputs.items()}
                 told = "erased" if columns.erased[i] else repr(given)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.ledger.stored_witnesses import Kept
 
 RULE = lw.Rule(
     "l2",
@@ -110,3 +111,75 @@ def test_what_was_said_of_all_that_a_decision_contradicts_goes_with_each_of_them
     with lw.Ledger(folder.with_name("new")) as ledger:
         assert ledger.verify().ok
         assert [one.reason for one in ledger.reviews()] == [None, None]
+
+
+BY_INCOME = lw.Rule(
+    features={"income": lw.Feature("number", tolerance=1_000)}, output_column="approved"
+)
+ALIKE = [51_903.0 + 131 * i for i in range(8)]
+JUDGED = [51_870.0 + 97 * i for i in range(12)]
+INCOMES = (52_345.0, 52_410.0)
+"""Of two persons, both within reach of everybody else."""
+
+
+def by_income(folder, income):
+    """A ledger whose first decision is the person's; the later ones are known."""
+    with lw.open(folder, BY_INCOME, witnesses=20) as monitor:
+        monitor.observe({"income": income, "approved": "yes"}, time=1e9)
+        known = [(one, "yes") for one in ALIKE] + [(one, "no") for one in JUDGED]
+        for i, (one, output) in enumerate(known):
+            monitor.observe({"income": one, "approved": output}, time=1e9 + 1 + i)
+    return folder
+
+
+def fits(folder, income):
+    """Whether the order in which witnesses are named is the one that this income leads to."""
+    with lw.Ledger(folder) as ledger:
+        known = [income, *ALIKE, *JUDGED]
+        naming = [entry for entry in ledger.violations() if 0 in [one.row for one in entry.nearest]]
+        assert len(naming) == len(JUDGED)
+        told = {entry.row: [one.row for one in entry.nearest] for entry in naming}
+    return all(
+        names == sorted(names, key=lambda one: abs(known[one] - known[row]))
+        for row, names in told.items()
+    )
+
+
+def test_order_of_witnesses_bounds_an_income_until_the_person_is_erased(tmp_path):
+    folders = [by_income(tmp_path / str(income), income) for income in INCOMES]
+    trials = [(folder, income) for folder in folders for income in INCOMES]
+    assert [fits(*trial) for trial in trials] == [True, False, False, True]
+    bounds = [income for income in range(51_400, 53_400, 10) if fits(folders[0], income)]
+    assert 0 < len(bounds) <= 6 and abs(bounds[0] - INCOMES[0]) < 60
+    for folder in folders:
+        with lw.open(folder) as monitor:
+            assert monitor.erase(rows=[0]).complete
+        with lw.Ledger(folder) as ledger:
+            assert ledger.verify().ok
+        assert lw.replay(folder).ok
+    assert not any(fits(*trial) for trial in trials), "the order follows from no income"
+    first, second = map(what_is_left, folders)
+    assert first == second, "what is left depends on the income"
+
+
+def what_is_left(folder):
+    """Everything of the database's verdicts that is not random."""
+    database = sqlite3.connect(folder / "ledger.sqlite")
+    cells = database.execute(
+        "SELECT row, time, model, count, distance, witnesses, distances, salt, review FROM verdict"
+        " ORDER BY row"
+    ).fetchall()
+    database.close()
+    assert len(cells) == len(JUDGED)
+    with lw.Ledger(folder) as ledger:
+        (columns,) = ledger.columns()
+        kept = columns.decisions
+        return cells, kept.counts.tolist(), kept.firsts.tolist(), kept.outputs[1:].tolist()
+
+
+def test_ledger_that_names_witnesses_by_distance_does_not_verify(tmp_path, monkeypatch):
+    monkeypatch.setattr(Kept, "by_row", Kept.nearest_first)
+    folder = by_income(tmp_path / "ledger", INCOMES[0])
+    with lw.Ledger(folder) as ledger:
+        checked = ledger.verify()
+        assert not checked.ok and "are not named in order of rows" in str(checked.problem)

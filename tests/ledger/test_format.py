@@ -88,6 +88,11 @@ ALTERATIONS = {
     ),
     "witnesses": (
         "UPDATE verdict SET witnesses = zeroblob(length(witnesses)) WHERE row = 500",
+        500,
+    ),
+    "a witness": (
+        "UPDATE verdict SET witnesses = CAST(substr(witnesses, 1, length(witnesses) - 8)"
+        " || x'F301000000000000' AS BLOB) WHERE row = 500",
         450,
     ),
     "a verdict gone": ("DELETE FROM verdict WHERE row = 500", 500),

@@ -203,7 +203,7 @@ def test_memory_that_was_left_ahead_is_made_anew(folder, durability, monkeypatch
             monitor.observe([i / 50], i % 2)
             twin.observe([i / 50], i % 2)
         with monkeypatch.context() as patch:
-            patch.setattr(write_buffer, "kept_of_one", interrupt)
+            patch.setattr(write_buffer.PendingDecision, "of", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 monitor.observe([0.5], "never")
         assert monitor.check([0.0], 1).witnesses == twin.check([0.0], 1).witnesses
@@ -215,7 +215,7 @@ def test_memory_that_was_left_ahead_is_made_anew(folder, durability, monkeypatch
         assert [entry.output for entry in ledger.entries()] == [0, 1, 0, 1, 0] * 2
 
 
-def interrupt(*_):
+def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 

@@ -1,9 +1,14 @@
 """What waits to be written is joined and cut as it came."""
 
+from dataclasses import astuple
+
 import numpy as np
 
+import likewise as lw
 from likewise.ledger.stored_witnesses import Kept
-from likewise.ledger.write_buffer import Pending, Queue
+from likewise.ledger.write_buffer import Pending, PendingDecision, Queue
+from likewise.values.positions import place_of
+from likewise.values.verdicts import Verdict, Witnesses
 
 
 def pending(count: int, models: list | None = None) -> Pending:
@@ -20,3 +25,59 @@ def test_models_are_joined_and_cut_as_keys_are():
     assert joined.part(1, 4).models == [None, "a", None]
     without = Queue(0, 0, {}).and_then(pending(2), {}).and_then(pending(1), {}).joined()
     assert without.models is None and without.part(0, 2).models is None
+
+
+def single(row, witnesses=(), key=None, model=None, place=None, **beside):
+    """A decision that came alone; witnesses are rows and distances."""
+    rows, near, far = np.array(witnesses, np.float64).reshape(-1, 3).T
+    found = Witnesses(rows.astype(np.int64), near, far)
+    verdict = Verdict(row, found, Verdict(row, found).beside._replace(**beside))
+    return PendingDecision.of(
+        np.array([100 + row]), [key], row // 2, verdict, witnesses=2, models=[model], places=place
+    )
+
+
+def test_decisions_that_came_one_by_one_are_joined_with_batches_between_them():
+    queue = Queue(10, 10, {})
+    nearest = [(3, 0.5, 1.0), (4, 0.25, 1.0), (7, 0.125, 2.0)]
+    for some in (
+        single(10),
+        single(11, nearest, "a", "m", place_of("s", 4)),
+        pending(2, [None, "b"]),
+        single(14, nearest[:1], model="c"),
+    ):
+        queue = queue.and_then(some, {})
+    joined = queue.joined()
+    assert (len(joined), queue.stop) == (5, 15)
+    assert joined.times.tolist() == [110, 111, 0, 0, 114]
+    assert joined.firsts.tolist() == [5, 5, 0, 0, 7]
+    assert joined.counts.tolist() == [0, 3, 0, 0, 1]
+    assert joined.keys == [None, "a", None, None, None]
+    assert joined.models == [None, "m", None, "b", "c"]
+    assert joined.places.sources == [None, "s", None, None, None]
+    assert joined.kept.owners.tolist() == [1, 1, 4]
+    assert joined.kept.found.tolist() == [nearest[1], nearest[2], nearest[0]]
+
+
+def test_what_is_kept_of_single_decisions_is_what_is_kept_of_a_batch():
+    rng = np.random.default_rng(5)
+    x, z = rng.random((300, 2)), rng.integers(0, 2, 300).tolist()
+    monitor = lw.Monitor(lw.Rule("linf", 0.2), comparable=True)
+    verdicts = monitor.observe_many(x, z)
+    times, firsts = np.arange(300), np.zeros(300, np.int64)
+    together = Pending.of(times, None, firsts, verdicts, witnesses=3, models=None)
+    queue = Queue(0, 0, {})
+    for i, verdict in enumerate(verdicts):
+        one = PendingDecision.of(times[i : i + 1], None, 0, verdict, witnesses=3, models=None)
+        queue = queue.and_then(one, {})
+    joined = queue.joined()
+    for name in ("times", "firsts", "counts", "comparable"):
+        assert np.array_equal(getattr(joined, name), getattr(together, name)), name
+    assert joined.keys is joined.models is joined.missing is joined.places is None
+    assert np.array_equal(joined.kept.owners, together.kept.owners)
+    assert np.array_equal(joined.kept.found, together.kept.found)
+    nearest = together.kept.nearest_first()
+    for i, verdict in enumerate(verdicts):
+        expected = [tuple(one) for one in map(astuple, verdict.witnesses.nearest(3))]
+        assert nearest.of(i).tolist() == expected
+    assert verdicts.counts.max() > 3

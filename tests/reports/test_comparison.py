@@ -30,7 +30,12 @@ def history(name, rows, *, keyed, places=None, batches=3):
         if len(part):
             tally.add(monitor.observe_many([rows[i] for i in part.tolist()]), places[part])
     keys = [row["id"] for row in rows] if keyed else None
-    return tally.history(name, monitor.past, computed(Evidence(name), monitor, None), keys=keys)
+    return tally.history(
+        name,
+        monitor.past,
+        computed(Evidence(name), monitor.rule, monitor.explain(), None),
+        keys=keys,
+    )
 
 
 def row(key, x, z, *, keyed=True, sex="f"):

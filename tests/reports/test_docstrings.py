@@ -6,8 +6,18 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["findings", "gallery", "pictures", "safe", "texts", "words"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reports.findings",
+        "reports.gallery",
+        "reports.pictures",
+        "reports.texts",
+        "reports.words",
+        "values.safe",
+    ],
+)
 def test_docstring_examples_answer_what_they_say(name):
-    failed, attempted = doctest.testmod(importlib.import_module(f"likewise.reports.{name}"))
+    failed, attempted = doctest.testmod(importlib.import_module(f"likewise.{name}"))
     assert attempted > 0
     assert failed == 0

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise import Feature
 from likewise.reports.evidence import Evidence
-from likewise.reports.findings import MARGINS, Tally
+from likewise.reports.findings import Tally
+from likewise.reports.totals import MARGINS
 from tests.report_streams import RULE, SCORES, found, people
 
 NOON = datetime.datetime(2026, 5, 1, 12, tzinfo=datetime.UTC)

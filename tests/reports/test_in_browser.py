@@ -56,7 +56,7 @@ def pages(tmp_path_factory):
 def judged(name, rows):
     monitor, tally = lw.Monitor(hostile_text.rule(), comparable=True), HistoryTally()
     tally.add(monitor.observe_many(rows), np.arange(len(rows)))
-    done = computed(Evidence(name), monitor, None)
+    done = computed(Evidence(name), monitor.rule, monitor.explain(), None)
     return tally.history(name, monitor.past, done, keys=None)
 
 

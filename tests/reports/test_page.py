@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
+from likewise.explaining.pair_card import Whereabouts
 from likewise.reports.page import page, write_page
-from likewise.reports.safe import both_shown, safe
-from likewise.reports.worst import Whereabouts
+from likewise.values.safe import both_shown, safe
 from tests import hostile_text
 from tests.report_streams import RULE, SCORES, found, people
 from tests.strict_html import Reader, read_strictly

@@ -8,7 +8,8 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.reports.words import figure, found_in_words, in_words, listed, percent
+from likewise.reports.words import found_in_words, in_words
+from likewise.values.printing import figure, listed, percent
 from tests.report_streams import RULE, found, people
 
 RULES = sorted((Path(__file__).parents[2] / "examples" / "rules").glob("*.toml"))

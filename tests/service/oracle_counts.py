@@ -10,26 +10,37 @@ def counts_of(monitor):
         return 0
     past, rule = monitor.past, monitor.rule
     if rule.features is None:
-        x = past.inputs(rows).reshape(len(rows), -1)
-        outputs = past.outputs(rows)
-        reach = rule.epsilon * (1 + (rule.slack or 1e-9))
-        near = np.abs(x[:, None] - x[None]).max(axis=2) <= reach
+        numbers = past.inputs(rows).reshape(len(rows), -1).astype(float)
+        reaches = np.full(numbers.shape[1], rule.epsilon * (1 + (rule.slack or 1e-9)))
     else:
         names = [name for name, one in rule.features.items() if one.kind != "key"]
         each = [past.values(row) for row in rows.tolist()]
-        near = np.ones((len(rows), len(rows)), bool)
+        columns, limits = [], []
         for name in names:
             column = [one[name] for one in each]
             feature = rule.features[name]
+            known = {}
             if feature.kind == "number":
-                numbers = np.array(column, float)
-                reach = feature.tolerance * (1 + 1e-9)
-                near &= np.abs(numbers[:, None] - numbers[None]) <= reach
+                columns.append(column)
+                limits.append(feature.tolerance * (1 + 1e-9))
             else:
-                known = {}
-                numbers = np.array([known.setdefault(one, len(known)) for one in column])
-                near &= numbers[:, None] == numbers[None]
-        outputs = past.outputs(rows)
+                columns.append([known.setdefault(one, len(known)) for one in column])
+                limits.append(0.5)
+        numbers, reaches = np.array(columns, float).T, np.array(limits)
     codes = {}
-    labels = np.array([codes.setdefault(one, len(codes)) for one in outputs])
-    return int((near & (labels[:, None] != labels[None])).sum() // 2)
+    labels = np.array([codes.setdefault(one, len(codes)) for one in past.outputs(rows)])
+    return _pairs(numbers, labels, reaches)
+
+
+def _pairs(numbers, labels, reaches):
+    """Equal decisions are counted once and weighed, so that many of them are no quadratic work."""
+    both = np.column_stack([numbers, labels])
+    kinds, weights = np.unique(both, axis=0, return_counts=True)
+    points, labels = kinds[:, :-1], kinds[:, -1]
+    total = 0
+    for i in range(len(kinds)):
+        near = (np.abs(points[i + 1 :] - points[i]) <= reaches).all(axis=1)
+        total += int(weights[i]) * int(
+            weights[i + 1 :][near & (labels[i + 1 :] != labels[i])].sum()
+        )
+    return total

@@ -35,7 +35,8 @@ def killed_under_load(folder, kills):
         for _ in range(kills):
             server = started(path)
             port_file.write_text(str(server.port))
-            time.sleep(0.1 + float(rng.random()) * 0.3)
+            wait_for_answers(outs, int(rng.integers(0, 120)))
+            time.sleep(float(rng.random()) * 0.01)
             server.kill()
         server = started(path)
         try:
@@ -50,6 +51,16 @@ def killed_under_load(folder, kills):
             client.kill()
             client.wait()
     return [[json.loads(one) for one in out.read_text().splitlines()] for out in outs]
+
+
+def wait_for_answers(outs, count):
+    """Wait until the clients were answered about so often: a busy machine needs longer for that."""
+    line = 150  # bytes of an answer, about
+    begin = sum(out.stat().st_size for out in outs if out.exists())
+    end = time.monotonic() + 60
+    while sum(out.stat().st_size for out in outs if out.exists()) < begin + count * line:
+        assert time.monotonic() < end, "nobody is answered"
+        time.sleep(0.001)
 
 
 def check_history(folder, answers):

@@ -269,6 +269,42 @@ def test_only_so_many_readers_listen_at_once(server):
     listening(server).close()
 
 
+def test_a_reader_of_events_that_does_not_read_is_let_go_of(server):
+    """Its place is free again, and nobody waits for it meanwhile."""
+    stuck = []
+    try:
+        for _ in range(2):
+            one = socket.socket()
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            one.connect((server.host, server.port))
+            head = (
+                "GET /v1/monitors/memory/events HTTP/1.1\r\nhost: x\r\n"
+                f"authorization: Bearer {server.token}\r\n\r\n"
+            )
+            one.sendall(head.encode())
+            assert one.recv(12) == b"HTTP/1.1 200"
+            stuck.append(one)
+        server.name = "memory"
+        batch = {"x": [[7000.0]] * 5, "z": ["a", "b"] * 2 + ["a"], "models": "m" * 100}
+        end = time.monotonic() + 60
+        while not has_place(server):
+            for _ in range(20):
+                assert server.post("batch", batch).status == 200
+            assert time.monotonic() < end
+    finally:
+        server.name = "default"
+        for one in stuck:
+            one.close()
+
+
+def has_place(server):
+    try:
+        Events(server).close()
+    except AssertionError:
+        return False
+    return True
+
+
 def listening(server):
     """A reader, as soon as the server has seen others go."""
     end = time.monotonic() + 20

@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from likewise.service import wire
 from likewise.service.app import App
+from likewise.service.remote.verbs import VERBS
 from likewise.service.routes.openapi import description
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, Server, Settings
@@ -104,6 +105,17 @@ def test_every_route_refuses_strangers_the_wrong_scope_and_tokens_of_other_monit
     assert seen >= 14
     listed = guarded.ask("GET", "/v1/monitors", token=guarded.secrets["other"]).json()
     assert listed == {"monitors": ["other"]}
+
+
+def test_every_verb_of_clients_refuses_strangers_and_the_wrong_scope(guarded):
+    for name, verb in VERBS.items():
+        path = f"/v1/monitors/default/remote/{name}"
+        assert guarded.ask("POST", path, b"").status == 401, name
+        assert guarded.ask("POST", path, b"", token=guarded.secrets["other"]).status == 403, name
+        for scope in SCOPES:
+            answer = guarded.ask("POST", path, b"", token=guarded.secrets[scope])
+            allowed = scope in verb.scopes or scope == "admin"
+            assert answer.status == (422 if allowed else 403), (name, scope, answer)
 
 
 def test_answers_have_the_types_that_are_described(guarded):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise.intake.packed import pack, unpack
 from likewise.service import requests as kept
+from likewise.service.remote.verbs import VERBS
 from likewise.service.requests import InDoubt, MaybeDone, Repeat, Requests
-from likewise.service.routes.remote import _VERBS
+from likewise.values.frames import ColumnTable
 from tests.served_monitors import running
 
 RULE = lw.Rule("linf", 0.15)
@@ -39,7 +40,7 @@ def http():
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    verb=st.sampled_from(sorted(_VERBS)),
+    verb=st.sampled_from(sorted(VERBS)),
     fields=st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=3)), ANYTHING),
 )
 def test_nothing_that_is_sent_breaks_it(url, http, verb, fields):
@@ -64,6 +65,38 @@ def test_what_is_no_body_and_no_verb(url, http):
     several = pack({"x": np.zeros((100_001, 1)), "z": ["a"] * 100_001})
     assert http.post(url + "observe_many", content=several).status_code == 413
     assert unpack(http.post(url + "state", content=pack({})).content)["durable"] is False
+
+
+PEOPLE = lw.Rule(features={"job": lw.Feature("category")}, output_column="ok")
+LONG = "x" * 2000
+
+
+@pytest.mark.parametrize(
+    ("rule", "verb", "fields"),
+    [
+        (RULE, "observe", {"x": np.zeros(1), "z": LONG}),
+        (RULE, "observe", {"x": np.zeros(1), "z": LONG.encode()}),
+        (RULE, "observe", {"x": np.zeros(1), "z": ("a", LONG)}),
+        (RULE, "observe", {"x": np.zeros(1), "z": "a", "key": LONG}),
+        (RULE, "observe", {"x": np.zeros(1), "z": "a", "model": LONG}),
+        (RULE, "observe", {"x": np.zeros(1), "z": "a", "source": LONG, "position": 1}),
+        (RULE, "observe_many", {"x": np.zeros((1, 1)), "z": [LONG]}),
+        (RULE, "observe_many", {"x": np.zeros((1, 1)), "z": ["a"], "keys": [LONG]}),
+        (RULE, "observe_many", {"x": np.zeros((1, 1)), "z": ["a"], "models": LONG}),
+        (RULE, "load", {"x": np.zeros((1, 1)), "z": np.array([LONG])}),
+        (PEOPLE, "observe", {"x": {"job": LONG, "ok": "yes"}}),
+        (PEOPLE, "observe_many", {"x": [{"job": LONG, "ok": "yes"}]}),
+        (PEOPLE, "observe_many", {"x": ColumnTable({"job": [LONG], "ok": ["yes"]})}),
+        (PEOPLE, "load", {"x": {"job": ["cook", LONG], "ok": ["yes", "no"]}}),
+    ],
+)
+def test_words_that_are_too_long_are_refused_in_every_form(http, rule, verb, fields):
+    name = running().host(lw.Monitor(rule))
+    answer = http.post(f"{running().url}/v1/monitors/{name}/remote/{verb}", content=pack(fields))
+    assert answer.status_code == 413 and "more than" in answer.json()["message"], answer.text
+    hosted = running().service.monitors[name]
+    assert hosted.monitor.rows == 0
+    hosted.close()
 
 
 def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):

@@ -58,8 +58,18 @@ def demo(
         Path, typer.Option(metavar="FOLDER", help="Where the page, the data and the rule go.")
     ] = Path(),
     json: o.Json = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Have them arrive for two minutes, and show pages.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the pages, with --serve; 0: any that is free.")
+    ] = 8800,
 ) -> int:
     """Watch generated loan decisions of a real model, and see what is found. Start here."""
+    if serve:
+        from likewise.cli.demo_serving import serve_demo
+
+        return serve_demo(port)
     from likewise.cli.demo import run
 
     return run(folder, as_json=json, command=o.command_line(context))

@@ -1,10 +1,12 @@
-"""`likewise audit`: a file of decisions, judged from beginning to end.
+"""`likewise audit`: a file of decisions, or several, judged from beginning to end.
 
 The file goes through a monitor chunk by chunk, in order of its time column or of its lines, and is
 judged as it would have been had every decision been watched when it was made.
-The work is in auditing.py, what is printed in summary.py.
+The work is in auditing.py, for files larger than memory in partitioned.py, what is printed in
+summary.py.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +35,10 @@ class Wishes:
     command: str | None = None
     within: str | None = None
     model_column: str | None = None
+    partition: Path | None = None
+    workers: int = 1
+    ray: str | None = None
+    cell_rows: int | None = None
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -42,7 +48,14 @@ class Wishes:
 
 def audit(
     context: typer.Context,
-    data: o.Data,
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA...",
+            help=f"{o.DATA_HELP} With --partition: files, folders or patterns.",
+            show_default=False,
+        ),
+    ],
     rule: o.RuleFile = None,
     trust_code: o.TrustCode = False,
     report: Annotated[
@@ -90,6 +103,36 @@ def audit(
             ' "5 minutes" unless given, "any" for no limit.',
         ),
     ] = None,
+    partition: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="For files larger than memory: sort decisions into cells in this folder, and judge"
+            " one cell after the other. The same report. After an interruption, the same command"
+            " goes on where it was.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="With --partition: so many processes judge cells."),
+    ] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With --partition: a Ray cluster judges cells; its machines see the files and the"
+            " folder under the same paths.",
+        ),
+    ] = None,
+    cell_rows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="With --partition: decisions in a cell, at most, as far as that goes; 1,000,000"
+            " unless given. Less takes less memory.",
+        ),
+    ] = None,
     json: o.Json = False,
     metric: o.Metric = None,
     epsilon: o.Epsilon = None,
@@ -116,6 +159,8 @@ def audit(
 
     likewise audit scores.parquet --metric linf --epsilon 0.16 --output-column prediction
 
+    likewise audit decisions/ --rule likewise.toml --partition cells --workers 4
+
     With --time-column decisions are judged in order of time, whatever the order of the lines;
     without it, "earlier" means "above in the file".
 
@@ -141,6 +186,10 @@ def audit(
         o.command_line(context),
         within,
         model_column,
+        partition,
+        workers,
+        ray,
+        cell_rows,
     )
     quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore), person)
     reading = Reading(
@@ -149,7 +198,7 @@ def audit(
     return run(data, rule, quick, reading, wishes)
 
 
-def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) -> int:
+def run(data: Sequence[str], rule: Path | None, quick: Any, reading: Any, wishes: Wishes) -> int:
     """Judge, write what was asked for, tell."""
     from likewise.cli.auditing import Again, judge
     from likewise.cli.endings import DATA, FINE, OVER, Stop
@@ -161,19 +210,25 @@ def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) 
 
     limit = Limit(wishes.max_rate, wishes.max_rate_of)
     check_place(wishes.report, "--report", (".html", ".htm"))
-    check_out(wishes.out, data)
-    with reading.open(data) as source:
-        binding = ask(
-            rule,
-            quick,
-            source.columns,
-            source.name,
-            wishes.beside,
-            left_out=source.left_out,
-            trust_code=wishes.trust_code,
-        )
-        again = Again(lambda: reading.open_again(data), reading.day_order)
-        audited = judge(source, binding, reading.skip, wishes, again)
+    if wishes.partition is not None:
+        from likewise.cli.partitioned import judge_in_cells
+
+        audited = judge_in_cells(data, rule, quick, reading, wishes)
+    else:
+        name = _the_file(data, wishes)
+        check_out(wishes.out, name)
+        with reading.open(name) as source:
+            binding = ask(
+                rule,
+                quick,
+                source.columns,
+                source.name,
+                wishes.beside,
+                left_out=source.left_out,
+                trust_code=wishes.trust_code,
+            )
+            again = Again(lambda: reading.open_again(name), reading.day_order)
+            audited = judge(source, binding, reading.skip, wishes, again)
     if wishes.report is not None:
         from likewise.reports.page import write_page
 
@@ -189,3 +244,14 @@ def run(data: str, rule: Path | None, quick: Any, reading: Any, wishes: Wishes) 
     if kept is None:
         raise Stop(limit.words(audited.findings), DATA)
     return FINE if kept else OVER
+
+
+def _the_file(data: Sequence[str], wishes: Wishes) -> str:
+    """The one file of an audit without cells."""
+    from likewise.cli.endings import Stop
+
+    if len(data) != 1:
+        raise Stop(f"there are {len(data)} files. To audit them together: --partition FOLDER.")
+    if wishes.workers != 1 or wishes.ray is not None or wishes.cell_rows is not None:
+        raise Stop("--workers, --ray and --cell-rows are about cells: say --partition FOLDER.")
+    return data[0]

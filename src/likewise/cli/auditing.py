@@ -21,11 +21,12 @@ from likewise.cli.bursts import Alarms
 from likewise.cli.endings import Stop
 from likewise.cli.feeding import PlaceOf, Refusals, feed
 from likewise.cli.kept_rows import KeptRows
-from likewise.cli.models import insist_on_models, models_in
+from likewise.cli.models import insist_on_models
 from likewise.cli.screen import progress
 from likewise.cli.violations import Violations
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.favourable import OutputsSeen
+from likewise.intake.models import models_in
 from likewise.monitors import opening
 from likewise.monitors.calibration import Calibration, calibrate, like_cases
 from likewise.monitors.monitor import Monitor
@@ -36,7 +37,7 @@ from likewise.reports.evidence import Evidence, Order, Skipped
 from likewise.reports.findings import Findings, Tally
 from likewise.reports.loosening import loosening
 from likewise.runtime.load import Load
-from likewise.sources.chunk import Chunk, Table, joined
+from likewise.sources.chunk import Chunk, Places, Table, joined
 from likewise.sources.files import Source
 from likewise.sources.time_order import InTimeOrder
 from likewise.sources.times import DayOrder
@@ -52,10 +53,12 @@ class Audited:
 
     findings: Findings
     bad: Refusals
-    places: PlaceOf
+    places: Callable[[Places], Places]
     alarms: Alarms | None = None
     pairs_left_out: int = 0
     """For which the file of pairs has no room."""
+    file_of: Callable[[int], str] | None = None
+    """The file of a row, where there are several."""
 
     def place(self, row: int) -> int:
         return int(self.places(np.array([row]))[0])
@@ -79,7 +82,7 @@ def judge(
     """Every decision of a file, judged."""
     began, load = time.perf_counter(), Load()
     bad, places = Refusals(source, skip), PlaceOf()
-    kept = _First(VARIED_ROWS if wishes.report is None else CURVE_ROWS)
+    kept = FirstRows(VARIED_ROWS if wishes.report is None else CURVE_ROWS)
     in_order, ties = None, Ties()
     rows_kept = None
     if wishes.report is not None or wishes.out is not None:
@@ -232,7 +235,7 @@ def skipped_of(bad: Refusals) -> tuple[tuple[Skipped, ...], int]:
     return kinds, bad.count - sum(one.rows for one in kinds)
 
 
-class _First:
+class FirstRows:
     """The first rows of a file, so many at most: what is computed from a part rests on these."""
 
     def __init__(self, most: int) -> None:

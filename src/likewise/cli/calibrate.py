@@ -227,7 +227,7 @@ def _print(told: _Told, report: Path | None) -> None:
     from likewise.cli.screen import say, width
     from likewise.cli.summary import print_bad
     from likewise.reports.findings import curve_of
-    from likewise.reports.words import figure, percent
+    from likewise.values.printing import figure, percent
 
     found = told.found
     some = int((found.rows >= 0).sum())

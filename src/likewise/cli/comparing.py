@@ -20,12 +20,12 @@ from likewise.cli.auditing import Ties, order_of, skipped_of
 from likewise.cli.endings import DATA, USAGE, Stop
 from likewise.cli.feeding import Chunks, Refusals, feed
 from likewise.cli.ledgers import evidence_of, judged_again, look
-from likewise.cli.models import models_in
 from likewise.cli.reading import Reading
 from likewise.cli.rules import Quick, ask, read_rule
 from likewise.cli.screen import progress
 from likewise.intake.binding import judge_with
 from likewise.intake.favourable import OutputsSeen
+from likewise.intake.models import models_in
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.rejudge import monitor_again
@@ -153,7 +153,7 @@ def _of_ledger(wanted: Wanted, ledger: Ledger, name: str, stack: ExitStack) -> J
     return tally.history(
         name,
         monitor.past,
-        computed(evidence, monitor, None),
+        computed(evidence, monitor.rule, monitor.explain(), None),
         keys=keys if any(key is not None for key in keys) else None,
     )
 
@@ -237,7 +237,7 @@ def _of_file(
     return tally.history(
         name,
         monitor.past,
-        computed(evidence, monitor, None),
+        computed(evidence, monitor.rule, monitor.explain(), None),
         keys=keys,
         bad_rows=bad.count,
         columns=binding.inputs or None,

@@ -12,7 +12,7 @@ Invariant: no line is wider than asked for.
 from collections.abc import Sequence
 
 from likewise.reports.findings import Curve
-from likewise.reports.words import figure
+from likewise.values.printing import figure
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row, then column
 _HEIGHT = 12

@@ -155,7 +155,8 @@ def _beginning() -> str:
 
 def _told(findings: "Findings") -> str:
     from likewise.cli.loans import UPDATED_ON
-    from likewise.reports.words import found_in_words, in_words, percent
+    from likewise.reports.words import found_in_words, in_words
+    from likewise.values.printing import percent
 
     lines = ["What counts as alike", ""]
     for words in in_words(findings.rule):
@@ -197,6 +198,7 @@ def _next(kept: list[str]) -> str:
         changed = f"{name} was changed since it was written. It stays as it is: the demo's own is"
         lines += ["", _paragraph(f"{changed} {new}.")]
     data, rule = names.get(DATA, DATA), names.get(RULE_FILE, RULE_FILE)
+    lines += ["", "Watch it happen in a browser", "", "  likewise demo --serve"]
     lines += ["", "Try next", "", f"  likewise init {data}"]
     lines += [f"  likewise {command} {data} --rule {rule}" for command in ("audit", "calibrate")]
     return "\n".join(lines)

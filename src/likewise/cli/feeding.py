@@ -6,7 +6,6 @@ Cost: a chunk with a bad row is read about twice; with many, once more for each 
 Not here: which rows of a chunk are bad (intake/sifting.py).
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -15,16 +14,29 @@ import numpy as np
 
 from likewise.cli.endings import DATA, Stop
 from likewise.intake.binding import Binding
+from likewise.intake.refused_rows import RefusedRows
 from likewise.intake.sifting import Judged, Unfit, reason, sifted
 from likewise.sources.chunk import Chunk, Places, Refused, Types
 from likewise.sources.files import Source
+from likewise.sources.remarks import Remark
 
-SHOWN = 10
-_KINDS = 20  # kinds of reasons that are counted apart
-_COLUMN = re.compile(r"'[^']*'")
-_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[\d.,]*")
 _HOPELESS = 100  # rows, all of them bad, after which it is the file and not its rows
 AnswerT = TypeVar("AnswerT")
+
+
+class ReadFrom(Protocol):
+    """A file, or several, as messages speak of them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def remarks(self) -> Sequence[Remark]: ...
+
+    def place(self, number: int) -> str: ...
 
 
 class Chunks(Protocol):
@@ -35,13 +47,22 @@ class Chunks(Protocol):
 
 @dataclass
 class Refusals:
-    """Bad rows: how many, the first few, and how many of each kind."""
+    """Bad rows of a source: the first one ends the command, unless they are skipped."""
 
-    source: Source
+    source: ReadFrom
     skip: bool
-    count: int = 0
-    first: list[Refused] = field(default_factory=list)
-    _kinds: dict[str, tuple[Refused, int]] = field(default_factory=dict)
+    rows: RefusedRows = field(default_factory=RefusedRows)
+
+    @property
+    def count(self) -> int:
+        return self.rows.count
+
+    @property
+    def first(self) -> list[Refused]:
+        return self.rows.first
+
+    def kinds(self) -> list[tuple[Refused, int]]:
+        return self.rows.kinds()
 
     def add(self, row: Refused) -> None:
         """Count it, or end here."""
@@ -51,28 +72,7 @@ class Refusals:
                 " --on-bad-row skip.",
                 DATA,
             )
-        self.count += 1
-        if len(self.first) < SHOWN:
-            self.first.append(row)
-        kind = _kind(row.why)
-        if kind in self._kinds or len(self._kinds) < _KINDS:
-            first, before = self._kinds.get(kind, (row, 0))
-            self._kinds[kind] = first, before + 1
-
-    def kinds(self) -> list[tuple[Refused, int]]:
-        """The first row refused for each kind of reason, and how many; the most frequent first."""
-        return sorted(self._kinds.values(), key=lambda one: (-one[1], one[0].place))
-
-
-def _kind(why: str) -> str:
-    """A reason without its values, but with the column that it begins with, if it does.
-
-    >>> _kind("'age' is 'old'; expected a number")
-    "'age' is …; expected a number"
-    """
-    column = _COLUMN.match(why)
-    name = column[0] if column else ""
-    return name + _VALUES.sub("…", why[len(name) :])
+        self.rows.add(row)
 
 
 def feed(

@@ -9,7 +9,6 @@ Cost: the chosen columns of the file in memory, as Polars keeps them.
 Not here: what is made of pairs (violations.py).
 """
 
-import datetime
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from likewise.reports.worst import Whereabouts, WorstPair
+from likewise.explaining.pair_card import Whereabouts
+from likewise.reports.worst import WorstPair, told_time
 from likewise.sources.chunk import Chunk, Table
 from likewise.values.plain import json_value
 from likewise.values.verdicts import Rows
@@ -92,11 +92,6 @@ class KeptRows:
             for row in taken
         )
         return WorstPair(pair, worst.left_out, later, earlier)
-
-
-def told_time(moment: datetime.datetime | np.datetime64) -> str:
-    """A moment for a card: a day, unless it says more. It may lie beyond the year 9999."""
-    return str(np.asarray(moment, "datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
 
 
 def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

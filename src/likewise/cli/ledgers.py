@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from likewise.cli.endings import DATA, USAGE, Stop
-from likewise.cli.kept_rows import told_time
+from likewise.explaining.pair_card import Whereabouts
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.losses import missing_in
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.rejudge import judge_again, monitor_again
 from likewise.reports.evidence import Evidence
 from likewise.reports.findings import Findings, Tally
-from likewise.reports.worst import Whereabouts
+from likewise.reports.worst import told_time
 from likewise.runtime.load import Load
 from likewise.values.errors import BadFile, CannotLook
 from likewise.values.verdicts import Rows, Verdicts

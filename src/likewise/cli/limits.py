@@ -9,7 +9,7 @@ from typing import Any
 
 from likewise.cli.endings import Stop
 from likewise.reports.findings import Findings
-from likewise.reports.words import percent
+from likewise.values.printing import percent
 
 MEASURES = {
     "any-pair": "of all decisions are in a contradicting pair (in any order)",

@@ -1,10 +1,8 @@
 """Files of pairs: CSV, JSON lines and Parquet, written as pairs come.
 
-A spreadsheet takes a cell of a CSV file that begins with =, +, -, @, a tab or a line's end for a
-formula, or for more cells. Such a text gets a quotation mark (') before it, which makes it text;
-one that has such a mark before such a character gets another, so that the text can still be told. A
-text that is a number, such as -1.5, stays as it is. JSON lines and Parquet hold text as it is. An
-Excel workbook does so, too, in cells that are declared as text (workbook.py).
+A spreadsheet takes some cells of a CSV file for formulas: such text is marked (values/cells.py).
+JSON lines and Parquet hold text as it is. An Excel workbook does so, too, in cells that are
+declared as text (reports/workbook.py).
 
 Cost: memory holds the pairs that came together; of Parquet, _PART at least.
 """
@@ -14,22 +12,27 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
+from likewise.cli.endings import Stop
 from likewise.cli.kept_rows import common_types, stacked
+from likewise.values.cells import FORMULA, NUMBER
+from likewise.values.errors import BadFile
+
+if TYPE_CHECKING:
+    from likewise.reports.workbook import Workbook
 
 _PART = 1 << 18  # pairs in a part of a Parquet file, at least
-_FORMULA = r"^(?:['\s]*[=+\-@＝＋－＠]|'*[\t\r\n])"
-_NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 
 
 class PairFile(Protocol):
     """A file of pairs while it is written."""
 
-    left_out: int
-    """Pairs for which it has no room."""
+    @property
+    def left_out(self) -> int:
+        """Pairs for which it has no room."""
 
     def add(self, pairs: pl.DataFrame) -> None: ...
 
@@ -53,10 +56,10 @@ def pair_file(path: Path, file: IO[bytes], about: str) -> Iterator[PairFile]:
             if suffix == ".parquet":
                 yield Parquet(file, Path(folder))
             else:
-                from likewise.cli.workbook import Workbook
+                from likewise.reports.workbook import Workbook
 
                 with closing(Workbook(file, Path(folder), about)) as book:
-                    yield book
+                    yield Excel(book)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -69,7 +72,7 @@ def no_formulas(cells: pl.Series) -> pl.Series:
     """
     if cells.dtype != pl.String:
         return cells
-    formula = cells.str.contains(_FORMULA) & ~cells.str.contains(_NUMBER)
+    formula = cells.str.contains(FORMULA) & ~cells.str.contains(NUMBER)
     marked = pl.select(pl.when(formula).then("'" + cells).otherwise(cells)).to_series()
     return marked.alias(cells.name)
 
@@ -99,6 +102,27 @@ class Csv:
 
     def finish(self) -> None:
         """All is written."""
+
+
+class Excel:
+    """A workbook."""
+
+    def __init__(self, book: "Workbook") -> None:
+        self._book = book
+
+    @property
+    def left_out(self) -> int:
+        return self._book.left_out
+
+    def add(self, pairs: pl.DataFrame) -> None:
+        cells = pl.DataFrame([flat(column) for column in pairs.iter_columns()])
+        try:
+            self._book.add(cells.columns, cells.iter_rows())
+        except BadFile as error:  # a sheet has fewer columns than that
+            raise Stop(str(error)) from None
+
+    def finish(self) -> None:
+        self._book.finish()
 
 
 class JsonLines:

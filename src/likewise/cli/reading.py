@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from likewise.cli.endings import Stop
 from likewise.cli.screen import say_aside
@@ -69,6 +70,19 @@ class Reading:
         ]
         return shlex.join([data, *options])
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """For `open_source`."""
+        return {
+            "format": self.format,
+            "delimiter": _NAMES.get(self.delimiter or "", self.delimiter),
+            "missing": list(self.missing),
+            "decimal": _SIGNS[self.decimal] if self.decimal else None,
+            "encoding": self.encoding,
+            "header": self.header,
+            "sheet": self.sheet,
+        }
+
     @contextmanager
     def open(self, path: str) -> Iterator[Source]:
         """The file, closed again in the end; what was noticed in it is said then."""
@@ -79,16 +93,7 @@ class Reading:
     @contextmanager
     def open_again(self, path: str) -> Iterator[Source]:
         """The file, closed again in the end; nothing is said of it."""
-        source = open_source(
-            path,
-            format=self.format,
-            delimiter=_NAMES.get(self.delimiter or "", self.delimiter),
-            missing=self.missing,
-            decimal=_SIGNS[self.decimal] if self.decimal else None,
-            encoding=self.encoding,
-            header=self.header,
-            sheet=self.sheet,
-        )
+        source = open_source(path, **self.settings)
         try:
             yield source
         finally:

@@ -42,6 +42,7 @@ def serve(
     from likewise.cli.screen import say_aside
 
     try:
+        from likewise.pages import screens
         from likewise.service.running import serve as run
     except ModuleNotFoundError as error:
         raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
@@ -64,5 +65,5 @@ def serve(
     told = {"host": host, "port": port, "uds": None if uds is None else str(uds)}
     given = {name: value for name, value in told.items() if value is not None}
     server: Server = replace(settings.server, workers=workers, **given)  # type: ignore[arg-type]
-    run(replace(settings, server=server), lambda line: say_aside(f"likewise: {line}"))
+    run(replace(settings, server=server), lambda line: say_aside(f"likewise: {line}"), [screens])
     return FINE

@@ -66,41 +66,7 @@ def _slope(question: Any, pair: Any) -> float:
 
 def _pairs(ledger: Any, entry: Any) -> list[Any]:
     """The decision beside each witness that is still there."""
-    from likewise.explaining.side_by_side import Pair, measured_gaps
-    from likewise.values.errors import BadRow
+    from likewise.reports.stored_pairs import stored_pair
 
-    given = ledger.rule.output_column or "output"
-    outputs = (given,) if isinstance(given, str) else tuple(given)
-    mine = _values(ledger, entry.row, entry.output, outputs)
-    pairs = []
-    for witness in entry.nearest:
-        try:
-            past = ledger.entry(witness.row)
-        except BadRow:
-            continue  # it has left the window
-        if past.erased:
-            continue
-        other = _values(ledger, witness.row, past.output, outputs)
-        gaps = measured_gaps(ledger.rule.features or {}, mine, other)
-        pairs.append(Pair(entry.row, witness, mine, other, gaps, outputs))
-    return pairs
-
-
-def _values(ledger: Any, row: int, output: Any, outputs: tuple[str, ...]) -> dict[str, Any]:
-    values = ledger.values(row)
-    if ledger.rule.features is None:
-        vector = values["input"].reshape(-1).tolist()
-        values = {f"x[{j}]": one for j, one in enumerate(vector)}
-    else:
-        values = {name: _shown(one) for name, one in values.items()}
-    several = list(output) if len(outputs) > 1 else [output]
-    return {**dict(zip(outputs, several, strict=True)), **values}
-
-
-def _shown(value: Any) -> Any:
-    """A number as it was written; None where something was missing."""
-    if isinstance(value, float):
-        if value != value:  # noqa: PLR0124 - NaN
-            return None
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    return value
+    pairs = (stored_pair(ledger, entry, witness, keys=False) for witness in entry.nearest)
+    return [pair for pair in pairs if pair is not None]

@@ -22,6 +22,8 @@ def print_json(audited: Audited, wishes: Wishes, limit: Limit) -> None:
     for pair in found["worst"]:
         for name in ("row", "witness"):
             pair[f"{name}_{bad.source.unit}"] = audited.place(pair[name])
+            if audited.file_of is not None:
+                pair[f"{name}_file"] = audited.file_of(pair[name])
     found["bad"] = [{bad.source.unit: one.place, "why": one.why} for one in bad.first]
     found["remarks"] = [one.to_dict() for one in bad.source.remarks]
     if wishes.out is not None:
@@ -58,7 +60,12 @@ def print_summary(audited: Audited, wishes: Wishes, limit: Limit) -> None:
         later, earlier = audited.place(one.pair.row or 0), audited.place(one.pair.witness.row)
         say()
         say_lines(clipped(str(one.pair)))
-        say(f"({bad.source.unit}s {later:,} and {earlier:,} of the file)")
+        if audited.file_of is None:
+            say(f"({bad.source.unit}s {later:,} and {earlier:,} of the file)")
+        else:
+            files = [audited.file_of(row) for row in (one.pair.row or 0, one.pair.witness.row)]
+            told = [f"{bad.source.unit} {later:,} of {files[0]}", f"{earlier:,} of {files[1]}"]
+            say(f"({' and '.join(told)})")
     if bad.count:
         say()
         print_bad(bad)
@@ -87,6 +94,8 @@ def _ending(audited: Audited, wishes: Wishes, limit: Limit) -> list[tuple[str, s
         )
     if wishes.report is not None:
         lines.append(f"The report: {wishes.report}")
+    if wishes.partition is not None:
+        lines.append(f"Cells and results are kept in {wishes.partition}; remove it when done")
     if wishes.ledger is not None:
         lines.append(f"The ledger: {wishes.ledger}, {findings.computed.head}")
     if wishes.out is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from likewise.cli.loosening import Loosened
 from likewise.monitors.varied import Outcome
-from likewise.reports.words import percent
+from likewise.values.printing import percent
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ two have one name, whatever the file calls them.
 
 Cost: pairs go to disk as they come, _TOGETHER at a time; kept_rows.py holds the rows of the file.
 Not here: how each format is written, and what becomes of text that looks like a formula
-(pair_files.py, workbook.py).
+(pair_files.py, reports/workbook.py).
 """
 
 from contextlib import ExitStack

@@ -2,8 +2,8 @@
 
 Invariant: as many answers as lines, in their order; a blank line has none. No line ends the stream,
 but for one that shows that this is other input than the ledger's (`--resume`). With a ledger, a
-verdict is answered once it is on disk, and a decision that is there already is not judged again:
-its answer is the one that was written.
+verdict is answered once it is on disk, and a decision that is there already is answered as it was
+the first time.
 """
 
 import contextlib
@@ -16,21 +16,21 @@ import numpy as np
 
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.feeding import refused
-from likewise.cli.models import insist_on_models, models_in
+from likewise.cli.models import insist_on_models
 from likewise.cli.rules import Quick, ask, with_trusted_code
 from likewise.intake.binding import Binding, judge_with
-from likewise.intake.exactly_once import ExactlyOnce, OtherInput, stored_rule
+from likewise.intake.ledgered_lines import LedgeredLines, stored_rule
+from likewise.intake.models import models_in
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer
 from likewise.monitors.monitor import Monitor
-from likewise.reports.words import percent
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Refused
 from likewise.sources.json_lines import numbers_in, object_of
 from likewise.sources.lines import Line, TooLong
 from likewise.values.errors import BadDecision, BadFile
-from likewise.values.printing import missing_in_words
+from likewise.values.printing import missing_in_words, percent
 from likewise.values.verdicts import Verdict
 
 _NAME = "standard input"
@@ -66,7 +66,7 @@ def open_ledger(
     *,
     durability: str,
     window: str | None,
-) -> ExactlyOnce | None:
+) -> LedgeredLines | None:
     """The ledger that is asked for, if one is; without a rule it goes on under its own."""
     if path is None:
         if settings.resume or window is not None:
@@ -78,7 +78,7 @@ def open_ledger(
             if rule is not None:
                 named = f"the rule of the ledger {path}"
                 rule = with_trusted_code(rule, named, settings.trust_code)
-        return ExactlyOnce(
+        return LedgeredLines(
             path,
             rule,
             durability=durability,
@@ -97,7 +97,7 @@ class LineWatcher:
     """
 
     def __init__(
-        self, settings: WatchSettings, rule: Rule | None, ledger: ExactlyOnce | None
+        self, settings: WatchSettings, rule: Rule | None, ledger: LedgeredLines | None
     ) -> None:
         self._settings = settings
         self._ledger = ledger
@@ -123,7 +123,7 @@ class LineWatcher:
         """Lines of earlier runs, from which counting goes on."""
         if self._ledger is None or self._settings.resume:
             return 0
-        return self._ledger.last_position
+        return self._ledger.last_number
 
     @property
     def all_bad(self) -> bool:
@@ -218,45 +218,38 @@ class LineWatcher:
         insist_on_models(binding.rule, self._settings.model_column)
         if self._ledger is None:
             self._monitor = Monitor(binding.rule, burst=self._settings.burst, comparable=True)
-            self._judge = judge_with(self._monitor, binding, self._models)
         else:
             self._monitor = self._ledger.begin(binding)
-            self._judge = judge_with(self._monitor, binding, self._ledger.keys)
+        self._judge = judge_with(self._monitor, binding, self._said_beside)
         self._binding = binding
         self._numbers = numbers_in(binding.types)
 
-    def _models(self, rows: Chunk) -> dict[str, Any]:
-        """For `observe_many`: which model decided each, where a field says it."""
+    def _said_beside(self, rows: Chunk) -> dict[str, Any]:
+        """For `observe_many`: which model decided each, where a field says it, and keys."""
         column = self._settings.model_column
-        return {} if column is None else {"models": models_in(rows.table, column)}
+        models = {} if column is None else {"models": models_in(rows.table, column)}
+        return models if self._ledger is None else models | self._ledger.keys(rows)
 
     # Verdicts
 
     def _answers(self, rows: list[dict[str, Any]], places: list[int]) -> dict[int, dict[str, Any]]:
         answers: dict[int, dict[str, Any]] = {}
         if self._ledger is not None:
-            self._ledger.prepare(rows, places)
-            for i, (number, row) in enumerate(zip(places, rows, strict=True)):
-                try:
-                    before = self._ledger.answer(row, number, self._settings.most)
-                except OtherInput as error:  # nothing after it is judged
-                    why = f"{_NAME}, {error} Leave out --resume to go on with it."
-                    answers[number] = self._refused(Refused(number, why))
-                    self._end = number, Stop(why, DATA)
-                    return answers
-                if before is not None:
+            for i, number in enumerate(places):
+                why = self._ledger.why_passed(number)
+                if why is not None:
                     self._known += 1
-                    answers[number] = {"line": number, **before}
-                    if "error" in before and not self._settings.skip:
+                    answers[number] = {"line": number, "known": True, "error": why}
+                    if not self._settings.skip:
                         rows, places = rows[:i], places[:i]
                         break
             rows = [row for row, number in zip(rows, places, strict=True) if number not in answers]
             places = [number for number in places if number not in answers]
         for outcome in sifted(Chunk(rows, np.array(places, dtype=np.int64)), self._judge):
             if isinstance(outcome, Unfit):
-                bad = refused(outcome)
+                bad = self._unfit(outcome)
                 answers[bad.place] = self._refused(bad)
-                if not self._settings.skip:
+                if self._end is not None or not self._settings.skip:
                     break
             else:
                 numbers = outcome.rows.places.tolist()
@@ -264,13 +257,28 @@ class LineWatcher:
                     answers[number] = {"line": number, **self._told_of(verdict)}
         return answers
 
+    def _unfit(self, outcome: Unfit[Chunk]) -> Refused:
+        """Why a line cannot be judged; it ends all if it shows that this is other input."""
+        bad = refused(outcome)
+        other = None
+        if self._ledger is not None:
+            other = self._ledger.other_input(outcome.error, bad.place)
+        if other is None:
+            return bad
+        why = f"{_NAME}, {other} Leave out --resume to go on with it."
+        self._end = bad.place, Stop(why, DATA)
+        return Refused(bad.place, why)
+
     def _told_of(self, verdict: Verdict) -> dict[str, Any]:
-        """A new verdict as an answer; it is counted."""
+        """A verdict as an answer; it is counted."""
         assert self._binding is not None
-        self._rows += 1
-        self._flagged += verdict.violation
-        self._comparable += bool(verdict.comparable)
-        self._alarms += verdict.alarm
+        if verdict.known:
+            self._known += 1
+        else:
+            self._rows += 1
+            self._flagged += verdict.violation
+            self._comparable += bool(verdict.comparable)
+            self._alarms += verdict.alarm
         return answer(verdict, self._settings.most, keyed=self._binding.key is not None)
 
     def _refused(self, one: Refused) -> dict[str, Any]:

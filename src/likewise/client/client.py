@@ -8,33 +8,22 @@ machine. So judge many at once, or put `lw.buffered` before it.
 
 import os
 import time as clock
-import uuid
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from likewise.client import calls
 from likewise.client.calls import Call, State
 from likewise.client.connecting import RETRIES, TIMEOUT, Place, was_sent
 from likewise.client.exchange import INSTANCE, Answer, Exchange, Firsts
+from likewise.client.methods import waiting
 from likewise.client.past import RemotePast
 from likewise.intake.packed import pack, unpack
-from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.values.errors import BadFile
-from likewise.values.explanation import Explanation
 from likewise.values.past import Past
-from likewise.values.verdicts import Verdict, Verdicts
-
-if TYPE_CHECKING:
-    from likewise.ledger.erasure import Erasure
-    from likewise.ledger.heads import Head
-    from likewise.ledger.stats import LedgerStats
-    from likewise.ledger.verify import Verification
+from likewise.values.positions import Position
 
 T = TypeVar("T")
-KEY_PREFIX = "lw-"
-"""Of keys that a client makes."""
 
 
 def connect(
@@ -106,7 +95,10 @@ class Client:
         """Make a call, and wait for its answer."""
         import httpx2
 
-        body = pack(call.fields, "what was given")
+        fields = call.fields
+        if not isinstance(fields, dict):
+            fields = fields(self.rule, self.place)
+        body = pack(fields, "what was given")
         now = clock.monotonic()
         first, again = self._firsts.of(call, now, self._instance)
         exchange = Exchange(call, self.place.called, self.place.retries, first, again)
@@ -166,137 +158,31 @@ class Client:
         """The only way to look back; every look is a request."""
         return self._past
 
-    def row_of(self, key: Any) -> int | None:
-        """The row of a key, if it is remembered."""
-        return self._past.row_of(key)
-
-    def observe(
-        self,
-        x: Any,
-        z: Any = FROM_ROW,
-        *,
-        key: Any = None,
-        time: Any = None,
-        model: str | None = None,
-        request: str | None = None,
-    ) -> Verdict:
-        """Compare a decision with the past, then make it part of the past.
-
-        x, z, key, time, model   as of a Monitor
-        request     an id of your own for this call, of 8 to 64 letters: a later call with the same
-                    id is the same request, and gets the same answer
-        """
-        if key is None:
-            key = self._made_key()
-        given = {"key": key, "time": time, "model": model}
-        return self._make(calls.observe(self.rule, x, z, self.place.witnesses, request, **given))
-
-    def observe_many(
-        self,
-        x: Any,
-        z: Any = FROM_ROW,
-        *,
-        keys: Sequence[Any] | None = None,
-        times: Any = None,
-        models: Any = None,
-        request: str | None = None,
-    ) -> Verdicts:
-        """The same verdicts as one by one; all are taken, or none. request: as of `observe`"""
-        call = calls.observe_many(
-            self.rule, x, z, self.place.witnesses, request, times=times, models=models
-        )
-        return self._make(with_keys(call, keys, self._made_key() is not None))
-
-    def check(
-        self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
-    ) -> Verdict:
-        """The verdict on a decision as if it came now; nothing is remembered."""
-        call = calls.check(self.rule, x, z, self.place.witnesses, time=time, model=model)
-        return self._make(call)
-
-    def check_many(
-        self, x: Any, z: Any = FROM_ROW, *, time: Any = None, models: Any = None
-    ) -> Verdicts:
-        """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
-        call = calls.check_many(self.rule, x, z, self.place.witnesses, time=time, models=models)
-        return self._make(call)
-
-    def load(
-        self,
-        x: Any,
-        z: Any = FROM_ROW,
-        *,
-        keys: Sequence[Any] | None = None,
-        times: Any = None,
-        models: Any = None,
-    ) -> range:
-        """Remember decisions without judging them; their rows."""
-        call = calls.load(self.rule, x, z, times=times, models=models)
-        return self._make(with_keys(call, keys, self._made_key() is not None))
-
-    def forget(self, rows: Any) -> int:
-        """Erase rows: never a witness again. How many of them were still remembered."""
-        return self._make(calls.forget(rows))
-
-    def lost(
-        self,
-        count: int,
-        reason: str,
-        *,
-        first: int | None = None,
-        last: int | None = None,
-        since: Any = None,
-        until: Any = None,
-        request: str | None = None,
-    ) -> None:
-        """So many decisions were made and will never be observed; every later verdict says so.
-
-        first, last, since, until   as of a Monitor; request: as of `observe`
-        """
-        given = {"count": count, "reason": reason, "first": first, "last": last}
-        self._make(calls.lost(request, **given, since=since, until=until))
-
-    def explain(self) -> Explanation:
-        """What index is in use, why, and what it costs."""
-        return self._make(calls.explain())
+    observe = waiting(calls.observe)
+    observe_many = waiting(calls.observe_many)
+    check = waiting(calls.check)
+    check_many = waiting(calls.check_many)
+    load = waiting(calls.load)
+    forget = waiting(calls.forget)
+    lost = waiting(calls.lost)
+    explain = waiting(calls.explain)
+    row_of = waiting(calls.row_of)
 
     # With a ledger
 
-    def erase(self, *, key: Any = None, rows: Any = None) -> "Erasure":
-        """Destroy inputs, outputs and keys, in memory and in every file of a ledger."""
-        return self._make(calls.erase(key, rows))
+    erase = waiting(calls.erase)
+    review = waiting(calls.review)
+    truth = waiting(calls.truth)
+    supersede = waiting(calls.supersede)
+    stats = waiting(calls.stats)
+    head = waiting(calls.head)
+    verify = waiting(calls.verify)
+    flush = waiting(calls.flush)
 
-    def review(
-        self, row: int | None, witness: int | None, disposition: str, *, reason: str, reviewer: str
-    ) -> None:
-        """Write down what somebody makes of a contradiction; the chain has it from then on."""
-        given = {"disposition": disposition, "reason": reason, "reviewer": reviewer}
-        self._make(calls.review(row=row, witness=witness, **given))
-
-    def truth(self, key: Any, value: Any) -> None:
-        """Write down what turned out to be right for a decision; no verdict changes."""
-        self._make(calls.truth(key=key, value=value))
-
-    def supersede(self, key: Any, output: Any, *, by: str, why: str) -> Verdict:
-        """Overrule a decision: the verdict on the one that takes its place."""
-        given = {"key": key, "output": output, "by": by, "why": why}
-        return self._make(calls.supersede(self.place.witnesses, **given))
-
-    def stats(self, last: str | None = None) -> "LedgerStats":
-        """How many decisions there were, how many could be compared, how many contradict."""
-        return self._make(calls.stats(last))
-
-    def head(self) -> "Head":
-        """The end of the ledger's chain, to be kept elsewhere."""
-        return self._make(calls.head())
-
-    def verify(self, head: "Head | str | None" = None) -> "Verification":
-        """Have the ledger's chain walked, there."""
-        return self._make(calls.verify(head))
-
-    def flush(self) -> None:
-        """Have everything that was answered on disk."""
-        self._make(calls.flush())
+    @property
+    def positions(self) -> dict[str, Position]:
+        """By source, the last position that is on disk: where to go on after a restart."""
+        return self._make(calls.positions())
 
     # The end
 
@@ -315,22 +201,3 @@ class Client:
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
         return f"<Client of the Monitor {self.place.monitor!r} at {self.place.url}{state}>"
-
-    def _made_key(self) -> str | None:
-        wanted = self.place.make_keys and self.rule.key_column is None
-        return made_key() if wanted else None
-
-
-def made_key() -> str:
-    """A key that nobody else has."""
-    return KEY_PREFIX + uuid.uuid4().hex
-
-
-def with_keys(call: Call[T], keys: Sequence[Any] | None, made: bool) -> Call[T]:
-    """A call about many decisions, with their keys; `made`: those without one get one."""
-    if made:
-        z = call.fields.get("z", call.fields["x"])
-        keys = [made_key() if key is None else key for key in keys or [None] * len(z)]
-    if keys is not None:
-        call.fields["keys"] = list(keys)
-    return call

@@ -17,7 +17,13 @@ from typing import Any, NoReturn
 from likewise.client.calls import Call
 from likewise.intake.packed import CONTENT_TYPE
 from likewise.values import errors
-from likewise.values.errors import BadDecision, LikewiseError, RepeatedKey, Unreachable
+from likewise.values.errors import (
+    BadDecision,
+    LikewiseError,
+    OldPosition,
+    RepeatedKey,
+    Unreachable,
+)
 
 INSTANCE, REQUEST = "likewise-instance", "likewise-request"
 _PAUSE, _LONGEST = 0.1, 5.0  # seconds before the second attempt, and at most before a later one
@@ -118,6 +124,9 @@ class Exchange:
             self._give_up(message, lasting=True)
         if name == "RepeatedKey" and isinstance(row, int):
             raise RepeatedKey(message, row)
+        if name == "OldPosition":
+            places = (_position(told.get(field)) for field in ("position", "last"))
+            raise OldPosition(message, str(told.get("source")), *places)
         if name in _CLASSES:
             raise _CLASSES[name](message)
         if answer.status in _LATER:
@@ -152,3 +161,8 @@ class Exchange:
         times = "once" if self._attempts == 1 else f"{self._attempts} times"
         text = f"{self._url} was asked {times}: {why.rstrip('.')}.{rest}"
         raise Unreachable(text, in_doubt=in_doubt, lasting=lasting)
+
+
+def _position(told: Any) -> Any:
+    """A position as it was given: JSON has no pairs."""
+    return tuple(told) if isinstance(told, list) else told

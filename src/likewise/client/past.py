@@ -6,7 +6,7 @@ Not here: what is computed from a past. `explain` and `by_group` fetch what they
 in this process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class RemotePast:
         return np.concatenate(self._stretches("inputs", rows))
 
     def points(self, rows: Any) -> Points:
-        parts = self._stretches("points", rows, calls.points_of)
+        parts = self._stretches("points", rows, _points_of)
         vectors = np.concatenate([part.vectors for part in parts])
         left_open = None
         if any(part.left_open is not None for part in parts):
@@ -73,27 +73,27 @@ class RemotePast:
 
     def model_codes(self, rows: Any) -> Codes | None:
         parts = self._stretches(
-            "model_codes", rows, lambda told: None if told is None else calls.codes_of(told)
+            "model_codes", rows, lambda told: None if told is None else _codes_of(told)
         )
         known = [part for part in parts if part is not None]
-        return calls.joined_codes(known) if known else None
+        return _joined_codes(known) if known else None
 
     def row_of(self, key: Any) -> int | None:
-        row: int | None = self._make(calls.look("row_of", key=key))
+        row: int | None = self._make(calls.row_of(key))
         return row
 
     def alive(self, rows: Any) -> npt.NDArray[np.bool_]:
         return np.concatenate(self._stretches("alive", rows))
 
     def codes(self, column: str, rows: Any) -> Codes:
-        parts = self._stretches("codes", rows, calls.codes_of, column=column)
-        return calls.joined_codes(parts)
+        parts = self._stretches("codes", rows, _codes_of, column=column)
+        return _joined_codes(parts)
 
     def numbers(self, rows: Any) -> npt.NDArray[np.float64]:
         return np.concatenate(self._stretches("numbers", rows))
 
     def span(self, rows: Any) -> Span | None:
-        parts = self._stretches("span", rows, calls.span_of)
+        parts = self._stretches("span", rows, _span_of)
         known: list[Span] = [part for part in parts if part is not None]
         if not known:
             return None
@@ -101,7 +101,7 @@ class RemotePast:
 
     def like_models(self, rows: range) -> LikeModels | None:
         found: LikeModels | None = self._make(
-            calls.look("like_models", calls.like_models_of, rows=(rows.start, rows.stop))
+            calls.look("like_models", _like_models_of, rows=(rows.start, rows.stop))
         )
         return found
 
@@ -132,3 +132,24 @@ class RemotePast:
                     raise
                 waiting[:0] = [part[: len(part) // 2], part[len(part) // 2 :]]
         return answers
+
+
+def _codes_of(told: Any) -> Codes:
+    return Codes(told["codes"], told["values"])
+
+
+def _points_of(told: Any) -> Points:
+    return Points(told["vectors"], told["left_open"], Rule.from_toml(told["rule"]))
+
+
+def _span_of(told: Any) -> Span | None:
+    return None if told is None else Span(**told)
+
+
+def _like_models_of(told: Any) -> LikeModels | None:
+    return None if told is None else LikeModels(**told)
+
+
+def _joined_codes(parts: Sequence[Codes]) -> Codes:
+    """Codes of several stretches of rows. The values of the last are those of all, or more."""
+    return Codes(np.concatenate([part.codes for part in parts]), parts[-1].values)

@@ -1,17 +1,18 @@
 """Two decisions side by side: what was alike, what was not, in the columns' own units.
 
-Plain text, a dictionary, or HTML in a notebook. Every value from the data is escaped there: in
-text, whatever cannot be printed, so that no terminal obeys it.
+Plain text, a dictionary, or HTML in a notebook (pair_card.py). Every value from the data is escaped
+there: in text, whatever cannot be printed, so that no terminal obeys it.
 """
 
-import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from likewise.explaining.pair_card import NOTEBOOK, pair_card
 from likewise.rules.feature import Feature
+from likewise.rules.rule import Rule
 from likewise.values.errors import BadRow
 from likewise.values.past import Past
 from likewise.values.plain import json_value
@@ -91,6 +92,7 @@ def pair_of(
         other,
         gaps,
         (outputs,) if isinstance(outputs, str) else tuple(outputs),
+        past.rule,
         models=_models(past, row, witness, model),
     )
 
@@ -104,12 +106,28 @@ def _models(
 
 
 def _vectors(past: Past, row: int, witness: Witness, names: Sequence[str] | None) -> "Pair":
-    """The coordinates that differ most, as the metric weighs them."""
-    rule, output = past.rule, "output"
+    inputs, outputs = past.inputs([row, witness.row]), past.outputs([row, witness.row])
+    models = _models(past, row, witness, None)
+    return vector_pair(past.rule, row, witness, inputs, outputs, models, names)
+
+
+def vector_pair(
+    rule: Rule,
+    row: int,
+    witness: Witness,
+    inputs: Any,
+    outputs: Sequence[Any],
+    models: tuple[str | None, str | None],
+    names: Sequence[str] | None = None,
+) -> "Pair":
+    """Two vectors, in the coordinates that differ most, as the metric weighs them.
+
+    inputs, outputs, models   of the decision, and of its witness
+    """
+    output = "output"
     while names is not None and output in names:
         output += " "
-    inputs, outputs = past.inputs([row, witness.row]), past.outputs([row, witness.row])
-    shape = inputs.shape[1:]
+    shape = inputs[0].shape
     x, y = (one.reshape(-1) for one in inputs)
     apart = np.abs(x.astype(np.float64) - y.astype(np.float64))
     weights = np.ones(len(x)) if rule.weights is None else np.array(rule.weights)
@@ -123,8 +141,9 @@ def _vectors(past: Past, row: int, witness: Witness, names: Sequence[str] | None
         {output: outputs[1], **dict(zip(called, y[shown].tolist(), strict=True))},
         dict(zip(called, gaps[shown].tolist(), strict=True)),
         (output,),
+        rule,
         len(x) - len(shown),
-        _models(past, row, witness, None),
+        models,
     )
 
 
@@ -153,6 +172,8 @@ class Pair:
     other: dict[str, Any]
     gaps: dict[str, float]
     outputs: tuple[str, ...]
+    rule: Rule = field(repr=False, compare=False)
+    """Under which they contradict each other."""
     hidden: int = 0
     """Coordinates of long vectors that are not shown: they differ less."""
     models: tuple[str | None, str | None] = (None, None)
@@ -226,19 +247,15 @@ class Pair:
         )
 
     def _repr_html_(self) -> str:
-        mine, other = self.headings
-        rows = "".join(
-            f"<tr{' style=font-weight:bold' if self.differs(name) else ''}>"
-            f"<th scope=row style=text-align:left>{html.escape(text_of(name))}</th>"
-            f"<td>{html.escape(text_of(self.mine[name]))}</td>"
-            f"<td>{html.escape(text_of(self.other[name]))}</td></tr>"
-            for name in self.columns
-        )
-        return (
-            f"<table><caption>{html.escape(self.title())}</caption>"
-            f"<tr><th></th><th>{html.escape(mine)}</th><th>{html.escape(other)}</th></tr>"
-            f"{rows}</table>"
-        )
+        return _in_notebook(self.card())
+
+    def card(self) -> str:
+        """As HTML, the same in a notebook, a report and a page."""
+        return pair_card(self, self.rule)
+
+
+def _in_notebook(cards: str) -> str:
+    return f'{NOTEBOOK}<div class="likewise-pairs">{cards}</div>'
 
 
 def _heading(row: str, model: str | None) -> str:
@@ -270,4 +287,5 @@ class SideBySide:
         if not self.pairs:
             return f"<p>nothing contradicts it{missing_in_words(self.missing)}</p>"
         more = self._more()
-        return "".join(pair._repr_html_() for pair in self.pairs) + (f"<p>{more}</p>" * bool(more))
+        cards = "".join(pair.card() for pair in self.pairs)
+        return _in_notebook(cards) + (f"<p>{more}</p>" * bool(more))

@@ -7,7 +7,6 @@ Invariant: `check` raises only after a decision was seen, and only if none had t
 Cost: one look at each output; at most MOST different ones are kept to be named.
 """
 
-from collections import Counter
 from typing import Any
 
 from likewise.rules.feature import plain
@@ -34,7 +33,7 @@ class OutputsSeen:
         column = rule.output_column if label else None
         self._column = column if isinstance(column, str) else None
         self._favourable = rule.favourable
-        self._counts: Counter[Any] = Counter()
+        self._seen: set[str] = set()  # as they are told
         self._found = False
 
     def add(self, table: Table) -> None:
@@ -45,14 +44,23 @@ class OutputsSeen:
         column = [row.get(name) for row in table] if isinstance(table, list) else table[name]
         outputs = {plain(value): 0 for value in column if not is_missing(value)}
         self._found = self._favourable in outputs
-        room = MOST - len(self._counts)
-        self._counts.update(list(outputs)[:room] if room > 0 else ())
+        room = MOST - len(self._seen)
+        self._seen.update(map(repr, list(outputs)[:room] if room > 0 else ()))
+
+    def merge(self, told: dict[str, Any]) -> None:
+        """Add what was seen elsewhere, as `to_dict` tells it."""
+        self._found |= told["found"]
+        self._seen.update(told["seen"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"found": self._found, "seen": sorted(self._seen)}
 
     def check(self, source: str) -> None:
         """Raise BadDecision if no decision so far had the favourable output."""
-        if self._column is None or self._found or not self._counts:
+        if self._column is None or self._found or not self._seen:
             return
-        seen = sorted(map(repr, self._counts))
+        seen = sorted(self._seen)
         more = f" and {len(seen) - _SHOWN:,} more" if len(seen) > _SHOWN else ""
         raise BadDecision(
             f"the rule says favourable = {self._favourable!r}, and no decision of {source} has that"

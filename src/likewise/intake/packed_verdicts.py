@@ -51,9 +51,7 @@ def told_of_verdicts(verdicts: Verdicts, most: int | None) -> dict[str, Any]:
     repeats, left_out = verdicts.repeats, verdicts.left_out
     if most is not None and (np.diff(verdicts.offsets) > most).any():
         before = np.diff(verdicts.offsets)
-        chosen = np.zeros(len(verdicts.witnesses), np.bool_)
-        chosen[verdicts.nearest_witnesses(most)[1]] = True
-        verdicts = verdicts.some_witnesses(chosen)
+        verdicts = verdicts.some_witnesses(verdicts.are_nearest(most))
         cut = before - np.diff(verdicts.offsets)
         left_out = cut if left_out is None else cut + left_out
     told = {one.name: getattr(verdicts, one.name) for one in fields(verdicts)}

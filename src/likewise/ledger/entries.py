@@ -1,6 +1,6 @@
 """Decisions and verdicts on their way into a ledger, all arrays of one length."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,10 @@ class Judged:
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    def by_row(self) -> "Judged":
+        """The same, the witnesses of each in order of their rows."""
+        return replace(self, witnesses=self.witnesses.by_row())
 
 
 @dataclass

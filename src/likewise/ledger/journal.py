@@ -16,7 +16,7 @@ Not here: judging, and the lock under which all of this is called (monitors/moni
 import contextlib
 import time as clock
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -24,22 +24,22 @@ import numpy as np
 
 from likewise.engine.memory import Memory
 from likewise.ledger import words
-from likewise.ledger.entries import Entries, Judged
+from likewise.ledger.entries import Entries
 from likewise.ledger.erasure import Erasure, unused_words
 from likewise.ledger.heads import Head
+from likewise.ledger.judged_before import JudgedBefore, judged_before
 from likewise.ledger.layout import Layout
-from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_at, missing_in
+from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_in
 from likewise.ledger.notes import Note
 from likewise.ledger.positions import check_places
+from likewise.ledger.restoring import judge_waiting, load_rows
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
-from likewise.ledger.stored import Decisions
 from likewise.ledger.times import Ahead
 from likewise.ledger.value_checks import checked_chunks
 from likewise.ledger.window import Window
-from likewise.ledger.write_buffer import Pending, Queue, kept_of_many
-from likewise.reading.encoding import ERASED
-from likewise.values.errors import BadFile, BadRule, LikewiseError
+from likewise.ledger.write_buffer import Pending, PendingDecision, Queue
+from likewise.values.errors import BadDecision, BadFile, BadRule, LikewiseError
 from likewise.values.keys import Keys
 from likewise.values.positions import Places
 from likewise.values.verdicts import Rows
@@ -88,6 +88,8 @@ class Journal:
 
         Not an Event: a signal that arrives inside `Event.set` leaves its lock taken for ever.
         """
+        self.most_sources: int | None = None
+        """How many sources of positions there may be; None: any number."""
         self.missing = 0
         """Decisions known to be missing, as the chain says."""
         self.restore(check=check)
@@ -119,15 +121,16 @@ class Journal:
         self._words: dict[str, int] = {}
         self._words_read = store.connections
         self._log_holds_copies = False  # of rows that have left the window and the disk
-        with reader.structure_checked() if check else contextlib.nullcontext():
-            walked = checked_chunks(reader)
+        with contextlib.ExitStack() as checks:
+            chunks = reader.all_decisions(store.first, store.rows)
+            if check:
+                checks.enter_context(reader.structure_checked())
+                chunks = checks.enter_context(checked_chunks(reader))
             if store.rows > store.first:
-                self._load(walked if check else reader.all_decisions(store.first, store.rows))
-            elif check:
-                list(walked)
+                self._words = load_rows(store, self._memory, self._keys, self.retention, chunks)
         self._memory.guard(words.written)
         self._keys.is_erased = reader.format.erased_keys(reader)
-        self._judge_waiting()
+        judge_waiting(store, self._memory, self.retention, self.witnesses, self.missing)
         if self._memory.engine.history is not None:
             unused = unused_words(store, self._memory)
             self._memory.drop_words(unused.by_column)
@@ -137,56 +140,24 @@ class Journal:
         self.forget_before(self.retention.compared(store.rows).first, lag=0)
         self.unsure = SURE
 
-    def _load(self, chunks: Iterable[Decisions]) -> None:
-        store, reader = self.store, self.store.reader
-        layout = reader.layout
-        assert layout is not None
-        known: dict[str, list[Any]] = {}
-        for _, column, code, value, *_ in reader.words():
-            values = known.setdefault(column, [])
-            if code != len(values) or column not in self._memory.words():
-                raise BadFile(f"the words of {column!r} make no sense: the ledger was altered.")
-            values.append(ERASED if value is None else words.read(value))
-        self._words = {column: len(values) for column, values in known.items()}
-        self._memory.begin(
-            store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, known
-        )
-        names = reader.names("model")
-        for chunk in chunks:
-            self._keys.add(chunk.first, chunk.keys)
-            judged = slice(0, max(0, store.judged - chunk.first))  # the others wait
-            inputs, outputs = chunk.records["input"][judged], chunk.outputs[judged]
-            if len(outputs):
-                models = names.all_of(chunk.models)
-                self._memory.append(layout.dtype, inputs, outputs, models and models[judged])
-                self.retention.took(chunk.times[judged])
-        self._memory.finish(self.retention.erased)
-        self._keys.forget(reader.erased())
-
-    def _judge_waiting(self) -> None:
-        """Judge decisions that were accepted, and for whose verdicts there was no time."""
-        store, reader = self.store, self.store.reader
-        while store.judged < store.rows:
-            first = store.judged
-            stop = min(store.rows, first + _CHUNK)
-            chunk = reader.decisions(first, stop, keys=False, witnesses=False)
-            layout = reader.layout
-            assert layout is not None
-            firsts = self.retention.firsts(first, chunk.times)
-            models = reader.names("model").all_of(chunk.models)
-            verdicts = self._memory.judge(
-                layout.dtype, chunk.records["input"], chunk.outputs, firsts, models
-            )
-            self.retention.took(chunk.times)
-            kept = kept_of_many(verdicts, self.witnesses)
-            missing = np.full(len(verdicts), self.missing)
-            store.judge(Judged(first, firsts, verdicts.counts, kept, missing, verdicts.comparable))
-
     def check_places(self, places: Places | None) -> None:
         """Raise BadDecision unless decisions come from behind those that were taken before."""
         if places is not None:
             self.insist_on("positions")
             check_places(places, self._positions)
+            self._check_sources(places)
+
+    def _check_sources(self, places: Places) -> None:
+        """Raise BadDecision if there would be more sources than `most_sources`."""
+        most = self.most_sources
+        if most is None:
+            return
+        fresh = {name for name in places.sources if name is not None} - self._positions.keys()
+        if fresh and len(self._positions) + len(fresh) > most:
+            raise BadDecision(
+                f"the source {min(fresh)!r} would be one more than the {most:,} sources that this"
+                " ledger takes. Nothing was stored."
+            )
 
     def insist_on(self, what: str) -> None:
         """Raise BadRule if this ledger cannot keep models and positions, one of which was given."""
@@ -261,7 +232,7 @@ class Journal:
             self.store.event("clock", {"behind_microseconds": behind})
         return self.retention.now(time)
 
-    def took(self, some: Pending, *, single: bool) -> None:
+    def took(self, some: Pending | PendingDecision) -> None:
         """Memory has taken decisions: so does the disk, now or, if it is a single one, soon.
 
         If they cannot be written now, they are refused: memory, too long by then, is made again.
@@ -274,11 +245,14 @@ class Journal:
         self.queue = before.and_then(some, self._memory.word_counts())
         if some.places is not None:
             self._positions |= some.places.last()
-        self._leaving = int(some.firsts[-1])
+        if isinstance(some, PendingDecision):
+            self._leaving, soon = some.first, self._most > 1
+        else:
+            self._leaving, soon = int(some.firsts[-1]), False
         if self._held:
             self.unsure = SURE
             return
-        if not single or self._most == 1:
+        if not soon:
             self._write_or_refuse(before)
         elif self.waits.empty():
             self.waits.put(True)
@@ -298,23 +272,9 @@ class Journal:
             raise
         self.unsure = SURE
 
-    def judged(self, row: int) -> tuple[int, Any, bool | None, int]:
-        """Of a row that waits or is on disk: its count, the witnesses kept, was it comparable, and
-        how many decisions were known to be missing before it."""
-        if row >= self.store.rows:
-            some, i = self.queue.joined(), row - self.queue.first
-            like = None if some.comparable is None else bool(some.comparable[i])
-            missing = 0 if some.missing is None else int(some.missing[i])
-            return int(some.counts[i]), some.kept.of(i), like, missing
-        reader = self.store.reader
-        stored = reader.decisions(row, row + 1, keys=False, witnesses=True)
-        asked = -1 if stored.comparable is None else int(stored.comparable[0])
-        like = None if asked < 0 else bool(asked)
-        if stored.missing is None:  # format 1 keeps it in events only
-            missing = missing_at(reader.events(LOST), row)
-        else:
-            missing = int(stored.missing[0])
-        return int(stored.counts[0]), stored.witnesses.found, like, missing
+    def judged(self, rows: list[int]) -> dict[int, JudgedBefore]:
+        """What was found about rows that wait or are on disk."""
+        return judged_before(self.store.reader, self.queue, rows)
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""

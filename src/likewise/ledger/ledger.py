@@ -1,7 +1,7 @@
 """A ledger as those see it who only look: while it is being written, or from a read-only disk."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from likewise.ledger.losses import LOST, missing_at
 from likewise.ledger.notes import Review, Superseded, Truth
 from likewise.ledger.positions import Sources, last_positions
 from likewise.ledger.reader import LedgerReader
-from likewise.ledger.sought import Sought, stretch
+from likewise.ledger.sought import Place, Sought, SoughtPage, naming, place_of, stretch
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
 from likewise.ledger.times import shown
@@ -28,6 +28,7 @@ from likewise.values.positions import Places, Position
 from likewise.values.verdicts import Compared, Witness
 
 MISSING = -1
+_GAP, _LONGEST = 64, 1 << 14  # of rows that are read as one run
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.reader = LedgerReader(self.path, folder.connect(self.path, write=False))
+        self.reader = LedgerReader(
+            self.path, folder.connect(self.path, write=False), looks_only=True
+        )
         """For the parts of likewise that look closer than this class does."""
         try:
             with self.reader.snapshot():
@@ -113,10 +116,26 @@ class Ledger:
         self._models = self.reader.names("model")
         self._sources = Sources(self.reader)
         self._lost = self.reader.events(LOST)
+        self._gone_since = self._gone()
         self._words: dict[str, list[Any]] = {}
         for _, column, _, value, *_ in self.reader.words():
             known = self._words.setdefault(column, [])
             known.append(None if value is None else words.read(value))
+
+    def _gone(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Rows that were erased or overruled, and how many rows there were when that happened.
+
+        Read once: what happens after the ledger was opened is about no row that it shows.
+        """
+        pairs = [
+            pair for event in self.reader.events("erased") for pair in event.erased_since().items()
+        ]
+        pairs += [
+            (event.whole("row"), event.whole("by_row"))
+            for event in self.reader.events("superseded")
+        ]
+        gone, since = np.array(pairs, np.int64).reshape(-1, 2).T
+        return gone, since
 
     def close(self) -> None:
         self.reader.close()
@@ -176,6 +195,10 @@ class Ledger:
         """The row of a key."""
         return self.reader.row_of(key)
 
+    def row_by_index(self, key: Key) -> int | None:
+        """The same by the database's index alone: one that says no is believed."""
+        return self.reader.row_by_index(key)
+
     def keys_of(self, rows: list[int]) -> list[Key]:
         """The keys of rows; None for one without, erased, or no longer there."""
         there = [self.first <= row < self.rows for row in rows]
@@ -186,6 +209,10 @@ class Ledger:
     def known_words(self, column: str) -> list[Any]:
         """The values that were seen in a column, by code; labels under "". None for erased ones."""
         return list(self._words.get(column, ()))
+
+    def models(self) -> list[str]:
+        """The models that decided, in the order in which they came."""
+        return list(self._models.listed)
 
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
@@ -199,9 +226,10 @@ class Ledger:
         """Decisions and verdicts, in order."""
         for columns in self.columns(first, stop):
             some = columns.decisions
+            witnesses = some.witnesses.nearest_first()
             for i in range(len(some)):
                 row, count = some.first + i, int(some.counts[i])
-                nearest = some.witnesses.of(i).tolist()
+                nearest = witnesses.of(i).tolist()
                 since = int(some.firsts[i])
                 yield Entry(
                     row,
@@ -263,6 +291,44 @@ class Ledger:
             if group is None or self.values(row).get(group[0]) == group[1]:
                 yield from self.entries(row, row + 1)
 
+    def violations_page(
+        self,
+        order: str = "newest",
+        *,
+        behind: Place | None = None,
+        limit: int = 50,
+        seconds: float = 0.15,
+        since: Any = None,
+        until: Any = None,
+        model: str | None = None,
+        group: tuple[str, Any] | None = None,
+        review: str | None = None,
+        within: float | None = None,
+    ) -> SoughtPage:
+        """A few rows with witnesses, and where to go on; the other arguments are as above.
+
+        order     "newest" first, or "nearest" first
+        behind    where the page before it ended
+        seconds   after which it looks no further: rows that pass the filters may be rare
+        """
+        self.insist_on_contradictions()
+        wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
+        return wanted.page(order, self.first, self.rows, after=behind, limit=limit, seconds=seconds)
+
+    def named_by(
+        self, row: int, *, after: int | None = None, limit: int = 50, seconds: float = 0.15
+    ) -> SoughtPage:
+        """Later rows that have this one among the witnesses that are kept, and where to go on.
+
+        after     where the search before it ended
+        seconds   after which it looks no further: no index knows who names whom
+        """
+        return naming(self.reader, row, row if after is None else after, limit, seconds)
+
+    def place_of(self, order: str, row: int) -> Place:
+        """The place of a row with witnesses in that order, to go on behind it."""
+        return place_of(self.reader, order, row)
+
     def stats(
         self, *, last: str | None = None, since: Any = None, until: Any = None
     ) -> LedgerStats:
@@ -282,8 +348,16 @@ class Ledger:
 
     # What people said
 
-    def reviews(self, row: int | None = None) -> list[Review]:
-        """What was said of contradictions, in order; of one row's, or of all."""
+    def reviews(self, row: int | None = None, *, first: int = 0) -> list[Review]:
+        """What was said of contradictions, in order; of one row's, or of all.
+
+        first: the lowest number of an event that is wanted
+        """
+        events = (
+            self.reader.events("review", first=first)
+            if row is None
+            else self.reader.noted_events("review", row)
+        )
         return [
             Review(
                 event.number,
@@ -294,9 +368,16 @@ class Ledger:
                 str(event.body.get("reviewer")),
                 shown(event.time),
             )
-            for event in self.reader.events("review")
-            if row is None or event.body.get("row") == row
+            for event in events
+            if event.number >= first
         ]
+
+    def dispositions(self, rows: Sequence[int]) -> dict[int, str]:
+        """The last disposition of those rows that have one."""
+        if not self.reader.format.KEEPS_MODELS:
+            return {}
+        query = "SELECT row, review FROM verdict WHERE row = ? AND review IS NOT NULL"
+        return dict(found for row in rows for found in self.reader.all(query, row))
 
     def superseded(self) -> list[Superseded]:
         """Decisions that were overruled, in order."""
@@ -326,16 +407,19 @@ class Ledger:
         return rows[0][0] if rows else None
 
     def _absent(self, first: int, row: int) -> int:
-        """Rows in between that had been erased by then."""
-        erased = sum(
-            first <= gone < row and since <= row
-            for event in self.reader.events("erased")
-            for gone, since in event.erased_since().items()
-        )
-        return erased + sum(
-            first <= event.whole("row") < row and event.whole("by_row") <= row
-            for event in self.reader.events("superseded")
-        )
+        """Rows in between that had been erased, or overruled, by then."""
+        gone, since = self._gone_since
+        return int(((first <= gone) & (gone < row) & (since <= row)).sum())
+
+    def outputs_of(self, rows: Sequence[int]) -> list[Any]:
+        """The outputs of ascending rows; None where erased. Near rows are read as one."""
+        outputs: list[Any] = []
+        for run in _runs(rows):
+            first = run[0]
+            some = self.reader.decisions(first, run[-1] + 1, keys=False, witnesses=False)
+            read = self._outputs(some)
+            outputs += [read[row - first] for row in run]
+        return outputs
 
     def values(self, row: int) -> dict[str, Any]:
         """What a row's input was, by column; a vector under "input"."""
@@ -407,6 +491,18 @@ class Ledger:
             ]
         rows = some.outputs[:, 0] if self.rule.output == "number" else some.outputs
         return [None if empty else row for row, empty in zip(rows.tolist(), gone, strict=True)]
+
+
+def _runs(rows: Sequence[int]) -> Iterator[list[int]]:
+    """Ascending rows in runs: a gap of a few rows is read faster than it is jumped over."""
+    run: list[int] = []
+    for row in rows:
+        if run and (row - run[-1] > _GAP or row - run[0] >= _LONGEST):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
 
 
 def _plain(value: Any) -> Any:

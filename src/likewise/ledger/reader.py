@@ -43,8 +43,13 @@ CHUNK = 1 << 15
 class LedgerReader:
     """Reads one database and its records."""
 
-    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+    def __init__(
+        self, path: Path, database: sqlite3.Connection, *, looks_only: bool = False
+    ) -> None:
+        """looks_only: whether it sees nothing but what is committed, and so stays for good"""
         self.path = path
+        self._looks_only = looks_only
+        self._erased: tuple[int | None, Rows] | None = None  # up to an event
         self.database = database
         self._using = RLock()  # held by the thread that reads ahead, and by whoever closes
         self._layout: Layout | None = None
@@ -105,11 +110,24 @@ class LedgerReader:
 
     # Events
 
-    def events(self, kind: str = "") -> list[Event]:
-        """Those of a kind, or all; runs of decisions and verdicts are not among them."""
-        where = f"WHERE {self.format.EVENTS}{' AND kind = ?' if kind else ''}"
+    def events(self, kind: str = "", *, first: int = 0) -> list[Event]:
+        """Those of a kind, or all; runs of decisions and verdicts are not among them.
+
+        first: the lowest number of an event that is wanted
+        """
+        where = f"WHERE {self.format.EVENTS} AND number >= ?{' AND kind = ?' if kind else ''}"
         query = f"SELECT number, at_row, time, kind, body, link FROM event {where} ORDER BY number"
-        return [event_of(*row) for row in self.all(query, *([kind] if kind else []))]
+        return [event_of(*row) for row in self.all(query, first, *([kind] if kind else []))]
+
+    def noted_events(self, kind: str, row: int) -> list[Event]:
+        """Those of a kind that people wrote of a row, in order; a few, found by their row."""
+        if not self.format.KEEPS_MODELS:
+            return []
+        query = (
+            "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = ? AND number IN"
+            " (SELECT event FROM note WHERE row = ?) ORDER BY number"
+        )
+        return [event_of(*found) for found in self.all(query, kind, row)]
 
     def _last(self, kind: str) -> Event | None:
         found = self.events(kind)
@@ -173,6 +191,16 @@ class LedgerReader:
 
     def erased(self) -> Rows:
         """Rows that were erased, in order; some may have left the window since."""
+        if not self._looks_only:
+            return self._read_erased()
+        kinds = "kind IN ('erased', 'dropped')"
+        query = f"SELECT max(number) FROM event WHERE {self.format.EVENTS} AND {kinds}"
+        last = self.all(query)[0][0]
+        if self._erased is None or self._erased[0] != last:
+            self._erased = last, self._read_erased()
+        return self._erased[1]
+
+    def _read_erased(self) -> Rows:
         rows = [row for event in self.events("erased") for row in event.listed("rows")]
         dropped = self._last("dropped")
         if dropped is not None and "erased" in dropped.body:
@@ -222,19 +250,31 @@ class LedgerReader:
     def row_of(self, key: Key) -> int | None:
         return self.format.row_of(self, key)
 
+    def row_by_index(self, key: Key) -> int | None:
+        """The row of a key that the index knows, if the table agrees; no walk if it knows none."""
+        table = "key" if self.format.KEEPS_MODELS else "decision"
+        for (row,) in self.all(f"SELECT row FROM {table} WHERE key = ?", key):
+            if self.all(f"SELECT 1 FROM {table} NOT INDEXED WHERE row = ? AND key = ?", row, key):
+                return int(row)
+        return None
+
     def flagged_where(
         self, where: str, values: tuple[Any, ...], first: int, stop: int
     ) -> list[int]:
         """Rows with witnesses, in order, of which a condition on their verdicts holds."""
         if not where:
             return self.format.flagged(self, first, stop)
+        self.insist_on_verdict_table()
+        query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
+        return [row for (row,) in self.all(query, first, stop, *values)]
+
+    def insist_on_verdict_table(self) -> None:
+        """Raise BadRule if the ledger's format has no table of verdicts to look them up in."""
         if not self.format.KEEPS_MODELS:
             raise BadRule(
                 "this ledger has format 1, in which contradictions cannot be looked up; `likewise"
                 " migrate OLD NEW` makes a ledger of format 2."
             )
-        query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
-        return [row for (row,) in self.all(query, first, stop, *values)]
 
     def runs_since(self, time: int | None) -> list[tuple[int, int]]:
         """Runs of rows that have all decisions from a time on; all rows if it is None."""

@@ -26,21 +26,20 @@ from typing import Any
 from likewise.ledger import folder
 from likewise.ledger.anchors import anchor_body
 from likewise.ledger.entries import Entries, Judged, Word
-from likewise.ledger.formats import FORMATS
-from likewise.ledger.hashes import GENESIS, SALT, word_commitment, word_link
+from likewise.ledger.founding import create_ledger, first_body
+from likewise.ledger.hashes import SALT, word_commitment, word_link
 from likewise.ledger.layout import Layout
 from likewise.ledger.notes import Note
 from likewise.ledger.positions import POSITIONS, last_positions, positions_body
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.records import Records
-from likewise.ledger.schema import FORMAT, check_schema, empty_internal_tables
+from likewise.ledger.schema import check_schema, empty_internal_tables
 from likewise.ledger.stored import KEPT, ChainEnd
 from likewise.ledger.words import written
 from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
 from likewise.values.errors import BadFile
 from likewise.values.positions import Position
-from likewise.version import __version__
 
 _CHECKPOINT_PAGES = 4096
 
@@ -88,32 +87,13 @@ class Store:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
             else:
-                self._create(rule, origin, marks, question)
+                assert rule is not None
+                create_ledger(self, path, first_body(rule, origin, marks, question))
             self._connect()
             self.finish_erasures()
         except BaseException:
             self.close()
             raise
-
-    def _create(
-        self,
-        rule: Rule | None,
-        origin: dict[str, Any] | None,
-        marks: Rule | None,
-        question: Steepest | None,
-    ) -> None:
-        assert rule is not None
-        newest = FORMATS[FORMAT]
-        body = {**rule_body(rule, FORMAT, marks, question), **newest.first_body()}
-        if origin is not None:
-            body["origin"] = origin
-        try:
-            database = folder.create(self.path)
-            with contextlib.closing(database):
-                newest.add_event(self, database, "rule", body, ChainEnd(0, 0, GENESIS))
-                database.execute("COMMIT")
-        except (*folder.FAILURES, OSError) as error:
-            raise BadFile(f"{str(self.path)!r} cannot become a ledger: {error}.") from None
 
     def _look(self) -> None:
         """Before anything is written, even by SQLite: is it ours, is all there that was said?"""
@@ -507,20 +487,3 @@ class Store:
             return self.records.drop(self.first)
         except OSError as error:
             raise self._failed("the end of a window", error) from None
-
-
-def rule_body(
-    rule: Rule, version: int, marks: Rule | None = None, question: Steepest | None = None
-) -> dict[str, Any]:
-    """What an event says of a rule, of the models that it means, and of another question."""
-    known = (marks or rule).marks()
-    embedders = {column: mark.to_dict() for column, mark in known.items()}
-    body: dict[str, Any] = {
-        "format": version,
-        "rule": rule.to_toml(),
-        "fingerprint": rule.fingerprint if marks is None else marks.fingerprint,
-        "likewise": __version__,
-    }
-    if question is not None:
-        body["question"] = question.to_dict()
-    return {**body, "embedders": embedders} if embedders else body

@@ -14,7 +14,11 @@ WITNESS = np.dtype([("row", "<i8"), ("input_distance", "<f8"), ("output_distance
 
 @dataclass(frozen=True)
 class Kept:
-    """Owners by their place in the run, ascending; of one owner, nearest first."""
+    """Owners by their place in the run, ascending.
+
+    Of one owner they stand as they are stored: in format 1 nearest first, in format 2 by row, since
+    their order must not outlive distances that an erasure destroys.
+    """
 
     owners: Rows
     found: npt.NDArray[Any]
@@ -36,6 +40,22 @@ class Kept:
         """Those of the decisions from `start` up to `stop`, counted from there."""
         first, last = np.searchsorted(self.owners, [start, stop])
         return Kept(self.owners[first:last] - start, self.found[first:last])
+
+    def by_row(self) -> "Kept":
+        """The same, those of one owner in order of their rows."""
+        rows = self.found["row"]
+        if len(rows) < 2 or ((np.diff(rows) > 0) | (np.diff(self.owners) > 0)).all():
+            return self
+        return self._sorted(rows)
+
+    def nearest_first(self) -> "Kept":
+        """The same, those of one owner by distance, then by row; by row if no distance is left."""
+        return self._sorted(self.found["row"], self.found["input_distance"])
+
+    def _sorted(self, *columns: npt.NDArray[Any]) -> "Kept":
+        """By owner, and then by columns, of which the last counts most."""
+        order = np.lexsort((*columns, self.owners))
+        return Kept(self.owners[order], self.found[order])
 
     def as_bytes(self) -> Iterator[tuple[int, bytes]]:
         """Each owner that has some, and its witnesses as they are hashed."""

@@ -136,18 +136,24 @@ class ValueChecks:
                 pipe.close()
 
 
-def checked_chunks(reader: LedgerReader) -> Iterator[Decisions]:
-    """All rows of a ledger; Altered if something is not as it was written.
+@contextlib.contextmanager
+def checked_chunks(reader: LedgerReader) -> Iterator[Iterator[Decisions]]:
+    """All rows of a ledger; at the end Altered, if something is not as it was written.
 
-    Of a large ledger the values of a chunk may be compared after it was given, but before the end.
+    Of a large ledger the values of a chunk may be compared after it was given, while the caller
+    goes on with them, such as building an index; but all are when this ends.
     """
     others, walk = processes_for(reader, None) - 1, reader.format.walk
     if others < 1:
-        yield from walk(reader, None).chunks()
+        chunks = walk(reader, None).chunks()
+        yield chunks
+        deque(chunks, maxlen=0)  # those that nobody has asked for
         return
     try:
         with ValueChecks(reader, others) as checks:
-            yield from walk(reader, None, values=False).chunks()
+            chunks = walk(reader, None, values=False).chunks()
+            yield chunks
+            deque(chunks, maxlen=0)
             hold = checks.hold()
     except BadFile:
         _name_first_altered(reader)

@@ -13,7 +13,59 @@ from likewise.ledger.stored import NOT_JUDGED
 from likewise.ledger.stored_witnesses import WITNESS, Kept
 from likewise.values.keys import Key
 from likewise.values.positions import Places, joined_places
-from likewise.values.verdicts import Rows, Verdict, Verdicts
+from likewise.values.verdicts import Rows, Verdict, Verdicts, Witnesses
+
+
+@dataclass(slots=True)
+class PendingDecision:
+    """A single decision that memory has taken. Arrays are made of many of these at once."""
+
+    times: Rows
+    """Of the one decision."""
+    key: Key
+    first: int
+    count: int
+    witnesses: npt.NDArray[Any] | None
+    """Those that are kept, as WITNESS; None if there are none."""
+    model: str | None
+    missing: int
+    comparable: bool | None
+    places: Places | None
+    since: float
+
+    def __len__(self) -> int:
+        return 1
+
+    @classmethod
+    def of(
+        cls,
+        times: Rows,
+        keys: list[Key] | None,
+        first: int,
+        found: Verdict,
+        *,
+        witnesses: int,
+        models: list[str | None] | None,
+        places: Places | None = None,
+    ) -> "PendingDecision":
+        """A decision with what was found about it.
+
+        witnesses: how many of the nearest are kept
+        """
+        named, beside = found.witnesses, found.beside
+        count = len(named)
+        return cls(
+            times,
+            None if keys is None else keys[0],
+            first,
+            count,
+            _nearest(named, witnesses) if count and witnesses else None,
+            None if models is None else models[0],
+            beside.missing,
+            beside.comparable,
+            places,
+            clock.monotonic(),
+        )
 
 
 @dataclass
@@ -44,7 +96,7 @@ class Pending:
         times: Rows,
         keys: list[Key] | None,
         firsts: Rows,
-        found: Verdict | Verdicts | None,
+        found: Verdicts | None,
         *,
         witnesses: int,
         models: list[str | None] | None,
@@ -58,9 +110,6 @@ class Pending:
         said, kept = None, Kept.none()
         if found is None:
             counts = np.full(len(times), NOT_JUDGED)
-        elif isinstance(found, Verdict):
-            counts, kept = np.array([len(found.witnesses)]), kept_of_one(found, witnesses)
-            said = None if found.comparable is None else np.array([found.comparable])
         else:
             counts, kept = found.counts, kept_of_many(found, witnesses)
             said = found.comparable
@@ -68,6 +117,30 @@ class Pending:
         if found is not None and found.missing:
             missing = np.full(len(times), found.missing)
         return cls(times, keys, firsts, counts, kept, models, missing, said, list(notes), places)
+
+    @classmethod
+    def of_singles(cls, singles: Sequence[PendingDecision]) -> "Pending":
+        """Several single decisions, in order."""
+        flagged = [(i, one.witnesses) for i, one in enumerate(singles) if one.witnesses is not None]
+        kept = Kept.none()
+        if flagged:
+            owners = np.repeat([i for i, _ in flagged], [len(named) for _, named in flagged])
+            kept = Kept(owners, np.concatenate([named for _, named in flagged]))
+        missing = [single.missing for single in singles]
+        said = [single.comparable for single in singles]
+        return cls(
+            np.concatenate([single.times for single in singles]),
+            _unless_none([single.key for single in singles]),
+            np.array([single.first for single in singles]),
+            np.array([single.count for single in singles]),
+            kept,
+            _unless_none([single.model for single in singles]),
+            np.array(missing) if any(missing) else None,
+            None if said[0] is None else np.array(said, np.bool_),
+            [],
+            joined_places([(single.places, 1) for single in singles]),
+            singles[0].since,
+        )
 
     def part(self, start: int, stop: int) -> "Pending":
         if start == 0 and stop == len(self):
@@ -97,11 +170,11 @@ class Queue:
     """The row after the last."""
     words: dict[str, int]
     """By column: how many words there were when the last was taken."""
-    _waiting: list[Pending] = field(default_factory=list)
+    _waiting: list[Pending | PendingDecision] = field(default_factory=list)
     """Longer queues share it, so only the first `_many` belong to this one."""
     _many: int = 0
 
-    def and_then(self, some: Pending, words: dict[str, int]) -> "Queue":
+    def and_then(self, some: Pending | PendingDecision, words: dict[str, int]) -> "Queue":
         del self._waiting[self._many :]  # of a call that was cut off right here
         self._waiting.append(some)
         return Queue(self.first, self.stop + len(some), words, self._waiting, self._many + 1)
@@ -120,7 +193,7 @@ class Queue:
 
     def joined(self) -> Pending:
         """All of them, one after the other."""
-        several = self._waiting[: self._many]
+        several = _with_singles_joined(self._waiting[: self._many])
         if len(several) == 1:
             return several[0]
         offsets = np.cumsum([0, *map(len, several)])
@@ -141,6 +214,26 @@ class Queue:
         )
 
 
+def _with_singles_joined(waiting: list[Pending | PendingDecision]) -> list[Pending]:
+    """The same decisions, those that came one by one put together."""
+    several: list[Pending] = []
+    singles: list[PendingDecision] = []
+    for some in waiting:
+        if isinstance(some, PendingDecision):
+            singles.append(some)
+            continue
+        if singles:
+            several.append(Pending.of_singles(singles))
+            singles = []
+        several.append(some)
+    return [*several, Pending.of_singles(singles)] if singles else several
+
+
+def _unless_none(values: list[Any]) -> list[Any] | None:
+    """None if there is none but None."""
+    return None if all(value is None for value in values) else values
+
+
 def _joined_lists(parts: list[tuple[list[Any] | None, int]]) -> list[Any] | None:
     """One after the other, None for each of those that have none."""
     if all(part is None for part, _ in parts):
@@ -154,25 +247,27 @@ def _joined_arrays(parts: list[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | N
     return np.concatenate(there) if there else None
 
 
-def kept_of_one(verdict: Verdict, most: int) -> Kept:
+def _nearest(found: Witnesses, most: int) -> npt.NDArray[Any]:
     """The nearest witnesses of a verdict."""
-    if not verdict.violation or most == 0:
-        return Kept.none()
-    nearest = [
-        (one.row, one.input_distance, one.output_distance)
-        for one in verdict.witnesses.nearest(most)
-    ]
-    return Kept(np.zeros(len(nearest), np.int64), np.array(nearest, WITNESS))
+    if len(found) > most:
+        found = found.some(np.sort(found.nearest_places(most)))
+    return _stored_as(found)
 
 
 def kept_of_many(verdicts: Verdicts, most: int) -> Kept:
-    """The nearest witnesses of each; the earlier row first where equally near."""
-    found = verdicts.witnesses
+    """The nearest witnesses of each; the earlier row where equally near."""
+    found, owners = verdicts.witnesses, verdicts.owners
     if len(found) == 0 or most == 0:
         return Kept.none()
-    owners, places = verdicts.nearest_witnesses(most)
-    kept = np.zeros(len(places), WITNESS)
-    kept["row"] = found.rows[places]
-    kept["input_distance"] = found.input_distances[places]
-    kept["output_distance"] = found.output_distances[places]
-    return Kept(owners, kept)
+    if np.diff(verdicts.offsets).max() > most:
+        nearest = verdicts.are_nearest(most)
+        found, owners = found.some(nearest), owners[nearest]
+    return Kept(owners, _stored_as(found))
+
+
+def _stored_as(found: Witnesses) -> npt.NDArray[Any]:
+    kept = np.empty(len(found), WITNESS)
+    kept["row"] = found.rows
+    kept["input_distance"] = found.input_distances
+    kept["output_distance"] = found.output_distances
+    return kept

@@ -42,6 +42,11 @@ def slopes_engine(rule: Rule, question: Steepest) -> Engine:
     return hunting_engine(rule, question=t.STEEPEST, exponent=question.input_exponent)
 
 
+def slope_monitor(rule: Rule, question: Steepest) -> Monitor:
+    """The monitor inside of a `SlopeMonitor` in memory."""
+    return Monitor.of(VectorReader(rule), slopes_engine(rule, question))
+
+
 def refuse_unhuntable(rule: Rule) -> None:
     """Raise BadRule if nobody can hunt under a rule."""
     if not isinstance(rule, Rule):

@@ -21,9 +21,10 @@ import numpy as np
 from likewise.engine.engine import Engine
 from likewise.ledger import folder
 from likewise.ledger.copying import copy_history
+from likewise.ledger.founding import rule_body
 from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.ledger.records import sync_folder
-from likewise.ledger.store import Store, rule_body
+from likewise.ledger.store import Store
 from likewise.monitors import opening
 from likewise.monitors.hunting import refuse_unhuntable
 from likewise.rules.rule import Rule

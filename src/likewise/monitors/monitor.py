@@ -30,6 +30,7 @@ from likewise.ledger.stats import LedgerStats
 from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
 from likewise.monitors import case_work
+from likewise.monitors.joining import FEW, joined
 from likewise.monitors.losing import loss_of
 from likewise.monitors.own_ledger import OwnLedger
 from likewise.monitors.parts import reader_of, span_of
@@ -285,6 +286,10 @@ class Monitor:
         given: Sequence[Decision | LikewiseError] = decisions
         if self._embeds:
             given = [self._embedded(decision) for decision in decisions]
+        elif self.rule.features is None and self._span is None:
+            joint = self._observe_joined(decisions)
+            if joint is not None:
+                return joint
         with self._committing_together():
             return self._take_each(given)
 
@@ -303,6 +308,24 @@ class Monitor:
             except LikewiseError as error:
                 answers.append(error)
         return answers
+
+    def _observe_joined(
+        self, decisions: Sequence[Decision]
+    ) -> list[Verdict | LikewiseError] | None:
+        """The answers to decisions as to one call; None if they are to be taken one by one."""
+        batch = joined(decisions)
+        if batch is None:
+            return None
+        with self._lock:
+            self._ready(note=True)
+            if batch.said.nothing and len(decisions) <= FEW:
+                return self._steps.observe_group(batch.inputs, batch.outputs)
+            try:
+                return list(self._steps.observe_many(batch.inputs, batch.outputs, batch.said, 1))
+            except BadFile:
+                raise
+            except LikewiseError:
+                return None
 
     def _embedded(self, decision: Decision) -> "Decision | LikewiseError":
         try:
@@ -324,6 +347,10 @@ class Monitor:
             journal = self._steps.journal
             with nullcontext() if journal is None else journal.together():
                 yield
+
+    def _is_in_a_call(self) -> bool:
+        """Whether this thread holds the lock, and comes here out of a call that it is making."""
+        return self._lock._is_owned() and called_within(self)  # type: ignore[attr-defined]
 
     def check(
         self, x: Any, z: Any = FROM_ROW, *, time: Any = None, model: str | None = None
@@ -434,12 +461,14 @@ class Monitor:
     # Bounds
 
     def limit_words(self, most: int) -> None:
-        """Refuse decisions that would bring more distinct labels, categories or models than this.
+        """Refuse decisions with more distinct labels, categories, models or sources than this.
 
         For whoever takes decisions from strangers: every new word stays in memory, and on disk.
         """
         with self._looking():
             self.memory.limit_words(most)
+            if self._steps.journal is not None:
+                self._steps.journal.most_sources = most
 
     # Losing
 

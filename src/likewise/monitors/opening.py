@@ -22,8 +22,9 @@ from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
 from likewise.ledger import folder
 from likewise.ledger.epochs import begin_epoch, stored_plans
+from likewise.ledger.founding import rule_body
 from likewise.ledger.journal import Journal
-from likewise.ledger.store import Store, rule_body
+from likewise.ledger.store import Store
 from likewise.ledger.times import Ahead
 from likewise.ledger.verify import blame_alteration
 from likewise.ledger.window import Window

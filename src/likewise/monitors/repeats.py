@@ -6,7 +6,8 @@ Whoever sends a decision may not learn whether it came through, and sends it aga
 that it is the same one; its content must say so too.
 
 Invariant: a batch with another decision under a known key is refused whole.
-Cost: each decision that is sent again is read from the disk, unless it waits to be written.
+Cost: what is sent again is read from the disk, together where it lies close there, unless it waits
+to be written. Embedders are asked again.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from likewise.engine.memory import Memory
-from likewise.ledger.journal import Journal
+from likewise.ledger.judged_before import JudgedBefore
 from likewise.reading.protocol import Batch
 from likewise.values.errors import RepeatedKey
 from likewise.values.keys import Keys
@@ -102,19 +103,18 @@ def as_repeated(verdict: Verdict, most: int) -> Verdict:
     return Verdict(verdict.row, found.some(np.array(kept, np.int64)), said)
 
 
-def stored_verdict(journal: Journal, row: int, beside: Beside) -> Verdict:
+def stored_verdict(row: int, before: JudgedBefore, beside: Beside) -> Verdict:
     """What was answered to a row, with the witnesses that the ledger keeps."""
-    count, found, comparable, missing = journal.judged(row)
-    found = found[np.argsort(found["row"], kind="stable")]
+    found = before.witnesses[np.argsort(before.witnesses["row"])]  # format 1: nearest first
     told = Witnesses(
         found["row"].astype(np.int64),
         found["input_distance"].astype(np.float64),
         found["output_distance"].astype(np.float64),
     )
     said = beside._replace(
-        comparable=comparable,
-        missing=missing,
+        comparable=before.comparable,
+        missing=before.missing,
         known=True,
-        omitted=max(0, count) - len(found),
+        omitted=max(0, before.count) - len(found),
     )
     return Verdict(row, told, said)

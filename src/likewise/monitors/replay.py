@@ -114,7 +114,8 @@ class _Replaying:
         named, owners = self._place_of[verdicts.witnesses.rows], verdicts.owners
         within = (named >= firsts[owners]) & ~self._overruled(named, columns.first + there[owners])
         again = verdicts.some_witnesses(within)
-        kept = kept_of_many(again, max(1, len(again.witnesses)))
+        written = some.witnesses.nearest_first()
+        kept = kept_of_many(again, max(1, len(again.witnesses))).nearest_first()
         counts = again.counts.tolist()
         for k, i in enumerate(there.tolist()):
             row, count = columns.first + i, int(some.counts[i])
@@ -124,7 +125,7 @@ class _Replaying:
             self._judged += 1
             lost = self._lost(int(firsts[k]), row)
             self._in_part += lost > 0
-            stored = some.witnesses.of(i)
+            stored = written.of(i)
             mine = kept.of(k).copy()
             mine["row"] = self._place_of[mine["row"]]
             found = _difference(
@@ -156,12 +157,15 @@ def _difference(
         return f"{some} written, and there {is_are} {again}"
     left = [one for one in stored.tolist() if one[0] >= dropped and one[0] not in gone]
     nearest = mine.tolist()[: len(left)]
-    if len(left) != len(nearest) or not all(map(_same_witness, left, nearest)):
+    if not _are_same(left, nearest):
         return f"its nearest witnesses were written as {left}, and are {nearest}"
     return None
 
 
-def _same_witness(stored: tuple[int, float, float], again: tuple[int, float, float]) -> bool:
-    """Whether row and distances are the same; distances that an erasure destroyed are NaN."""
-    destroyed = math.isnan(stored[1])
-    return stored == again or (destroyed and stored[0] == again[0])
+def _are_same(
+    stored: list[tuple[int, float, float]], again: list[tuple[int, float, float]]
+) -> bool:
+    """Whether rows and distances are the same; if an erasure destroyed those, the rows alone."""
+    if any(math.isnan(near) for _, near, _ in stored):
+        return sorted(row for row, *_ in stored) == sorted(row for row, *_ in again)
+    return stored == again

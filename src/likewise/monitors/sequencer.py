@@ -22,7 +22,7 @@ from likewise.engine.time_span import TimeSpan
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.journal import KEEPING, Journal
 from likewise.ledger.notes import Note
-from likewise.ledger.write_buffer import Pending
+from likewise.ledger.write_buffer import Pending, PendingDecision
 from likewise.monitors import case_work
 from likewise.monitors.horizon import Horizon
 from likewise.monitors.losing import Missing
@@ -35,7 +35,7 @@ from likewise.reading.vectors import VectorReader
 from likewise.values.errors import BadRule, LikewiseError, RepeatedKey
 from likewise.values.keys import Keys
 from likewise.values.losses import Loss
-from likewise.values.verdicts import Beside, Rows, Verdict, Verdicts
+from likewise.values.verdicts import Beside, Compared, Rows, Verdict, Verdicts
 
 
 class Sequencer:
@@ -157,21 +157,83 @@ class Sequencer:
             raise
         self._learn(stated)
         verdict = self._telling.one(row, found, stated.keys, batch.models, over)
-        self._took(batch, stated, verdict, np.array([first]))
+        if journal is not None:
+            journal.took(
+                PendingDecision.of(
+                    stated.times,
+                    stated.keys,
+                    first,
+                    verdict,
+                    witnesses=journal.witnesses,
+                    models=batch.models,
+                    places=stated.places,
+                )
+            )
+        self._count(batch)
         return verdict
+
+    def observe_group(self, inputs: Any, outputs: Sequence[Any]) -> list[Verdict | LikewiseError]:
+        """Vectors with nothing said beside them, one after another: the verdict, or the refusal.
+
+        Those that are not refused are one step: all of them are written together, or none is taken.
+        """
+        journal, row = self.journal, self.taken
+        if journal is not None:
+            journal.flush()
+        self.midway = True
+        times = self._stating.many(Batch(inputs, outputs), row, Said()).times
+        firsts = self._horizon.of_many(row, times)
+        absent = self._horizon.absent(firsts)
+        answers: list[Verdict | LikewiseError] = []
+        verdicts: list[Verdict] = []
+        for x, z in zip(inputs, outputs, strict=True):
+            taken, over = len(verdicts), None
+            first = 0 if firsts is None else int(firsts[taken])
+            if absent is not None:
+                over = Compared(first, row + taken, int(absent[taken]))
+            try:
+                found = self.memory.observe(Batch(x, z), first)
+            except LikewiseError as error:
+                answers.append(error)
+                if not self._engine.refused():
+                    self.memory.settle(row + taken)
+                continue
+            verdicts.append(self._telling.one(row + taken, found, None, None, over))
+            answers.append(verdicts[-1])
+        taken = len(verdicts)
+        if journal is not None and firsts is not None and taken:
+            singles = [
+                PendingDecision.of(
+                    times[i : i + 1],
+                    None,
+                    int(firsts[i]),
+                    verdict,
+                    witnesses=journal.witnesses,
+                    models=None,
+                )
+                for i, verdict in enumerate(verdicts)
+            ]
+            journal.took(Pending.of_singles(singles))
+        self.taken = self._engine.rows
+        self.midway = False
+        return answers
 
     def _answer_again(self, journal: Journal, row: int) -> Verdict:
         """What was answered to a decision that is sent again."""
-        verdict = self._stored(journal, row)
+        verdict = self._stored(journal, [row])[row]
         self._engine.refused()
         self.midway = False
         return verdict
 
-    def _stored(self, journal: Journal, row: int) -> Verdict:
-        verdict = stored_verdict(journal, row, Beside(self.past))
-        known = self.memory.models
-        models = list(known.names(np.array([row]))) if known else None
-        return self._telling.one(row, verdict, [self.keys.key_of(row)], models, None)
+    def _stored(self, journal: Journal, rows: list[int]) -> dict[int, Verdict]:
+        beside, known = Beside(self.past), self.memory.models
+        verdicts = {}
+        for row, before in journal.judged(rows).items():
+            models = list(known.names(np.array([row]))) if known else None
+            verdicts[row] = self._telling.one(
+                row, stored_verdict(row, before, beside), [self.keys.key_of(row)], models, None
+            )
+        return verdicts
 
     def observe_many(self, x: Any, z: Any, said: Said, threads: int | None) -> Verdicts:
         if self.journal is not None:
@@ -206,7 +268,8 @@ class Sequencer:
             given = list(said.keys) if batch.keys is None else batch.keys
             fresh, stored, twice = sort_out(self.memory, self.keys, batch, given)
             stated = self._stating.many(batch, self.taken, said, fresh)
-            answers = {place: self._stored(journal, row) for place, row in stored.items()}
+            verdicts_before = self._stored(journal, sorted(set(stored.values())))
+            answers = {place: verdicts_before[row] for place, row in stored.items()}
         verdicts: Sequence[Verdict] = ()
         found = None
         if fresh:
@@ -253,7 +316,7 @@ class Sequencer:
         self,
         batch: Batch,
         stated: Stated,
-        found: Verdict | Verdicts | None,
+        found: Verdicts | None,
         firsts: Rows | None,
         notes: Sequence[Note] = (),
     ) -> None:
@@ -264,7 +327,6 @@ class Sequencer:
         notes   what is said of them, to be kept in the same step
         """
         journal = self.journal
-        self.direct = self.direct and batch.models is None
         if journal is not None and firsts is not None:
             some = Pending.of(
                 stated.times,
@@ -276,7 +338,12 @@ class Sequencer:
                 places=stated.places,
                 notes=notes,
             )
-            journal.took(some, single=isinstance(found, Verdict))
+            journal.took(some)
+        self._count(batch)
+
+    def _count(self, batch: Batch) -> None:
+        """Memory, and a ledger, have taken decisions: let them count."""
+        self.direct = self.direct and batch.models is None
         self.taken = self._engine.rows
         self.midway = False
 

@@ -7,7 +7,8 @@ main thread only, so no call is cut off by somebody else's interruption.
 
 Whoever was answered mostly calls again at once. Without waiting for them, half of the callers would
 find the others' transaction begun, and each transaction would have half of them. So a transaction
-waits a moment for as many calls as the last one had.
+waits a moment for whoever was answered last, and for those who have come meanwhile. The last of
+them rings a bell, so that the thread does not take the interpreter from callers in between.
 
 Invariant: calls are made in the order in which they came; a call is answered when all that it wrote
 is on disk, or refused, and then it has left no trace.
@@ -16,6 +17,7 @@ after them waits until there is room. A transaction waits for others at most hal
 last one took; one that follows a single call waits for nobody.
 """
 
+import contextlib
 import time as clock
 import weakref
 from collections.abc import Callable, Generator
@@ -25,13 +27,12 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Generic, Protocol, TypeVar
 
-from likewise.runtime.reentry import called_within
 from likewise.values.errors import BadFile
 
 MOST = 1 << 16
 _TOGETHER = 1024  # calls that share a transaction at most
 _PATIENCE = 0.5  # of the time that the last transaction took
-_PAUSE = 5e-5  # seconds in which callers get the interpreter
+_PAUSE = 5e-5  # seconds until somebody looks again whether there is room
 _T = TypeVar("_T")
 
 
@@ -84,6 +85,9 @@ class Shares(Protocol):
     def _committing_together(self) -> AbstractContextManager[None]:
         """Within it nothing is written; at its end, everything is, or BadFile is raised."""
 
+    def _is_in_a_call(self) -> bool:
+        """Whether a call of this very thread is being made, out of which it comes again."""
+
 
 Request = tuple[Answer[Any] | Caller[Any], Callable[[], Any]]
 
@@ -95,13 +99,16 @@ class _Turns:
         self.owner = weakref.ref(owner)
         self.waiting: SimpleQueue[Request | None] = SimpleQueue()
         """Putting and taking are one step each, whatever interrupts a caller."""
-        self.last = 1
-        """Calls in the last transaction that the thread made: if several, all of them wait."""
+        self.expected = 1
+        """Calls that the next transaction is to have: from threads whose calls the last one had,
+        and those that have come meanwhile. If several, all calls are made by the thread."""
+        self.bell: SimpleQueue[None] = SimpleQueue()
+        """Rung when that many calls wait."""
         self.seconds = 0.0
         """How long that took, from the first call to the disk."""
         self.free = [True]
         """One entry while no call is being made. Taking it is one step; if an interruption loses it
-        right then, calls wait for the thread until that puts it back."""
+        right then, calls wait for the thread until that puts it back. The thread takes it too."""
 
 
 class SharedCommits:
@@ -118,9 +125,10 @@ class SharedCommits:
     def make(self, call: Callable[[], _T]) -> _T:
         """Make a call now, or have it made together with others; what it answers."""
         turns = self._turns
-        if turns.last > 1 or not _taken(turns.free):
-            if called_within(turns.owner()):
-                return call()  # out of another call, so it will be refused
+        if turns.expected > 1 or not _taken(turns.free):
+            owner = turns.owner()
+            if owner is None or owner._is_in_a_call():
+                return call()  # which refuses it
             caller: Caller[_T] = Caller()
             self._add((caller, call))
             return caller.result()
@@ -138,10 +146,13 @@ class SharedCommits:
     def _add(self, request: Request) -> None:
         if self._thread is None:
             self._start()
-        waiting = self._turns.waiting
+        turns = self._turns
+        waiting = turns.waiting
         while waiting.qsize() >= MOST:
             clock.sleep(_PAUSE)
         waiting.put(request)
+        if waiting.qsize() + 1 == turns.expected:  # the thread has taken the first of them
+            turns.bell.put(None)
 
     def _start(self) -> None:
         with self._starting:
@@ -193,6 +204,7 @@ def _make(monitor: Shares, first: Request, turns: _Turns) -> bool:
     requests, more = [first], True
     made: list[tuple[Answer[Any] | Caller[Any], Any]] = []
     try:
+        turns.free.clear()  # whoever comes meanwhile is in the next transaction
         with monitor._committing_together():
             more = _take_more(requests, turns.waiting)
             for answer, call in requests:
@@ -202,11 +214,14 @@ def _make(monitor: Shares, first: Request, turns: _Turns) -> bool:
                     except Exception as error:
                         answer.set_exception(error)
     except BaseException as error:
+        turns.free[:] = [True]
         for answer, _ in requests:
             if not answer.done():
                 answer.set_exception(error)
         return more
-    turns.last, turns.seconds = len(requests), clock.perf_counter() - begun
+    again = sum(type(answer) is Caller for answer, _ in requests)
+    turns.expected = min(again + turns.waiting.qsize(), _TOGETHER)
+    turns.seconds = clock.perf_counter() - begun
     turns.free[:] = [True]
     for answer, value in made:
         answer.set_result(value)
@@ -214,10 +229,14 @@ def _make(monitor: Shares, first: Request, turns: _Turns) -> bool:
 
 
 def _gather(turns: _Turns) -> None:
-    """Wait a moment for as many calls as the last transaction had; the first of them is here."""
+    """Wait a moment for as many calls as are to be expected; the first of them is here."""
     until = clock.perf_counter() + _PATIENCE * turns.seconds
-    while turns.waiting.qsize() + 1 < turns.last and clock.perf_counter() < until:
-        clock.sleep(_PAUSE)
+    with contextlib.suppress(Empty):
+        while turns.waiting.qsize() + 1 < turns.expected:
+            turns.bell.get(timeout=max(0.0, until - clock.perf_counter()))
+    with contextlib.suppress(Empty):
+        while True:  # those that nobody has heard
+            turns.bell.get_nowait()
 
 
 def _take_more(requests: list[Request], waiting: "SimpleQueue[Request | None]") -> bool:

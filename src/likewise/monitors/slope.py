@@ -41,11 +41,10 @@ from likewise.ledger.erasure import Erasure
 from likewise.ledger.heads import Head
 from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
-from likewise.monitors.hunting import refuse_unhuntable, slopes_engine
+from likewise.monitors.hunting import refuse_unhuntable, slope_monitor
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.opening import Durability, Keeping, open_ledger
 from likewise.reading.protocol import FROM_ROW
-from likewise.reading.vectors import VectorReader
 from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
 from likewise.values.explanation import Explanation
@@ -188,7 +187,7 @@ class SlopeMonitor:
         self, rule: Rule, *, input_exponent: float = 1.0, level: float | None = None
     ) -> None:
         question = Steepest(input_exponent, math.inf if level is None else level)
-        self._begin(Monitor.of(VectorReader(rule), slopes_engine(rule, question)), question)
+        self._begin(slope_monitor(rule, question), question)
 
     @classmethod
     def open(

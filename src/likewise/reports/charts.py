@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from likewise.reports.findings import Curve, Margins
+from likewise.reports.findings import Curve
 from likewise.reports.plots import (
     WIDE,
     Frame,
@@ -19,7 +19,8 @@ from likewise.reports.plots import (
     twice,
 )
 from likewise.reports.timeline import Stretch
-from likewise.reports.words import figure, percent
+from likewise.reports.totals import Margins
+from likewise.values.printing import figure, percent
 
 MIN_POINT = 10  # comparable decisions of a stretch whose rate is drawn
 

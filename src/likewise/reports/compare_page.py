@@ -26,8 +26,9 @@ from likewise.reports.group_section import group_section
 from likewise.reports.group_words import how_compared
 from likewise.reports.plots import WIDE, dot, line, picture, text, ticks, twice
 from likewise.reports.plots import box as drawn_box
-from likewise.reports.safe import safe, safe_lines, shortened
-from likewise.reports.words import percent, within_in_words, wording
+from likewise.reports.words import within_in_words, wording
+from likewise.values.printing import percent
+from likewise.values.safe import safe, safe_lines, shortened
 
 _STEP, _TOP = 58, 24
 

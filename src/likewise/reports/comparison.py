@@ -26,11 +26,11 @@ from likewise.explaining.side_by_side import pair_of
 from likewise.reports.evidence import Computed
 from likewise.reports.intervals import Difference, Share, difference, wilson
 from likewise.reports.judged_history import JudgedHistory, Pairs
-from likewise.reports.safe import shortened
 from likewise.reports.worst import WorstPair
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
 from likewise.values.past import Past
+from likewise.values.safe import shortened
 from likewise.values.verdicts import Rows, Witness
 
 Told: TypeAlias = Literal["keys", "places and values"]

@@ -8,9 +8,10 @@ from likewise.monitors.varied import Varied
 from likewise.reports.charts import comparable_plot, curve_plot
 from likewise.reports.document import document, section
 from likewise.reports.findings import curve_of
-from likewise.reports.safe import safe, safe_lines, shortened
 from likewise.reports.varied_table import TITLE, varied_table
-from likewise.reports.words import figure, listed, percent, wording
+from likewise.reports.words import wording
+from likewise.values.printing import figure, listed, percent
+from likewise.values.safe import safe, safe_lines, shortened
 
 
 def curve_page(

@@ -15,9 +15,9 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
-from likewise.reports.safe import safe
 from likewise.reports.whole import whole
 from likewise.values.errors import BadFile
+from likewise.values.safe import safe
 from likewise.version import __version__
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
@@ -71,14 +71,6 @@ def document(
 
 def _file(name: str) -> str:
     return (files("likewise.reports") / name).read_text("utf-8")
-
-
-def folded(words: str, inside: str, on_paper: str) -> str:
-    """A part that unfolds, and what paper says while it is folded; all three are HTML."""
-    return (
-        f"<details><summary>{words}</summary>{inside}</details>"
-        f'<p class="on-paper small">{on_paper}</p>\n'
-    )
 
 
 def section(name: str, title: str, lead: str, inside: str) -> str:

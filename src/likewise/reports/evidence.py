@@ -8,9 +8,10 @@ import platform
 import sys
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
 
+from likewise.rules.rule import Rule
 from likewise.sources.time_order import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
+from likewise.values.explanation import Explanation
 from likewise.version import __version__
 
 _PACKAGES = ("numpy", "polars")
@@ -126,13 +127,14 @@ class Computed:
     """When, in UTC."""
 
 
-def computed(evidence: Evidence, monitor: Any, made: datetime.datetime | None) -> Computed:
-    """The evidence, with what the monitor says of itself; made now, unless told otherwise."""
-    explained = monitor.explain()
+def computed(
+    evidence: Evidence, rule: Rule, explained: Explanation, made: datetime.datetime | None
+) -> Computed:
+    """The evidence, with what a monitor says of itself; made now, unless told otherwise."""
     when = made or datetime.datetime.now(datetime.UTC)
     return Computed(
         **vars(evidence),
-        fingerprint=monitor.rule.fingerprint,
+        fingerprint=rule.fingerprint,
         index=explained.shape,
         reason=explained.reason,
         storage=explained.storage,

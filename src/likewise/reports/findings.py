@@ -7,7 +7,8 @@ contradiction is, which pairs are the clearest, which group lost, and how all th
 Invariant: findings depend on the decisions, not on how they came in batches.
 Cost: some thousand numbers and `worst` pairs, however long the stream, and a bit for each decision;
 each batch, what its own rows and pairs cost.
-Not here: words (words.py), pictures (page.py), how it was computed (evidence.py).
+Not here: adding up (totals.py), words (words.py), pictures (page.py), how it was computed
+(evidence.py).
 """
 
 import datetime
@@ -24,27 +25,16 @@ from likewise.monitors.calibration import Calibration
 from likewise.monitors.protocol import AnyMonitor
 from likewise.monitors.varied import Varied
 from likewise.reports.evidence import Computed, Evidence, computed
-from likewise.reports.in_pairs import InPairs
-from likewise.reports.timeline import ByRow, ByTime, Stretch
+from likewise.reports.timeline import Stretch
+from likewise.reports.totals import Margins, Totals
 from likewise.reports.worst import WorstPair, WorstPairs
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
-from likewise.values.model_counts import Likes, ModelCounts, ModelTally
+from likewise.values.model_counts import Likes, ModelCounts
+from likewise.values.past import Past
 from likewise.values.verdicts import Verdicts
 
-MARGINS = 20  # bars in the histogram of margins
 _POINTS = 240  # of the epsilon curve
-_ROUNDING = 1e-9  # a margin of 0.6000000000000001 is one of 0.6
-
-
-@dataclass(frozen=True)
-class Margins:
-    """How near the nearest witness of each flagged decision is, as a share of epsilon."""
-
-    identical: int
-    """At distance 0."""
-    counts: tuple[int, ...]
-    """At a share of epsilon above i/n, up to (i+1)/n, for n equal parts."""
 
 
 @dataclass(frozen=True)
@@ -182,48 +172,15 @@ class Tally:
         columns: Sequence[str] | None = None,
     ) -> None:
         self._monitor = monitor
-        self._first_row: int | None = None
-        self._flagged = 0
-        self._comparable: int | None = None
-        self._in_pairs = InPairs()
-        self._pairs = 0
-        self._by_row = ByRow()
-        self._by_time = ByTime()
-        self._identical = 0
-        self._margins = np.zeros(MARGINS, np.int64)
+        self._totals = Totals(monitor.rule.epsilon)
         self._worst = WorstPairs(worst, columns, monitor.rule.person_column)
-        self._no_groups = _why_no_groups(monitor.rule)
-        self._models = ModelTally()
 
     def add(self, verdicts: Verdicts, times: Any = None) -> None:
         """Count a batch, straight after the monitor has judged it; `times` one for each."""
         if len(verdicts) == 0:
             return
-        past = self._monitor.past
-        violations, comparable = verdicts.violations, verdicts.comparable
-        if times is not None:
-            self._by_time.add(times, violations, comparable)
-        if self._first_row is None:
-            self._first_row = verdicts.first_row
-        self._by_row.add(violations, comparable)
-        self._flagged += int(violations.sum())
-        if comparable is not None:
-            self._comparable = (self._comparable or 0) + int(comparable.sum())
-        self._in_pairs.add(verdicts)
-        self._pairs += verdicts.pairs
-        self._add_margins(verdicts)
-        self._models.add(verdicts)
-        self._worst.add(verdicts, past)
-
-    def _add_margins(self, verdicts: Verdicts) -> None:
-        if verdicts.pairs == 0:
-            return
-        some = verdicts.offsets[:-1][verdicts.violations]
-        nearest = np.minimum.reduceat(verdicts.witnesses.input_distances, some)
-        shares = nearest / self._monitor.rule.epsilon
-        self._identical += int((nearest == 0).sum())
-        parts = np.ceil(shares[nearest > 0] * MARGINS - _ROUNDING).astype(np.int64) - 1
-        self._margins += np.bincount(parts.clip(0, MARGINS - 1), minlength=MARGINS)
+        self._totals.add(verdicts, times)
+        self._worst.add(verdicts, self._monitor.past)
 
     def findings(
         self,
@@ -245,54 +202,89 @@ class Tally:
         made         when; now, unless told otherwise.
         """
         evidence = source if isinstance(source, Evidence) else Evidence(source)
-        first = self._first_row or 0
-        return Findings(
-            rule=self._monitor.rule,
-            rows=self._by_row.rows,
-            first_row=first,
-            flagged=self._flagged,
-            comparable=self._comparable,
-            in_any_pair=self._in_pairs.count,
-            pairs=self._pairs,
+        past, totals = self._monitor.past, self._totals
+        first = totals.first_row or 0
+        rows = range(first, first + totals.by_row.rows)
+        return findings_of(
+            totals,
+            past.rule,
+            self._worst.pairs(),
+            computed(evidence, past.rule, self._monitor.explain(), made),
+            groups=groups_among(past, rows),
+            likes=None if totals.comparable is None else likes_among(past, rows),
             bad_rows=bad_rows,
-            by_row=self._by_row.stretches(first),
-            by_time=self._by_time.stretches(),
-            untimed=self._by_time.untimed,
-            margins=Margins(self._identical, tuple(self._margins.tolist())),
-            worst=self._worst.pairs(),
-            groups=self._groups(first),
-            no_groups=self._no_groups,
-            curve=(
-                None
-                if calibration is None
-                else curve_of(calibration, self._monitor.rule, like_cases)
-            ),
-            computed=computed(evidence, self._monitor, made),
+            calibration=calibration,
+            like_cases=like_cases,
             varied=varied,
-            by_model=self._models.counts(self._monitor.rule.compare, self._likes(first)),
             missing=self._monitor.missing,
         )
 
-    def _groups(self, first: int) -> tuple[Groups, ...]:
-        """A pass of its own over all like pairs, whatever their outputs."""
-        if self._no_groups is not None or not protected_columns(self._monitor.rule):
-            return ()
-        return compare_groups(self._monitor.past, range(first, first + self._by_row.rows))
 
-    def _likes(self, first: int) -> Likes | None:
-        """By model, who had a like case within and across models: a pass over all like pairs."""
-        past, rows = self._monitor.past, range(first, first + self._by_row.rows)
-        codes = past.model_codes(rows)
-        if codes is None or self._comparable is None or past.rule.compare != "all":
-            return None
-        likes = past.like_models(rows)
-        if likes is None:
-            return None
-        within, across = (np.bincount(codes.codes, some).astype(np.int64) for some in likes)
-        return {
-            codes.values[code]: (int(within[code]), int(across[code]))
-            for code in np.unique(codes.codes).tolist()
-        }
+def findings_of(
+    totals: Totals,
+    rule: Rule,
+    worst: tuple[WorstPair, ...],
+    how: Computed,
+    *,
+    groups: tuple[Groups, ...] = (),
+    likes: Likes | None = None,
+    bad_rows: int = 0,
+    calibration: Calibration | None = None,
+    like_cases: Calibration | None = None,
+    varied: Varied | None = None,
+    missing: int = 0,
+) -> Findings:
+    """What totals come to, with all that is known beside them; see `Tally.findings`.
+
+    worst    the pairs to look at
+    groups   of each protected column
+    likes    by model, how many decisions have a like case within and across models
+    """
+    first = totals.first_row or 0
+    return Findings(
+        rule=rule,
+        rows=totals.by_row.rows,
+        first_row=first,
+        flagged=totals.flagged,
+        comparable=totals.comparable,
+        in_any_pair=totals.in_pairs.count,
+        pairs=totals.pairs,
+        bad_rows=bad_rows,
+        by_row=totals.by_row.stretches(first),
+        by_time=totals.by_time.stretches(),
+        untimed=totals.by_time.untimed,
+        margins=totals.margins,
+        worst=worst,
+        groups=groups,
+        no_groups=_why_no_groups(rule),
+        curve=None if calibration is None else curve_of(calibration, rule, like_cases),
+        computed=how,
+        varied=varied,
+        by_model=totals.models.counts(rule.compare, likes),
+        missing=missing,
+    )
+
+
+def groups_among(past: Past, rows: range) -> tuple[Groups, ...]:
+    """Who got less, by protected column: a pass over all like pairs, whatever their outputs."""
+    if _why_no_groups(past.rule) is not None or not protected_columns(past.rule):
+        return ()
+    return compare_groups(past, rows)
+
+
+def likes_among(past: Past, rows: range) -> Likes | None:
+    """By model, who had a like case within and across models: a pass over all like pairs."""
+    codes = past.model_codes(rows)
+    if codes is None or past.rule.compare != "all":
+        return None
+    likes = past.like_models(rows)
+    if likes is None:
+        return None
+    within, across = (np.bincount(codes.codes, some).astype(np.int64) for some in likes)
+    return {
+        codes.values[code]: (int(within[code]), int(across[code]))
+        for code in np.unique(codes.codes).tolist()
+    }
 
 
 def _why_no_groups(rule: Rule) -> str | None:

@@ -23,9 +23,9 @@ from likewise.reports.document import document, section, write_document
 from likewise.reports.pictures import difference as difference_of
 from likewise.reports.pictures import image, pixels_of
 from likewise.reports.rates import heat_table, line_plot, numbers_of
-from likewise.reports.safe import safe, shortened, shown
 from likewise.reports.texts import marked
-from likewise.reports.words import figure
+from likewise.values.printing import figure
+from likewise.values.safe import safe, shortened, shown
 from likewise.version import __version__
 
 _LONG = 2_000  # characters of a paragraph

@@ -3,7 +3,7 @@
 from likewise.explaining.groups import GroupComparison, Groups
 from likewise.reports.group_words import chance, difference
 from likewise.reports.plots import WIDE, box, dot, line, picture, text, twice
-from likewise.reports.safe import shortened, shown
+from likewise.values.safe import shortened, shown
 
 COMPARED = 8  # comparisons in a picture, at most
 _STEP, _TOP, _EDGE = 58, 44, 16

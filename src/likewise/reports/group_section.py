@@ -7,10 +7,10 @@ Not here: the words (group_words.py), the picture (group_plot.py).
 from collections.abc import Sequence
 
 from likewise.explaining.groups import GroupComparison, Groups, GroupSide
-from likewise.reports.document import folded, section
+from likewise.reports.document import section
 from likewise.reports.group_plot import COMPARED, drawn_of, group_plot
 from likewise.reports.group_words import chance, counted, difference, left_out, outcome, p_value
-from likewise.reports.safe import safe, safe_name, shown
+from likewise.values.safe import folded, safe, safe_name, shown
 
 _TABLE = 8  # comparisons in the table before the rest is folded away
 _LEAD = (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from likewise.explaining.comparing import FEWEST
 from likewise.explaining.groups import GroupComparison, Groups
-from likewise.reports.safe import shortened, shown
-from likewise.reports.words import figure, percent
+from likewise.values.printing import figure, percent
+from likewise.values.safe import shortened, shown
 
 _NAMED = 2  # comparisons of a column that get a sentence of their own
 _LONGEST = 60  # letters of a name
@@ -107,7 +107,8 @@ def left_out(groups: Groups) -> list[str]:
         notes.append(f"The {groups.pooled:,} smallest groups are compared as one: all others.")
     if groups.sampled < 1:
         notes.append(
-            f"There are too many like pairs: a random {percent(groups.sampled)} of the distinct"
+            "There are too many decisions or like pairs: a random"
+            f" {percent(groups.sampled)} of the distinct"
             f" inputs was looked at (seed {groups.seed})."
         )
     return notes

@@ -36,18 +36,31 @@ class InPairs:
             return
         if self._first is None:
             self._first = verdicts.first_row
-        stop = verdicts.first_row + len(verdicts) - self._first
-        while stop > _BITS * len(self._marks):
-            self._marks = np.concatenate([self._marks, np.zeros_like(self._marks)])
         self._mark(verdicts.rows[verdicts.violations] - self._first)
         earlier = verdicts.witnesses.rows - self._first
         self._mark(earlier[earlier >= 0])
 
+    def mark(self, rows: Rows) -> None:
+        """Decisions that another part of the stream has found to be in a pair."""
+        self._first = self._first or 0
+        self._mark(rows - self._first)
+
     def _mark(self, places: Rows) -> None:
+        stop = int(places.max(initial=-1)) + 1
+        while stop > _BITS * len(self._marks):
+            self._marks = np.concatenate([self._marks, np.zeros_like(self._marks)])
         bits = np.left_shift(1, places % _BITS).astype(np.uint8)
         np.bitwise_or.at(self._marks, places // _BITS, bits)
 
     @property
     def count(self) -> int:
         """How many are marked."""
-        return int(np.unpackbits(self._marks).sum(dtype=np.int64))
+        return int(np.bitwise_count(self._marks).sum(dtype=np.int64))
+
+    @property
+    def rows(self) -> Rows:
+        """Those that are marked."""
+        some = np.flatnonzero(self._marks)
+        at, bit = np.nonzero(np.unpackbits(self._marks[some, None], axis=1, bitorder="little"))
+        rows: Rows = (self._first or 0) + some[at] * _BITS + bit
+        return rows

@@ -5,10 +5,10 @@ Every value from the data is made safe (safe.py).
 
 from collections.abc import Sequence
 
-from likewise.reports.document import folded, section
-from likewise.reports.safe import safe
-from likewise.reports.words import percent
+from likewise.reports.document import section
 from likewise.values.model_counts import ModelCounts
+from likewise.values.printing import percent
+from likewise.values.safe import folded, safe
 
 _TABLE = 20  # models in the table before the rest is folded away
 _LEAD = (

@@ -20,16 +20,17 @@ from likewise.reports.charts import (
     margin_plot,
     rate_plot,
 )
-from likewise.reports.document import document, folded, section, write_document
+from likewise.reports.document import document, section, write_document
 from likewise.reports.evidence import Computed
 from likewise.reports.findings import Findings
 from likewise.reports.group_section import group_section
 from likewise.reports.group_words import how_compared
 from likewise.reports.model_section import model_section
-from likewise.reports.safe import safe, safe_lines, safe_name, shortened
 from likewise.reports.timeline import Stretch
 from likewise.reports.varied_table import TITLE, rests_on, varied_table
-from likewise.reports.words import MANY, figure, found_in_words, percent, within_in_words, wording
+from likewise.reports.words import MANY, found_in_words, within_in_words, wording
+from likewise.values.printing import figure, percent
+from likewise.values.safe import folded, safe, safe_lines, safe_name, shortened
 
 _REMARKS = 20  # on how a file was read
 _FEW = 100  # a percentage of fewer comparable decisions would say more than is known

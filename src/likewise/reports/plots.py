@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from likewise.reports.safe import safe
+from likewise.values.safe import safe
 
 WIDE, NARROW = 760, 340
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from likewise.reports.plots import Frame, dot, path, picture, share_axis, text, ticks, twice
-from likewise.reports.safe import safe, shortened, shown
-from likewise.reports.words import figure, percent
+from likewise.values.printing import figure, percent
+from likewise.values.safe import safe, shortened, shown
 from likewise.values.verdicts import Floats
 
 _MOST_LINES = 4  # that can still be told apart

@@ -9,7 +9,7 @@ Cost: a text is cut after some lines, so comparing two stays quick whatever they
 import re
 from difflib import SequenceMatcher
 
-from likewise.reports.safe import safe_lines
+from likewise.values.safe import safe_lines
 
 _LONGEST = 800  # characters that are shown and compared
 _PARTS = re.compile(r"\w+|\s+|[^\w\s]")

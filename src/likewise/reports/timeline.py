@@ -65,20 +65,53 @@ class ByRow:
         self.rows = 0
 
     def add(
-        self, violations: npt.NDArray[np.bool_], comparable: npt.NDArray[np.bool_] | None = None
+        self,
+        violations: npt.NDArray[np.bool_],
+        comparable: npt.NDArray[np.bool_] | None = None,
+        places: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        stop = self.rows + len(violations)
+        """Further decisions; where each stands in the stream, unless they are the next ones."""
+        if places is None:
+            places = np.arange(self.rows, self.rows + len(violations))
+        self._widen(int(places.max(initial=-1)) + 1)
+        self._compared |= comparable is not None
+        for i, which in enumerate((violations, comparable)):
+            if which is not None:
+                at = places[np.flatnonzero(which)] // self._width
+                self._counts[i] += np.bincount(at, minlength=_KEPT)
+        self.rows += len(violations)
+
+    def _widen(self, stop: int) -> None:
+        """Have room for decisions up to that place."""
         while stop > self._width * _KEPT:
             joined = self._counts.reshape(2, -1, 10).sum(axis=2)
             self._counts = np.zeros((2, _KEPT), np.int64)
             self._counts[:, : joined.shape[1]] = joined
             self._width *= 10
-        self._compared |= comparable is not None
-        for i, which in enumerate((violations, comparable)):
-            if which is not None:
-                places = (self.rows + np.flatnonzero(which)) // self._width
-                self._counts[i] += np.bincount(places, minlength=_KEPT)
-        self.rows = stop
+
+    def merge(self, other: "ByRow") -> None:
+        """Add the decisions of another part of the stream; `other` is used up."""
+        for one, wider in ((self, other), (other, self)):
+            one._widen(wider._width * _KEPT)
+        self._counts += other._counts
+        self._compared |= other._compared
+        self.rows += other.rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; `of_dict` gives it back."""
+        return {
+            "width": self._width,
+            "counts": self._counts.tolist(),
+            "compared": self._compared,
+            "rows": self.rows,
+        }
+
+    @classmethod
+    def of_dict(cls, told: dict[str, Any]) -> "ByRow":
+        made = cls()
+        made._width, made._compared, made.rows = told["width"], told["compared"], told["rows"]
+        made._counts = np.array(told["counts"], np.int64)
+        return made
 
     def stretches(self, first: int) -> tuple[Stretch, ...]:
         """All of them, by row number; the stream began at row `first`."""
@@ -145,6 +178,34 @@ class ByTime:
         self._unit += 1
         self._counts = {}
         self._count(_places(old, _UNITS[self._unit]), *counts.T)
+
+    def merge(self, other: "ByTime") -> None:
+        """Add the decisions of another part of the stream; `other` is used up."""
+        for one, coarser in ((self, other), (other, self)):
+            while one._unit < coarser._unit:
+                one._coarsen()
+        for place, more in other._counts.items():
+            self._counts[place] = _added(self._counts.get(place), more)
+        self._compared |= other._compared
+        self.untimed += other.untimed
+        while len(self._counts) > _KEPT and self._unit + 1 < len(_UNITS):
+            self._coarsen()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; `of_dict` gives it back."""
+        return {
+            "unit": self._unit,
+            "counts": [[place, *more] for place, more in self._counts.items()],
+            "compared": self._compared,
+            "untimed": self.untimed,
+        }
+
+    @classmethod
+    def of_dict(cls, told: dict[str, Any]) -> "ByTime":
+        made = cls()
+        made._unit, made._compared, made.untimed = told["unit"], told["compared"], told["untimed"]
+        made._counts = {place: more for place, *more in told["counts"]}
+        return made
 
     def stretches(self) -> tuple[Stretch, ...]:
         """Those with a decision in them, in order of time."""

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from likewise.monitors.varied import Outcome, Variant, Varied
-from likewise.reports.safe import safe_name, shortened
-from likewise.reports.words import figure, listed, percent
 from likewise.rules.rule import Rule
 from likewise.rules.variation import Change, Tolerance
+from likewise.values.printing import figure, listed, percent
+from likewise.values.safe import safe_name, shortened
 
 TITLE = "Which line of the rule does the work"
 AS_IT_IS = "the rule as it is"

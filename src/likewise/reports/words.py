@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.reports.findings import Findings
-from likewise.reports.safe import shortened
 from likewise.rules.feature import Feature
 from likewise.rules.labels import named
 from likewise.rules.rule import Rule
+from likewise.values.printing import figure, listed, percent
+from likewise.values.safe import shortened
 
-_FEW = 8  # names in a list before it says how many more
+_FEW = 8  # names of an order before it says how many more
 _LINES = 16  # conditions, each on a line of its own
 MANY = 60  # names of columns in one condition
 _ONLY = 0.1  # a smaller share of comparable decisions is few
@@ -66,31 +67,6 @@ def _together(each: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...
     for name, what in each.items():
         names.setdefault(what, []).append(name)
     return tuple((tuple(some), what) for what, some in names.items())
-
-
-def figure(value: float) -> str:
-    """A number as a person would write it."""
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.6g}" if 1e-4 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
-def percent(share: float) -> str:
-    """A share, with as many digits as it needs; never 0% for something, nor 100% for less."""
-    hundred = 100 * share
-    if share in (0, 1):
-        return f"{hundred:.0f}%"
-    if hundred >= 99.95:
-        return f"{hundred:.2f}%" if hundred < 99.995 else "almost 100%"
-    return f"{hundred:.1f}%" if hundred >= 1 else f"{hundred:.2g}%"
-
-
-def listed(names: Iterable[Any], most: int = _FEW) -> str:
-    """a, b and c."""
-    texts = [str(name) for name in names]
-    if len(texts) > most:
-        texts = [*texts[:most], f"{len(texts) - most:,} more"]
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 # Near

@@ -6,8 +6,10 @@ it alone knows them (`Monitor.limit_words`).
 
 import datetime
 import time as clock
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import numpy as np
 
 from likewise.ledger import words
 from likewise.ledger.times import microseconds
@@ -17,6 +19,7 @@ from likewise.service.refusals import Refused
 from likewise.service.settings import Limits
 from likewise.values.errors import BadFile
 
+_COMPOSED = (bytes, tuple, list, dict, set, frozenset)
 _PLAIN = (int, float, datetime.date, datetime.datetime)
 
 
@@ -49,6 +52,31 @@ def checked_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str,
         name: plain_value(value, _most(limits, features.get(name)))
         for name, value in values.items()
     }
+
+
+def check_words(what: str, words: Any, most: int) -> None:
+    """Raise Refused if a word is too long; of any type that a label, key or category may have."""
+    if isinstance(words, np.ndarray):
+        words = words.tolist() if words.dtype.kind in "OSUT" else ()
+    for word in words:
+        if isinstance(word, str):
+            if len(word) > most >> 2:
+                _check_length(what, word, most)
+        elif isinstance(word, _COMPOSED) and len(str(word)) > most:
+            raise Refused(413, f"{what} has more than {most} characters.")
+
+
+def check_table(limits: Limits, rule: Rule, rows: Any) -> None:
+    """The same of rows of a table, in whatever form they come."""
+    columns: Any = getattr(rows, "columns", rows)
+    if isinstance(columns, Mapping):
+        for name, column in columns.items():
+            several = isinstance(column, list | tuple | np.ndarray)
+            most = _most(limits, (rule.features or {}).get(name))
+            check_words("a value", column if several else [column], most)
+    elif isinstance(rows, list | tuple):
+        for row in rows:
+            check_table(limits, rule, row)
 
 
 def checked_column(limits: Limits, rule: Rule, name: str, column: Any) -> Any:

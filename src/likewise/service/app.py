@@ -7,7 +7,7 @@ Invariant: every request is answered, in JSON if it is refused; nothing that a c
 the server fail. If it fails all the same, that is logged, counted and answered with 500.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 
 from likewise.runtime.log import logger
 from likewise.service.calls import Call, Hot
-from likewise.service.door import ASGIScope, Door, Gone, Receive, Send, header
+from likewise.service.door import ASGIScope, Door, Gone, Receive, Send
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refused, told
 from likewise.service.routes import (
@@ -62,15 +62,17 @@ MODULES: tuple[ModuleType, ...] = (
 class App:
     """Serves the monitors of a service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, more: Sequence[Any] = ()) -> None:
+        """more: further modules like those of routes/, with `routes` and `OPERATIONS`"""
         self.service = service
         self.door = Door(service)
+        self._modules: tuple[Any, ...] = (*MODULES, *more)
         self._hot: dict[str, Hot] = {
             "observe": decisions.observe,
             "batch": decisions.batch,
             "check": decisions.check,
         }
-        found = [route for module in MODULES for route in _routes(module, self)]
+        found = [route for module in self._modules for route in _routes(module, self)]
         handlers: Any = {
             LikewiseError: self._refused,
             Refused: self._refused,
@@ -83,7 +85,7 @@ class App:
     @property
     def operations(self) -> list[Operation]:
         """All that can be asked."""
-        return [one for module in MODULES for one in getattr(module, "OPERATIONS", ())]
+        return [one for module in self._modules for one in getattr(module, "OPERATIONS", ())]
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -115,7 +117,7 @@ class App:
             logger.exception("a fault of likewise, while answering %s", path)
             service.refused["500"] += 1
             if begun is not None and not begun.begun:
-                await _answer(send, 500, *_fault(error))
+                await _answer(send, 500, fault(error), None)
         finally:
             service.under_way -= 1
 
@@ -126,11 +128,12 @@ class App:
         status, retry = 200, None
         try:
             self.door.check_room()
-            token = self.door.admit(scope, "observe", name)
+            headers = dict(scope["headers"])  # of one that is given twice, the last
+            token = self.door.admit_with(headers.get(b"authorization"), "observe", name)
             hosted = self.service.named(name)
             query = queries(scope)
-            kind = (header(scope, b"content-type") or b"").decode("latin-1")
-            body = await self.door.body(scope, receive)
+            kind = headers.get(b"content-type", b"")
+            body = await self.door.body_with(headers.get(b"content-length"), receive)
             body = await hot(Call(hosted, token, query, kind, body))
         except Refused as error:
             counted = self.service.refused if hosted is None else hosted.counts.refused
@@ -143,7 +146,7 @@ class App:
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", scope["path"])
             self.service.refused["500"] += 1
-            status, (body, retry) = 500, _fault(error)
+            status, body = 500, fault(error)
         await _answer(send, status, body, retry)
 
     async def _stream(self, name: str, scope: ASGIScope, receive: Receive, send: Send) -> None:
@@ -165,7 +168,7 @@ class App:
         return Response(body, status, headers, "application/json")
 
     async def _failed(self, _: Request, error: Exception) -> Response:
-        return Response(_fault(error)[0], 500, media_type="application/json")
+        return Response(fault(error), 500, media_type="application/json")
 
     async def _gone(self, _: Request, __: Exception) -> Response:
         return Response(b"", 400)  # nobody reads it
@@ -212,9 +215,10 @@ async def _answer(send: Send, status: int, body: bytes, retry: float | None) -> 
     await send({"type": "http.response.body", "body": body})
 
 
-def _fault(error: Exception) -> tuple[bytes, None]:
-    fault = Refused(500, f"a fault of likewise, please report it: {type(error).__name__}.")
-    return told(fault)[1], None
+def fault(error: Exception) -> bytes:
+    """What is answered if likewise itself fails."""
+    why = Refused(500, f"a fault of likewise, please report it: {type(error).__name__}.")
+    return told(why)[1]
 
 
 def _routes(module: Any, app: App) -> list[BaseRoute]:

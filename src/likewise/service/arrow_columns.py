@@ -1,7 +1,8 @@
-"""A batch as an Arrow IPC stream: columns x, z, key, time and model, or one for each feature.
+"""A batch as an Arrow IPC stream: x, z, and what is said beside them; or a column a feature.
 
-For a rule about vectors, `x` is a column of lists of one length, or every column that is not z,
-key, time or model is a feature, in their order. For a rule about a table, columns have the names of
+Beside decisions stand key, time, model, source and position, a whole number or a list of two. For
+a rule about vectors, `x` is a column of lists of one length, or every other column is a feature, in
+their order. For a rule about a table, columns have the names of
 the rule. PyArrow reads it where it is installed, else Polars.
 
 Invariant: nothing that a column could be made to hold crashes or hangs: only plain kinds are taken,
@@ -22,7 +23,13 @@ from likewise.service.refusals import Refused
 from likewise.values.frames import ColumnTable
 
 ARROW = "application/vnd.apache.arrow.stream"
-_BESIDE = {"key": "keys", "time": "times", "model": "models"}
+_BESIDE = {
+    "key": "keys",
+    "time": "times",
+    "model": "models",
+    "source": "sources",
+    "position": "positions",
+}
 _COLUMNS = 10_000
 
 
@@ -30,10 +37,10 @@ def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     """The arguments of `observe_many`, from a stream; Refused if it is none, or has others."""
     check_stream(body, most)
     table = _with_pyarrow(body) if find_spec("pyarrow") is not None else _with_polars(body)
+    own = _columns_of_rule(rule)
     beside = {
-        argument: _listed(table.pop(name)) if name in table else None
+        argument: _listed(table.pop(name)) if name in table and name not in own else None
         for name, argument in _BESIDE.items()
-        if not (rule.features is not None and name in rule.features)
     }
     if rule.features is not None:
         if not table:
@@ -50,6 +57,25 @@ def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     elif rule.embed is not None:
         x = _listed(x)
     return {"x": x, "z": z, **beside}
+
+
+def load_library() -> None:
+    """Load what reads streams, which takes tenths of a second; then no request waits for it."""
+    if find_spec("pyarrow") is not None:
+        import pyarrow as pa
+
+        stream = io.BytesIO()
+        with pa.ipc.new_stream(stream, pa.schema({"z": pa.int64()})):
+            pass
+        _with_pyarrow(stream.getvalue())
+    else:
+        import polars  # noqa: F401
+
+
+def _columns_of_rule(rule: Rule) -> set[str]:
+    """Names that the rule takes for itself."""
+    output = rule.output_column or ()
+    return {*(rule.features or ()), *((output,) if isinstance(output, str) else output)}
 
 
 def _stacked(table: dict[str, Any]) -> Any:

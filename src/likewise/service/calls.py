@@ -13,7 +13,7 @@ class Call(NamedTuple):
     hosted: Hosted
     token: Token | None
     query: Mapping[str, str]
-    content_type: str
+    content_type: bytes
     body: bytes
 
 

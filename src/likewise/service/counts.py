@@ -33,6 +33,8 @@ class Counts:
     decisions: Counter[str] = field(default_factory=Counter)
     """By model; "" for decisions without one."""
     violations: Counter[str] = field(default_factory=Counter)
+    newest: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By model: the row of its newest violation, and when it came, in seconds since 1970."""
     comparable: int = 0
     pairs: int = 0
     alarms: int = 0

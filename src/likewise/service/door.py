@@ -41,21 +41,35 @@ class Door:
 
         wanted: one of SCOPES
         """
+        return self.admit_with(header(scope, b"authorization"), wanted, monitor)
+
+    def admit_with(
+        self, authorization: bytes | None, wanted: str, monitor: str | None
+    ) -> Token | None:
+        """`admit`, by the header Authorization."""
+        token = self.sender(authorization, wanted, monitor)
+        self.count(token)
+        return token
+
+    def sender(self, authorization: bytes | None, wanted: str, monitor: str | None) -> Token | None:
+        """`admit`, without counting it as a request."""
         tokens = self._service.tokens
         if not tokens:
             return None
-        token = tokens.of(header(scope, b"authorization"))
+        token = tokens.of(authorization)
         if token is None:
             raise Refused(401, "expected a header Authorization: Bearer and a token that is known.")
         if not token.allows(wanted, monitor):
             with_it = "" if monitor is None else f" with the monitor {monitor!r}"
             raise Refused(403, f"the token {token.name!r} may not {wanted}{with_it}.")
-        if self._limits.rate:
-            self._count(token)
         return token
 
-    def _count(self, token: Token) -> None:
-        rate, now = self._limits.rate, clock.monotonic()
+    def count(self, token: Token | None) -> None:
+        """Count a request; Refused if the token sends too many."""
+        rate = self._limits.rate
+        if token is None or not rate:
+            return
+        now = clock.monotonic()
         left, since = self._allowance.get(token.name, (rate * _BURST_SECONDS, now))
         left = min(rate * _BURST_SECONDS, left + rate * (now - since))
         if left < 1:
@@ -68,8 +82,11 @@ class Door:
 
     async def body(self, scope: ASGIScope, receive: Receive) -> bytes:
         """The whole body; Refused if it is too long or too slow, Gone if it never ends."""
+        return await self.body_with(header(scope, b"content-length"), receive)
+
+    async def body_with(self, told: bytes | None, receive: Receive) -> bytes:
+        """`body`, by the header Content-Length."""
         most = self._limits.body_bytes
-        told = header(scope, b"content-length")
         if told is not None and told.isdigit() and int(told) > most:
             raise Refused(413, f"the body has {int(told)} bytes; at most {most} are taken.")
         message = await receive()

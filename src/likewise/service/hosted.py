@@ -22,21 +22,28 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from likewise.intake import verdict_json
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import Decision
 from likewise.runtime.log import logger
+from likewise.service.answers import verdict_bytes
 from likewise.service.counts import Counts
 from likewise.service.recent import Recent
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served
+from likewise.service.slopes import Slopes
+from likewise.service.wire import encode
 from likewise.values.errors import BadRule, LikewiseError
 from likewise.values.verdicts import Verdict, Verdicts
 
 OTHERS = "(others)"
 """Models beyond as many as a history may have are counted together under this name."""
 _TOGETHER = 1024  # decisions that share a transaction at most, unless one caller has more
+_IDLE = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
+_FLOATS = {float}
 _T = TypeVar("_T")
 Answers = list[Verdict | LikewiseError]
 Listener = Callable[["Hosted", Verdict], None]
@@ -57,9 +64,18 @@ class _Waiting:
 class Hosted:
     """A monitor, its queue and its counts."""
 
-    def __init__(self, name: str, monitor: Monitor, settings: Served, limits: Limits) -> None:
+    def __init__(
+        self,
+        name: str,
+        monitor: Monitor,
+        settings: Served,
+        limits: Limits,
+        slopes: Slopes | None = None,
+    ) -> None:
         self.name = name
         self.monitor = monitor
+        self.slopes = slopes
+        """Of a monitor that names slopes."""
         self.settings = settings
         self.limits = limits
         self.counts = Counts()
@@ -86,22 +102,35 @@ class Hosted:
 
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
-        if self._at_once and self._pump is None:
-            begin = clock.perf_counter()
-            x, z, key, time, model, *_ = decision
-            try:
-                answer: Any = self.monitor.observe(x, z, key=key, time=time, model=model)
-            except LikewiseError as error:
-                self._refused(error)
-                raise
-            self.counts.observing.add(clock.perf_counter() - begin)
-            self.took(answer)
-        else:
-            (answer,) = await self._wait(1, [decision], None)
-            if isinstance(answer, LikewiseError):
-                raise answer
-            await self._forced(durable)
+        if self.judges_at_once:
+            return self.observe_now(decision)
+        (answer,) = await self._wait(1, [decision], None)
+        if isinstance(answer, LikewiseError):
+            raise answer
+        await self._forced(durable)
         verdict: Verdict = answer
+        return verdict
+
+    @property
+    def judges_at_once(self) -> bool:
+        """Whether a decision takes microseconds and nothing waits before it."""
+        return self._at_once and self._pump is None
+
+    def observe_now(self, decision: Decision) -> Verdict:
+        """`observe`, where it judges at once."""
+        begin = clock.perf_counter()
+        x, z, key, time, model, source, position = decision
+        if type(x) is list and set(map(type, x)) == _FLOATS:
+            x = np.array(x)  # which the engine takes as it is
+        try:
+            verdict = self.monitor.observe(
+                x, z, key=key, time=time, model=model, source=source, position=position
+            )
+        except LikewiseError as error:
+            self._refused(error)
+            raise
+        self.counts.observing.add(clock.perf_counter() - begin)
+        self.took(verdict)
         return verdict
 
     async def observe_each(
@@ -110,7 +139,7 @@ class Hosted:
         """Judge decisions one after another: for each its verdict, or why it is refused."""
         if not decisions:
             return []
-        if self._at_once and self._pump is None:
+        if self.judges_at_once:
             begin = clock.perf_counter()
             answers = self.monitor.observe_each(decisions)
             self._tell(answers, clock.perf_counter() - begin)
@@ -120,8 +149,8 @@ class Hosted:
         return waited
 
     async def _forced(self, durable: bool) -> None:
-        if durable and self.monitor.durable and self.monitor.durability != "commit":
-            await self.do(self.monitor.flush)
+        if durable:
+            await self.flush()
 
     async def observe_many(self, count: int, call: Callable[[], Verdicts]) -> Verdicts:
         """Judge a batch and remember it, or refuse it whole.
@@ -134,6 +163,11 @@ class Hosted:
         """Anything else that is part of the history's order; what it answers."""
         answer: _T = await self._wait(rows, None, call)
         return answer
+
+    async def flush(self) -> None:
+        """Have the ledger show everything that was answered."""
+        if self.monitor.durable and self.monitor.durability != "commit":
+            await self.do(self.monitor.flush)
 
     async def look(self, call: Callable[[Ledger], _T]) -> _T:
         """Look at the ledger, beside whatever is being written."""
@@ -185,6 +219,7 @@ class Hosted:
         """Empty the queue: calls in their order, decisions next to each other together."""
         loop = asyncio.get_running_loop()
         while self._waiting:
+            await self._gather()
             group = self._next()
             begin = clock.perf_counter()
             try:
@@ -207,6 +242,20 @@ class Hosted:
                 if not turn.done():
                     turn.set_result(None)
         self._pump = None
+
+    async def _gather(self) -> None:
+        """Let requests that have come already join the queue.
+
+        Whoever was answered mostly sends again at once. Without this, half of the callers would
+        find the others' transaction begun, and each transaction would have half of them.
+        """
+        idle = 0
+        while idle < _IDLE and self._waiting[-1].decisions is not None:
+            before = len(self._waiting)
+            if before >= _TOGETHER:
+                return
+            await asyncio.sleep(0)
+            idle = 0 if len(self._waiting) > before else idle + 1
 
     def _next(self) -> list[_Waiting]:
         """The next call; or the next decisions, as many as may share a transaction."""
@@ -260,25 +309,46 @@ class Hosted:
 
     def took(self, verdict: Verdict) -> None:
         """Count a verdict, and tell whoever listens if there is something to tell."""
-        counts = self.counts
-        if verdict.known:
+        counts, beside = self.counts, verdict.beside
+        if beside.known:
             counts.known += 1
             return
         if verdict.row is not None:
             self.next_row = verdict.row + 1
-        model = self._counted_as(verdict.model)
+        model = "" if beside.model is None else self._counted_as(beside.model)
         counts.decisions[model] += 1
-        counts.last_decision = clock.time()
-        if verdict.comparable:
+        counts.last_decision = now = clock.time()
+        if beside.comparable:
             counts.comparable += 1
-        if not (verdict.violation or verdict.alarm):
+        violation = self.is_violation(verdict)
+        if not (violation or beside.alarm):
             return
-        if verdict.violation:
+        if violation:
             counts.violations[model] += 1
+            counts.newest[model] = self.next_row - 1, now
             counts.pairs += verdict.count
-        counts.alarms += verdict.alarm
+        counts.alarms += beside.alarm
         self.recent.add(verdict)
         self._announce(verdict)
+
+    def is_violation(self, verdict: Verdict) -> bool:
+        return verdict.violation if self.slopes is None else self.slopes.is_violation(verdict)
+
+    def violations(self, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
+        """Whether each verdict of a batch is one."""
+        return verdicts.violations if self.slopes is None else self.slopes.violations(verdicts)
+
+    def told(self, verdict: Verdict) -> dict[str, Any]:
+        """A verdict for JSON."""
+        if self.slopes is None:
+            return verdict_json.answer(verdict, self.limits.witnesses, keyed=True)
+        return self.slopes.told(verdict, self.limits.witnesses)
+
+    def told_bytes(self, verdict: Verdict) -> bytes:
+        """A verdict as JSON."""
+        if self.slopes is None:
+            return verdict_bytes(verdict, self.limits.witnesses)
+        return encode(self.told(verdict))
 
     def _announce(self, verdict: Verdict) -> None:
         for listener in self.listeners:
@@ -297,35 +367,35 @@ class Hosted:
     def took_many(self, verdicts: Verdicts) -> None:
         """The same of a batch."""
         counts, models = self.counts, verdicts.models
-        known = getattr(verdicts, "known", None)
-        fresh = np.ones(len(verdicts), np.bool_) if known is None else ~np.asarray(known)
+        fresh = np.ones(len(verdicts), np.bool_) if verdicts.repeats is None else ~verdicts.known
         new = int(fresh.sum())
         counts.known += len(verdicts) - new
         if new == 0:
             return
-        counts.last_decision = clock.time()
-        self.next_row = int(verdicts.rows.max()) + 1
-        violations, alarms = verdicts.violations & fresh, verdicts.alarms & fresh
+        counts.last_decision = now = clock.time()
+        rows = verdicts.rows
+        self.next_row = int(rows.max()) + 1
+        violations, alarms = self.violations(verdicts) & fresh, verdicts.alarms & fresh
+        flagged = np.flatnonzero(violations)
         if models is None:
             counts.decisions[""] += new
-            counts.violations[""] += int(violations.sum())
+            counts.violations[""] += len(flagged)
+            if len(flagged):
+                counts.newest[""] = int(rows[flagged[-1]]), now
         else:
             named = {model: self._counted_as(model) for model in set(models)}
             counts.decisions.update(named[models[i]] for i in np.flatnonzero(fresh).tolist())
-            counts.violations.update(named[models[i]] for i in np.flatnonzero(violations).tolist())
+            by_row = {int(rows[i]): named[models[i]] for i in flagged.tolist()}
+            counts.violations.update(by_row.values())
+            counts.newest |= {model: (row, now) for row, model in by_row.items()}
         if verdicts.comparable is not None:
             counts.comparable += int((verdicts.comparable & fresh).sum())
         counts.pairs += int(verdicts.counts[violations].sum())
         counts.alarms += int(alarms.sum())
-        places = np.flatnonzero(violations | alarms).tolist()
-        skipped = max(0, len(places) - self.recent.most)
-        if skipped:
-            self.recent.skip_to(int(verdicts.rows[places[skipped - 1]]))
-        for place in places if self.listeners else places[skipped:]:
-            verdict = verdicts[place]
-            if verdict.row is not None and verdict.row > self.recent.dropped:
-                self.recent.add(verdict)
-            self._announce(verdict)
+        places = np.flatnonzero(violations | alarms)
+        self.recent.add_many(verdicts, places)
+        for place in places.tolist() if self.listeners else ():
+            self._announce(verdicts[place])
 
     # The end
 

@@ -4,18 +4,22 @@ Readers of events ask for what came after the row that they have, so none has a 
 reader that is too slow finds that what it has not read has left the ring.
 
 Invariant: rows ascend; all told verdicts with a row above `dropped` are in the ring.
-Bound: `most` verdicts, each with at most so many witnesses as are told.
+Bound: `most` verdicts, each with at most so many witnesses as are told, and as many again: those of
+a batch are kept together until the last of them has left.
+Cost: a batch is added in one pass over its arrays; a `Verdict` is made when a reader asks for it.
 """
 
 import asyncio
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
-from likewise.values.verdicts import Verdict
+from likewise.values.verdicts import Rows, Verdict, Verdicts
 
 
 @dataclass
@@ -26,31 +30,51 @@ class Recent:
     witnesses: int
     dropped: int = -1
     """The last row that has left the ring."""
-    _ring: deque[Verdict] = field(default_factory=deque)
+    _ring: deque[Verdict | tuple[Verdicts, int]] = field(default_factory=deque)
+    """Verdicts; of those that came together the batch, which has no others, and the place there."""
     _rows: deque[int] = field(default_factory=deque)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, verdict: Verdict) -> None:
         """A further verdict, whose row is above all before."""
         assert verdict.row is not None
-        if len(self._ring) >= self.most:
+        self._extend([trimmed(verdict, self.witnesses)], [verdict.row])
+
+    def add_many(self, verdicts: Verdicts, places: Rows) -> None:
+        """Those at some places of a batch, which were not sent before; their rows ascend."""
+        if len(places) == 0:
+            return
+        skipped = len(places) - self.most
+        if skipped > 0:
+            self._ring.clear()
+            self._rows.clear()
+            self.dropped = int(verdicts.rows[places[skipped - 1]])
+            places = places[skipped:]
+        told = trimmed_batch(verdicts, places, self.witnesses)
+        self._extend([(told, place) for place in range(len(told))], told.rows.tolist())
+
+    def _extend(
+        self, verdicts: Sequence[Verdict | tuple[Verdicts, int]], rows: Sequence[int]
+    ) -> None:
+        for _ in range(len(self._ring) + len(rows) - self.most):
             self._ring.popleft()
             self.dropped = self._rows.popleft()
-        self._ring.append(trimmed(verdict, self.witnesses))
-        self._rows.append(verdict.row)
+        self._ring.extend(verdicts)
+        self._rows.extend(rows)
         self.wake()
-
-    def skip_to(self, row: int) -> None:
-        """More came at once than the ring holds: all up to `row` have gone by."""
-        self._ring.clear()
-        self._rows.clear()
-        self.dropped = row
 
     def after(self, row: int, most: int | None = None) -> list[Verdict]:
         """Those with a higher row, in order."""
         begin = bisect_right(self._rows, row)
         stop = None if most is None else begin + most
-        return list(islice(self._ring, begin, stop))
+        return [
+            entry if isinstance(entry, Verdict) else entry[0][entry[1]].whole()
+            for entry in islice(self._ring, begin, stop)
+        ]
+
+    def last(self, most: int) -> list[Verdict]:
+        """The latest of them, in order."""
+        return list(islice(self._ring, max(0, len(self._ring) - most), None))
 
     def of(self, row: int) -> Verdict | None:
         """The verdict of a row, if it is here."""
@@ -84,3 +108,37 @@ def trimmed(verdict: Verdict, witnesses: int) -> Verdict:
         witness_models=None if models is None else tuple(models[i] for i in places),
     )
     return Verdict(verdict.row, found.some(places), left)
+
+
+def trimmed_batch(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
+    """`trimmed` of the verdicts at some places of a batch, none of which was sent before."""
+    owners, nearest = verdicts.nearest_witnesses(witnesses)
+    told = np.zeros(len(verdicts), np.bool_)
+    told[places] = True
+    chosen = np.sort(nearest)[told[owners]]  # by decision, then by row
+    counts = np.bincount(owners[told[owners]], minlength=len(verdicts))[places]
+    left_out = verdicts.counts[places] - counts
+    found, keys, models = verdicts.witnesses, verdicts.keys, verdicts.models
+    named, decided = verdicts.witness_keys, verdicts.witness_models
+    return Verdicts(
+        verdicts.first_row,
+        np.concatenate([[0], np.cumsum(counts)]),
+        found.some(chosen),
+        firsts=_at(verdicts.firsts, places),
+        absent=_at(verdicts.absent, places),
+        neighbours=_at(verdicts.neighbours, places),
+        alarm_from=verdicts.alarm_from,
+        keys=None if keys is None else tuple(keys[i] for i in places.tolist()),
+        witness_keys=None if named is None else tuple(named[i] for i in chosen.tolist()),
+        comparable=_at(verdicts.comparable, places),
+        models=None if models is None else tuple(models[i] for i in places.tolist()),
+        witness_models=None if decided is None else tuple(decided[i] for i in chosen.tolist()),
+        missing=verdicts.missing,
+        left_out=left_out if left_out.any() else None,
+        row_numbers=verdicts.rows[places],
+        past=verdicts.past,
+    )
+
+
+def _at(column: Any, places: Rows) -> Any:
+    return None if column is None else column[places]

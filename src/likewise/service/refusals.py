@@ -14,11 +14,13 @@ from likewise.values.errors import (
     BadRule,
     ErasedKey,
     LikewiseError,
+    OldPosition,
     RepeatedKey,
 )
 
 _STATUS = (
     (RepeatedKey, 409),
+    (OldPosition, 409),
     (ErasedKey, 410),
     (BadDecision, 422),
     (BadRow, 404),
@@ -50,4 +52,6 @@ def told(error: LikewiseError | Refused) -> tuple[int, bytes, float | None]:
     row = error.row if isinstance(error, RepeatedKey) else None
     status = status_of(error)
     body = ErrorBody(type(error).__name__, str(error), row)
+    if isinstance(error, OldPosition):
+        body = ErrorBody("OldPosition", str(error), row, error.source, error.position, error.last)
     return status, encode(body), 1.0 if status == 503 else None

@@ -14,13 +14,14 @@ import signal
 import socket
 import stat
 import time as clock
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from likewise.runtime.log import logger
 from likewise.service.app import App
@@ -34,16 +35,22 @@ _KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connec
 _BACKLOG = 2048
 
 
-def serve(settings: Settings, tell: Callable[[str], None]) -> None:
+def serve(settings: Settings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    tell: told in a line each when it listens, and when the monitors can be asked
+    tell    told in a line each when it listens, and when the monitors can be asked
+    more    further modules with routes, as App takes them
     """
     service = Service(settings)
     server = settings.server
     listener = _listener(server)
+    app = App(service, more)
+    application: Any = app
+    if server.behind_proxy:
+        application = _behind_proxy(application)
     config = uvicorn.Config(
-        App(service),
+        application,
+        http=_http(app),
         ssl_certfile=server.certificate,
         ssl_keyfile=server.key,
         lifespan="off",
@@ -54,7 +61,7 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=max(1, round(server.drain_seconds)),
         limit_concurrency=4 * (settings.limits.requests + settings.limits.readers),
-        proxy_headers=server.behind_proxy,
+        proxy_headers=False,
         ws="none",
         backlog=_BACKLOG,
     )
@@ -78,6 +85,7 @@ async def _run(
     if service.settings.otlp is not None:
         otlp = Otlp(service, service.settings.otlp)
         told.append(asyncio.create_task(otlp.run()))
+    told += [asyncio.create_task(call()) for call in service.beside]
     opening = asyncio.create_task(asyncio.to_thread(service.open))
 
     def opened(task: "asyncio.Task[None]") -> None:
@@ -168,6 +176,26 @@ class _Server(uvicorn.Server):
             else:
                 connection.transport.close()
         self._half_open = waiting
+
+
+def _http(app: App) -> Any:
+    """What uvicorn is to speak HTTP with."""
+    try:
+        from likewise.service.direct import protocol_of
+    except ImportError:  # of httptools, which not every Python has
+        return "auto"
+    return protocol_of(app)
+
+
+def _behind_proxy(application: Any) -> Any:
+    """Who asks is whom the proxy names; `peer` stays the proxy that did."""
+    inner = ProxyHeadersMiddleware(application)
+
+    async def called(scope: Any, receive: Any, send: Any) -> None:
+        scope["peer"] = scope.get("client")
+        await inner(scope, receive, send)
+
+    return called
 
 
 def _listener(server: Server) -> socket.socket:

@@ -5,19 +5,26 @@ Invariant: monitors are opened before anything is answered, and closed after eve
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
+from typing import Any
 
 from likewise.monitors import opening
+from likewise.monitors.hunting import refuse_unhuntable, slope_monitor
 from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
+from likewise.rules.steepest import Steepest
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
+from likewise.service.arrow_columns import load_library
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refused
 from likewise.service.settings import Limits, Served, Settings
+from likewise.service.slopes import Slopes
 from likewise.service.tokens import Tokens
 from likewise.values.errors import BadRule
+
+_WAIT_SECONDS = 30.0  # of a rolling restart: the process before may still be writing
 
 
 class Service:
@@ -34,6 +41,8 @@ class Service:
         """Whether it was told to end: long answers end, and nothing new is taken."""
         self.ended = asyncio.Event()
         """Set when it is time to end, for those who wait for something else."""
+        self.verifying = asyncio.Lock()
+        """Held while a ledger is verified: one at a time."""
         self.under_way = 0
         """Requests that have begun and not ended."""
         self.readers = 0
@@ -42,21 +51,26 @@ class Service:
         """Requests that were refused before a monitor was found, by status."""
         self.opened: list[Callable[[Hosted], None]] = []
         """Told of each monitor when it is open."""
+        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """Run beside everything else, from the start until they are cancelled at the end."""
         self.before_drain: list[Callable[[], Awaitable[None]]] = []
         """Awaited before the queues are emptied for the last time."""
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""
+        load_library()
         opened: dict[str, Hosted] = {}
         try:
             for name, served in self.settings.monitors.items():
-                monitor = monitor_of(name, served, self.settings.limits)
-                monitor.limit_words(self.settings.limits.labels)
-                opened[name] = hosted = Hosted(name, monitor, served, self.settings.limits)
+                limits = self.settings.limits
+                monitor, slopes = monitor_of(name, served, limits)
+                monitor.limit_words(limits.labels)
+                opened[name] = hosted = Hosted(name, monitor, served, limits, slopes)
                 for told in self.opened:
                     told(hosted)
             if self.alert_settings is not None:
-                self.alerting = Alerting(self.alert_settings, opened)
+                told_of = {name: one for name, one in opened.items() if one.slopes is None}
+                self.alerting = Alerting(self.alert_settings, told_of)
         except BaseException:
             for hosted in opened.values():
                 hosted.close()
@@ -97,18 +111,20 @@ class Service:
             hosted.close()
 
 
-def monitor_of(name: str, served: Served, limits: Limits) -> Monitor:
-    """The monitor that the settings describe."""
+def monitor_of(name: str, served: Served, limits: Limits) -> tuple[Monitor, Slopes | None]:
+    """The monitor that the settings describe; if it names slopes, what is asked of it."""
     rule = None if served.rule is None else _rule_of(name, Path(served.rule), served.trust_code)
+    if served.ledger is None and served.window is not None:
+        raise BadRule(f"monitor {name!r}: a window is about a ledger, and there is none")
+    if served.kind == "slopes":
+        return _slope_monitor(name, served, rule)
     if served.ledger is None:
         assert rule is not None
-        if served.window is not None:
-            raise BadRule(f"monitor {name!r}: a window is about a ledger, and there is none")
-        return Monitor(rule, burst=served.burst, comparable=served.comparable)
+        return Monitor(rule, burst=served.burst, comparable=served.comparable), None
     if served.cluster is not None:
         from likewise.sharding.opening import open_cluster
 
-        return open_cluster(
+        cluster = open_cluster(
             served.ledger,
             rule,
             served.cluster,
@@ -116,12 +132,13 @@ def monitor_of(name: str, served: Served, limits: Limits) -> Monitor:
                 durability=served.durability,  # type: ignore[arg-type]
                 window=served.window,
                 witnesses=min(10, limits.witnesses),
-                wait=30.0,
+                wait=_WAIT_SECONDS,
             ),
             burst=served.burst,
             comparable=served.comparable,
         )
-    return opening.open(
+        return cluster, None
+    monitor = opening.open(
         served.ledger,
         rule,
         durability=served.durability,  # type: ignore[arg-type]
@@ -129,8 +146,32 @@ def monitor_of(name: str, served: Served, limits: Limits) -> Monitor:
         burst=served.burst,
         comparable=served.comparable,
         witnesses=min(10, limits.witnesses),
-        wait=30.0,  # of a rolling restart: the one before may still be writing
+        wait=_WAIT_SECONDS,
     )
+    return monitor, None
+
+
+def _slope_monitor(name: str, served: Served, rule: Rule | None) -> tuple[Monitor, Slopes]:
+    given = {"input_exponent": served.input_exponent, "level": served.level}
+    asked = {what: value for what, value in given.items() if value is not None}
+    try:
+        if rule is not None:
+            refuse_unhuntable(rule)
+        if served.ledger is None:
+            assert rule is not None
+            question = Steepest(**asked)
+            return slope_monitor(rule, question), Slopes(question)
+        keeping = opening.Keeping(
+            served.durability,  # type: ignore[arg-type]
+            window=served.window,
+            witnesses=1,
+            wait=_WAIT_SECONDS,
+        )
+        monitor, found = opening.open_ledger(served.ledger, rule, keeping, steepest=asked)
+    except BadRule as error:
+        raise BadRule(f"monitor {name!r}: {error}") from None
+    assert found is not None
+    return monitor, Slopes(found)
 
 
 def _rule_of(name: str, path: Path, trust_code: bool) -> Rule:

@@ -29,8 +29,16 @@
     shards = 4
     address = "auto"              # of a Ray cluster; without: Ray is started here
 
+    [monitors.scores]
+    rule = "scores.toml"
+    kind = "slopes"               # names the steepest past decision, as a SlopeMonitor does
+    level = 3.0                   # a steeper slope is a violation
+
     [otlp]                        # with the extra `otlp`
     endpoint = "http://127.0.0.1:4318"
+
+    [pages]                       # read by pages/settings.py
+    proxy_header = "X-Forwarded-User"
 
 Settings are frozen and checked when they are made. Unknown names are refused: a limit with a typing
 mistake would be no limit.
@@ -39,7 +47,7 @@ mistake would be no limit.
 import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -67,7 +75,7 @@ class Limits:
     label_bytes: int = 1024
     """Of a label, a category or the name of a model."""
     labels: int = 10_000
-    """Distinct labels, categories and models of one history."""
+    """Distinct labels, categories, models and sources of one history."""
     witnesses: int = 100
     """Told of one verdict; `omitted` says how many more there are."""
     waiting_rows: int = 65_536
@@ -125,8 +133,15 @@ class Token:
 
     def allows(self, scope: str, monitor: str | None) -> bool:
         """Whether it may do that with a monitor; None: with no monitor in particular."""
-        allowed = scope in self.scopes or "admin" in self.scopes
-        return allowed and (monitor is None or self.monitors is None or monitor in self.monitors)
+        return allowed(self.scopes, self.monitors, scope, monitor)
+
+
+def allowed(
+    scopes: Collection[str], monitors: Collection[str] | None, scope: str, monitor: str | None
+) -> bool:
+    """Whether whoever has these scopes, for these monitors, may do that; "admin" has them all."""
+    mine = monitor is None or monitors is None or monitor in monitors
+    return mine and (scope in scopes or "admin" in scopes)
 
 
 @dataclass(frozen=True)
@@ -182,7 +197,20 @@ class Served:
     cluster: ClusterSettings | None = None
     """Where the shards are that search its rows; None: this process does."""
 
+    kind: str = "contradictions"
+    """Or "slopes": for each decision the past one against which the slope is steepest."""
+    input_exponent: float | None = None
+    """Of slopes: p in output distance / input distance ** p; 1 unless given."""
+    level: float | None = None
+    """Of slopes: a steeper one is a violation; None: nothing is."""
+
     def __post_init__(self) -> None:
+        if self.kind not in ("contradictions", "slopes"):
+            raise BadRule(f"kind is {self.kind!r}; expected contradictions or slopes")
+        if self.kind == "slopes" and self.burst is not None:
+            raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
+        if self.kind != "slopes" and (self.level is not None or self.input_exponent is not None):
+            raise BadRule('level and input_exponent are about slopes: say kind = "slopes"')
         if self.unpaired_requests not in ("lost", "counted"):
             raise BadRule(
                 f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted"
@@ -219,6 +247,8 @@ class Settings:
     alerts: Mapping[str, Any] = field(default_factory=dict)
     """As it stands in the file; alerts/settings.py reads it."""
     otlp: OtlpSettings | None = None
+    pages: Mapping[str, Any] = field(default_factory=dict)
+    """As it stands in the file; pages/settings.py reads it."""
 
     def __post_init__(self) -> None:
         if not self.monitors:
@@ -262,7 +292,7 @@ class Settings:
 
     @classmethod
     def of(cls, told: Mapping[str, Any], folder: Path) -> Self:
-        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp"}
+        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp", "pages"}
         _refuse_unknown("the settings", told, known)
         monitors = {
             name: _served(name, one, folder) for name, one in _table(told, "monitors").items()
@@ -281,6 +311,7 @@ class Settings:
             tokens=tuple(made(Token, "tokens", one) for one in tokens),
             alerts=_alerts(told, folder),
             otlp=made(OtlpSettings, "otlp", told["otlp"]) if "otlp" in told else None,
+            pages=_table(told, "pages"),
         )
 
 

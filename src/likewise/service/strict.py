@@ -18,6 +18,7 @@ from likewise.service.refusals import Refused
 _T = TypeVar("_T")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
 _HALF = re.compile(r"[\ud800-\udfff]")
+_HALF_WRITTEN = re.compile(rb"\\u[dD]")
 
 
 def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
@@ -28,20 +29,17 @@ def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
         raise Refused(422, f"the body is not what is expected: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, f"the body is no JSON: {error}.") from None
-    if body.count(b":") != _names_of(value) or b"\\ud" in body or b"\\uD" in body:
+    if body.count(b":") != _names_of(value) or (b"\\" in body and _HALF_WRITTEN.search(body)):
         _check_closely(body)
     return value
 
 
 def _names_of(value: Any) -> int:
     """How many names a body has, if all are known, none is null and nothing is nested."""
-    names = 0
-    for name in value.__struct_fields__:
-        given = getattr(value, name)
-        if given is not None:
-            names += 1
-            if type(given) is dict:
-                names += len(given)
+    given = msgspec.structs.astuple(value)
+    names = len(given) - given.count(None)
+    if dict in map(type, given):
+        names += sum(len(one) for one in given if type(one) is dict)
     return names
 
 

@@ -7,8 +7,9 @@ that is not known is refused, and so is a value of another type, or a name that 
 Labels, keys and values that JSON has no form for travel as the ledger writes them: an object with
 one entry, such as {"date": "2026-01-31"} (ledger/words.py).
 
-The types of answers are for /openapi.json; the answers themselves are made by `Verdict.to_dict()`
-and the like, and a test holds them against these types.
+The types of answers are for /openapi.json; a test holds the answers against them. Fields stand in
+the order in which `Verdict.to_dict()` has them: the verdicts of batches are made from these types
+(answers.py).
 """
 
 from typing import Annotated, Any
@@ -17,6 +18,9 @@ import msgspec
 
 Time = int | float | str | None
 Row = Annotated[int, msgspec.Meta(ge=0)]
+Position = Row | Annotated[list[Row], msgspec.Meta(min_length=2, max_length=2)]
+"""A place in a source: a whole number, or a pair of them. The pair is no tuple: msgspec 0.22 reads
+beyond its memory where a tuple and a number with bounds may stand at one place."""
 
 
 # What comes
@@ -31,6 +35,10 @@ class DecisionBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     key: str | int | None = None
     time: Time = None
     model: str | None = None
+    source: str | None = None
+    """With a ledger: the ordered sequence that it comes from, such as "decisions/3"."""
+    position: Position | None = None
+    """Its place there, above those that came before."""
 
 
 class ColumnsBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -42,6 +50,8 @@ class ColumnsBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     keys: list[str | int | None] | None = None
     times: list[Time] | None = None
     models: list[str | None] | str | None = None
+    sources: list[str | None] | str | None = None
+    positions: list[Position | None] | None = None
     type: str | None = None
     """The type of `x`, if it is not float64: "float32", "uint8"."""
 
@@ -60,6 +70,8 @@ class VectorColumns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     keys: list[str | int | None] | None = None
     times: list[Time] | None = None
     models: list[str | None] | str | None = None
+    sources: list[str | None] | str | None = None
+    positions: list[Position | None] | None = None
     type: str | None = None
 
 
@@ -101,41 +113,43 @@ class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 # What is answered
 
 
-class WitnessBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class WitnessBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A past decision that is contradicted."""
 
     row: Row
+    key: Any = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
     input_distance: float | None
     """None if it was destroyed with an erased decision."""
     output_distance: float | None
-    key: Any = msgspec.UNSET
-    model: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """What one decision revealed."""
 
     row: Row | None
     """Its place in the history; null if it was only checked."""
-    violation: bool
-    count: Row
-    """Witnesses, those that are left out included."""
-    witnesses: list[WitnessBody]
-    """The nearest, nearest first."""
-    omitted: Row | msgspec.UnsetType = msgspec.UNSET
-    """How many witnesses are left out."""
     known: bool | msgspec.UnsetType = msgspec.UNSET
     """It was sent before, under its key, and this is what was answered then."""
     key: Any = msgspec.UNSET
     model: str | msgspec.UnsetType | None = msgspec.UNSET
+    violation: bool
     comparable: bool | msgspec.UnsetType = msgspec.UNSET
     """Whether there was a like case at all."""
+    count: Row
+    """Witnesses, those that are left out included."""
+    omitted: Row | msgspec.UnsetType = msgspec.UNSET
+    """How many witnesses are left out."""
+    witnesses: list[WitnessBody]
+    """The nearest, nearest first."""
     neighbours: Row | msgspec.UnsetType = msgspec.UNSET
     alarm: bool | msgspec.UnsetType = msgspec.UNSET
     missing: Row | msgspec.UnsetType = msgspec.UNSET
     """Decisions known to be missing from the history."""
     incomplete: Row | msgspec.UnsetType = msgspec.UNSET
     """Past decisions that it was not compared with, since shards were down."""
+    slope: float | msgspec.UnsetType | None = msgspec.UNSET
+    """Of a monitor of slopes: against its witness; null if it is infinite."""
 
 
 class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -175,6 +189,10 @@ class MonitorBody(msgspec.Struct, frozen=True, omit_defaults=True):
     comparable: bool
     exact: bool
     waiting: Row
+    kind: str
+    """contradictions, or slopes."""
+    level: float | None
+    """Of slopes: a steeper one is a violation; null: nothing is."""
 
 
 class MonitorsBody(msgspec.Struct, frozen=True):
@@ -205,6 +223,8 @@ class SideBody(msgspec.Struct, frozen=True):
     key: Any = None
     time: str | None = None
     model: str | None = None
+    source: str | None = None
+    position: Position | None = None
     input_distance: float | msgspec.UnsetType | None = msgspec.UNSET
     output_distance: float | msgspec.UnsetType | None = msgspec.UNSET
 
@@ -255,6 +275,11 @@ class HeadBody(msgspec.Struct, frozen=True):
     events: Row
 
 
+class PositionsBody(msgspec.Struct, frozen=True):
+    positions: dict[str, Position]
+    """By source, the last one that is on disk: where to go on after a restart."""
+
+
 class ErasedBody(msgspec.Struct, frozen=True):
     rows: list[Row]
     complete: bool
@@ -280,6 +305,11 @@ class ErrorBody(msgspec.Struct, frozen=True):
     message: str
     row: Row | None = None
     """Of a repeated key: the row that has it."""
+    source: str | msgspec.UnsetType = msgspec.UNSET
+    """Of an old position: its source."""
+    position: Position | msgspec.UnsetType = msgspec.UNSET
+    last: Position | msgspec.UnsetType = msgspec.UNSET
+    """Where its source is already."""
 
 
 class LineError(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -292,6 +322,8 @@ class LineError(msgspec.Struct, frozen=True, omit_defaults=True):
     line: Row
     """Counted from 1."""
     row: Row | None = None
+    last: Position | msgspec.UnsetType = msgspec.UNSET
+    """Of an old position: where its source is already."""
 
 
 decode_decision = msgspec.json.Decoder(DecisionBody).decode

@@ -67,6 +67,9 @@ class ClusterMonitor(Monitor):
                 told += [verdict for verdict in late if verdict.violation]
         return told
 
+    def _observe_joined(self, decisions: Sequence[Decision]) -> None:
+        """Decisions of several calls: `_take_each` has them judged in batches."""
+
     def _take_each(
         self, given: Sequence[Decision | LikewiseError]
     ) -> list[Verdict | LikewiseError]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROWS = 65_536
 """Rows in a chunk, at most: as many as a monitor works on together."""
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "excel")
-_BY_NAME = {
+BY_NAME = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
@@ -48,7 +48,7 @@ _BY_NAME = {
     ".xls": "excel",
     ".ods": "excel",
 }
-_PACKED = (".gz", ".zst", ".gzip", ".zstd")
+PACKED = (".gz", ".zst", ".gzip", ".zstd")
 _LOOK = 4096
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a zip archive; the older format of Excel
 
@@ -188,9 +188,9 @@ def _format(stream: Stream, told: str | None) -> str:
         )
     path = PurePath(stream.path)
     suffix = path.suffix.lower()
-    if suffix in _PACKED:
+    if suffix in PACKED:
         suffix = PurePath(path.stem).suffix.lower()
-    named = _BY_NAME.get(suffix)
+    named = BY_NAME.get(suffix)
     if named in ("parquet", "arrow", "excel"):
         raise BadFile(
             f"{stream.name} is not {named}, though it is called so: it begins with"

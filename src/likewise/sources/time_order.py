@@ -86,9 +86,10 @@ class InTimeOrder:
     ) -> Iterator[Chunk]:
         """Chunks with times; rows without one are among the refused."""
         for chunk in source.chunks(types, wanted, rows):
-            yield self._with_times(chunk)
+            yield self.with_times(chunk)
 
-    def _with_times(self, chunk: Chunk) -> Chunk:
+    def with_times(self, chunk: Chunk) -> Chunk:
+        """A chunk with its times; rows without one are among the refused."""
         values, places = _values(chunk.table, self._column), chunk.places.tolist()
         if self.form is None:
             self.form = form_of(

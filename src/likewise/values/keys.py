@@ -52,6 +52,7 @@ class Keys:
         self._row_of: dict[Any, int] = {}
         self._key_of: dict[int, Any] = {}
         self._left: dict[Any, int] = {}  # rows that left the window and are still on disk
+        self._on_disk = 0  # the first row that is
 
     def check(
         self, given: Sequence[Any] | None, count: int, first: int, *, column: bool = False
@@ -123,10 +124,19 @@ class Keys:
             self._left = {key: row for key, row in self._left.items() if row not in gone}
 
     def leave(self, rows: Rows, first: int) -> None:
-        """Rows leave the window; those before `first` are not even on disk any more."""
-        left = {**self._left, **{self._key_of.get(row): row for row in rows.tolist()}}
-        self.forget(rows)
-        self._left = {key: row for key, row in left.items() if row >= first and key is not None}
+        """Rows leave the window, in their order; before `first` they are not on disk any more.
+
+        Rows leave the disk many at a time: only then are all keys gone through.
+        """
+        if self._key_of:
+            for row in rows.tolist():
+                key = self._key_of.pop(row, None)
+                if key is not None:
+                    self._row_of.pop(key, None)
+                    self._left[key] = row
+        if first > self._on_disk:
+            self._on_disk = first
+            self._left = {key: row for key, row in self._left.items() if row >= first}
 
     def row_of(self, key: Any) -> int | None:
         return self._row_of.get(self._kept_as(key, "the key"))

@@ -105,6 +105,25 @@ class ModelTally:
             if sums[0, i]:
                 self._sums[name] = self._sums.get(name, 0.0) + sums[:, i]
 
+    def merge(self, other: "ModelTally") -> None:
+        """Add the decisions of another part of the stream."""
+        for name, sums in other._sums.items():
+            self._sums[name] = self._sums.get(name, 0.0) + sums
+        self._known |= other._known
+        self._compared |= other._compared
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; `of_dict` gives it back."""
+        sums = [[name, *one.tolist()] for name, one in self._sums.items()]
+        return {"sums": sums, "known": self._known, "compared": self._compared}
+
+    @classmethod
+    def of_dict(cls, told: Mapping[str, Any]) -> "ModelTally":
+        made = cls()
+        made._sums = {name: np.array(one, np.float64) for name, *one in told["sums"]}
+        made._known, made._compared = told["known"], told["compared"]
+        return made
+
     def counts(self, compare: str, likes: Likes | None = None) -> tuple[ModelCounts, ...]:
         """By model, the one with the most decisions first; none where no model was known.
 

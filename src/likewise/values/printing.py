@@ -1,6 +1,9 @@
-"""Names and values from the data, as text that no terminal obeys."""
+"""Names, values and numbers as text for people, and such that no terminal obeys it."""
 
+from collections.abc import Iterable
 from typing import Any
+
+_FEW = 8  # names in a list before it says how many more
 
 
 def text_of(value: Any) -> str:
@@ -29,3 +32,28 @@ def missing_in_words(missing: int, incomplete: int = 0) -> str:
         told += f"; incomplete: not compared with {incomplete:,} other"
         told += "s" if incomplete > 1 else ""
     return told
+
+
+def figure(value: float) -> str:
+    """A number as a person would write it."""
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.6g}" if 1e-4 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """A share, with as many digits as it needs; never 0% for something, nor 100% for less."""
+    hundred = 100 * share
+    if share in (0, 1):
+        return f"{hundred:.0f}%"
+    if hundred >= 99.95:
+        return f"{hundred:.2f}%" if hundred < 99.995 else "almost 100%"
+    return f"{hundred:.1f}%" if hundred >= 1 else f"{hundred:.2g}%"
+
+
+def listed(names: Iterable[Any], most: int = _FEW) -> str:
+    """a, b and c."""
+    texts = [str(name) for name in names]
+    if len(texts) > most:
+        texts = [*texts[:most], f"{len(texts) - most:,} more"]
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)

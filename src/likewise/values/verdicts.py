@@ -506,15 +506,16 @@ class Verdicts:
             witness_models=_chosen(self.witness_models, chosen),
         )
 
-    def nearest_witnesses(self, most: int) -> tuple[Rows, Rows]:
-        """The `most` nearest of each: whose they are, and their places among `witnesses`.
+    def are_nearest(self, most: int) -> npt.NDArray[np.bool_]:
+        """Which of `witnesses` are among the `most` nearest of their decision.
 
-        By decision, nearest first; the earlier row first where equally near.
+        The earlier row counts as nearer where two are equally near.
         """
-        owners, near = self.owners, self.witnesses.input_distances
-        order = _nearest_first(near, self.offsets[:-1], np.diff(self.offsets))
-        kept = np.arange(len(near)) - self.offsets[owners] < most
-        return owners[kept], order[kept]
+        owners, near, sizes = self.owners, self.witnesses.input_distances, np.diff(self.offsets)
+        order = _nearest_first(near, self.offsets[:-1], np.where(sizes > most, sizes, 0))
+        nearest = np.empty(len(near), np.bool_)
+        nearest[order] = np.arange(len(near)) - self.offsets[owners] < most
+        return nearest
 
     @property
     def owners(self) -> Rows:

@@ -50,6 +50,7 @@ def append(
     salts = np.frombuffer(os.urandom(SALT * count), np.uint8).reshape(count, -1)
     outputs = entries.outputs + 0.0  # SQLite knows no negative zero
     committed = chain.commitments(salts, outputs, entries.inputs, entries.keys)
+    witnesses = entries.witnesses.nearest_first()
     links = chain.links(
         end.link,
         first,
@@ -57,7 +58,7 @@ def append(
         committed,
         entries.firsts,
         entries.counts,
-        entries.witnesses,
+        witnesses,
     )
     records = np.zeros(count, files.dtype)
     records["salt"], records["input"] = salts, entries.inputs
@@ -77,9 +78,7 @@ def append(
     )
     # Somebody may have put witnesses there of decisions that had yet to come.
     database.execute("DELETE FROM witness WHERE row >= ? AND row < ?", (first, first + count))
-    database.executemany(
-        "INSERT INTO witness VALUES (?, ?, ?, ?, ?)", entries.witnesses.cells(first)
-    )
+    database.executemany("INSERT INTO witness VALUES (?, ?, ?, ?, ?)", witnesses.cells(first))
     return ChainEnd(first + count, end.events, links[-DIGEST:])
 
 

@@ -4,7 +4,9 @@ A decision's values are hashed with 16 random bytes, its salt, into a commitment
 verdict with witnesses are hashed with a salt of their own into another. What is left of a run is
 arrays of numbers and commitments, and one hash over them is the body of an event. So values, and
 distances from which values could be computed, are destroyed together with their salts, and the
-chain still holds. docs/ledger-format.md writes down every byte of this.
+chain still holds. A run names the witnesses of a verdict in order of their rows: their order by
+distance is known from the distances, and goes with them. docs/ledger-format.md writes down every
+byte of this.
 
 Invariant: a row is proved by its values, its salt and the arrays of its run, which tell nothing of
 other rows' values.
@@ -73,22 +75,25 @@ def distance_commitment(salt: bytes, distances: bytes) -> bytes:
     return sha256(salt + distances).digest()
 
 
-def run_digest(first: int, stop: int, *content: bytes) -> bytes:
+def run_digest(first: int, stop: int, *content: bytes | memoryview) -> bytes:
     """Of a run of rows: its bounds, and what was written of it."""
-    return sha256(_RUN.pack(first, stop) + b"".join(content)).digest()
+    digest = sha256(_RUN.pack(first, stop))
+    for part in content:
+        digest.update(part)
+    return digest.digest()
 
 
-def packed(records: Records, *fields: str) -> bytes:
-    """Some parts of records, row by row: of a decision, a verdict, or both."""
-    kind = np.dtype([(name, records.dtype[name]) for name in fields])
-    parts = np.empty(len(records), kind)
-    for name in fields:
-        parts[name] = records[name]
-    return parts.tobytes()
+def packed(records: Records, *fields: str) -> memoryview:
+    """Some parts of records, row by row: of a decision, a verdict, or both, which lie together."""
+    kinds = records.dtype.fields
+    assert kinds is not None
+    start, (last, at) = kinds[fields[0]][1], kinds[fields[-1]][:2]
+    whole = records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
+    return np.ascontiguousarray(whole[:, start : at + last.itemsize]).reshape(-1).data
 
 
 def pair_bytes(owners: Rows, witnesses: Rows) -> bytes:
-    """The rows of each pair that is kept, by owner, nearest first."""
+    """The rows of each pair that is kept, by owner, then by witness."""
     pairs = np.empty(len(owners), _PAIR)
     pairs["row"], pairs["witness"] = owners, witnesses
     return pairs.tobytes()

@@ -7,7 +7,7 @@ Cost: one hash for each row, one for each verdict with witnesses, two for each r
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise, repeat
-from struct import Struct
+from struct import unpack_from
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ SELECT row, time, model, count, distance, witnesses, distances, salt, commitment
 WHERE row >= ? AND row < ? ORDER BY row"""
 _TOGETHER = 1 << 13  # events
 _ROWS = 1 << 15
-_NUMBER = Struct("<d")
 
 Run = tuple[int, int, int | None, bytes, bool]
 """The first row and the one after the last, the latest time, digest, whether it has verdicts."""
@@ -272,7 +271,12 @@ class _Verdicts:
             named.append(cell[5])
             committed.append(cell[8])
         witnesses = np.frombuffer(b"".join(named), "<i8")
-        self._pairs = chain.pair_bytes(np.repeat(self._rows, sizes), witnesses)
+        owners = np.repeat(self._rows, sizes)
+        astray = np.flatnonzero((np.diff(witnesses) <= 0) & (np.diff(owners) == 0))
+        if len(astray):
+            row = int(owners[astray[0]])
+            raise Altered(row, f"row {row:,}: its witnesses are not named in order of rows")
+        self._pairs = chain.pair_bytes(owners, witnesses)
         self._ends = np.cumsum([0, *sizes])
         self._committed = b"".join(committed)
         walk.count_flagged(len(cells))
@@ -287,7 +291,7 @@ class _Verdicts:
             raise Altered(row, f"row {row:,}: it has more witnesses than it counts")
         if isinstance(distances, bytes) and isinstance(salt, bytes):
             held = chain.distance_commitment(salt, distances) == commitment
-            if not held or nearest != (_first_number(distances) if named else None):
+            if not held or nearest != _least(distances, len(named) // 8):
                 raise Altered(row, f"row {row:,}: its distances are not as they were written")
         elif (distances, salt, nearest) != (None, None, None) or not (
             walk.is_gone(row) or walk.name_gone(np.frombuffer(named, "<i8"))
@@ -303,8 +307,12 @@ class _Verdicts:
             yield self._pairs[start:stop], self._committed[begin:end]
 
 
-def _first_number(distances: bytes) -> float | None:
-    return _NUMBER.unpack_from(distances)[0] if len(distances) >= _NUMBER.size else None
+def _least(distances: bytes, many: int) -> float | None:
+    """The least of so many distances of inputs, of which there are none if nobody is named."""
+    if many == 0 or len(distances) < 8 * many:
+        return None
+    least: float = min(unpack_from(f"<{many}d", distances))
+    return least
 
 
 def _makes_sense(kind: Any, first: Any, stop: Any, latest: Any, body: Any) -> bool:

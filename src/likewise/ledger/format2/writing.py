@@ -109,8 +109,9 @@ def append(
     decided["time"], decided["model"], decided["source"] = entries.times, models, sources
     if places is not None:
         decided["position"] = places.numbers
-    if not entries.waiting:
-        _fill_verdicts(records["verdict"], entries.judged(first))
+    judged = None if entries.waiting else entries.judged(first).by_row()
+    if judged is not None:
+        _fill_verdicts(records["verdict"], judged)
     files.write(first, records, sync=store.sync)
     for table in ("key", "verdict"):  # somebody may have put something there that had yet to come
         database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
@@ -118,17 +119,17 @@ def append(
         keyed = ((first + i, key) for i, key in enumerate(entries.keys) if key is not None)
         database.executemany("INSERT INTO key VALUES (?, ?)", keyed)
     committed_distances, latest = b"", store.last_time
-    if not entries.waiting:
-        committed_distances = _add_verdicts(store, database, entries.judged(first), records)
+    if judged is not None:
+        committed_distances = _add_verdicts(store, database, judged, records)
     for _, start, stop in files.spans(first, first + count):
         part = records[start - first : stop - first]
         latest = max(latest, int(part["decision"]["time"].max()))
-        if entries.waiting:
-            content: tuple[bytes, ...] = (chain.packed(part, "decision"),)
+        if judged is None:
+            content: tuple[bytes | memoryview, ...] = (chain.packed(part, "decision"),)
         else:
-            verdicts = _verdict_content(entries.judged(first), start, stop, committed_distances)
+            verdicts = _verdict_content(judged, start, stop, committed_distances)
             content = (chain.packed(part, "decision", "verdict"), *verdicts)
-        kind = chain.DECISIONS if entries.waiting else chain.JUDGED
+        kind = chain.DECISIONS if judged is None else chain.JUDGED
         digest = chain.run_digest(start, stop, *content)
         end = _add(store, database, end, kind, digest, stop, (start, stop, latest))
     return end
@@ -138,6 +139,7 @@ def judge(store: Writing, database: sqlite3.Connection, judged: Judged, end: Cha
     """Verdicts of decisions that were accepted before."""
     files, first, stop = store.records, judged.first, judged.first + len(judged)
     assert files is not None
+    judged = judged.by_row()
     records = files.read(first, stop)
     _fill_verdicts(records["verdict"], judged)
     files.write(first, records, sync=store.sync)
@@ -199,11 +201,10 @@ def _add_verdicts(
     found, decided = judged.witnesses.found, records["decision"]
     messages = _salted_distances(found, starts, ends)
     committed = b"".join([sha256(message).digest() for message in messages])
-    near = [None] * len(places)
-    if len(found):
-        first = found["input_distance"][np.minimum(starts, len(found) - 1)].tolist()
-        kept = (ends > starts).tolist()
-        near = [one if some else None for one, some in zip(first, kept, strict=True)]
+    some = ends > starts
+    near = np.full(len(places), np.nan)  # for SQLite that is NULL
+    if some.any():
+        near[some] = np.minimum.reduceat(found["input_distance"], starts[some])
     rows = bytearray(found["row"].astype("<i8").tobytes())
     bounds = zip((8 * starts).tolist(), (8 * ends).tolist(), strict=True)
     hidden = bytearray(committed)
@@ -214,7 +215,7 @@ def _add_verdicts(
             decided["time"][places].tolist(),
             decided["model"][places].tolist(),
             judged.counts[places].tolist(),
-            near,
+            near.tolist(),
             [rows[start:stop] for start, stop in bounds],
             [message[SALT:] for message in messages],
             [message[:SALT] for message in messages],

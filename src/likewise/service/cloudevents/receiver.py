@@ -153,7 +153,7 @@ class Receiver:
                 received.refuse(place, answer)
             else:
                 received.decisions += 1
-                received.violations += answer.violation
+                received.violations += self._hosted.is_violation(answer)
 
     # Halves that are given up
 

@@ -4,7 +4,6 @@ In OpenMetrics the newest violation stands beside their number, as an exemplar. 
 no key: what Prometheus has stored cannot be erased with a person.
 """
 
-import time as clock
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,39 +22,16 @@ from likewise.service.hosted import Hosted
 from likewise.service.metrics.names import ALL
 from likewise.service.metrics.reading import Reading
 from likewise.service.metrics.samples import samples
-from likewise.values.verdicts import Verdict
 
 _EDGES = tuple(repr(edge) for edge in EDGES)
 _VIOLATIONS = "likewise_violations_total"
-_MOST = 10_000  # exemplars that are kept
-
-
-class Newest:
-    """The newest violation of each monitor and model."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Exemplar] = {}
-
-    def listen(self, hosted: Hosted) -> None:
-        """Hear of a monitor's violations from now on."""
-        hosted.listeners.append(self._note)
-
-    def _note(self, hosted: Hosted, verdict: Verdict) -> None:
-        key = hosted.name, verdict.model or ""
-        if verdict.violation and (key in self._found or len(self._found) < _MOST):
-            labels = {"row": str(verdict.row)}
-            self._found[key] = Exemplar(labels, 1.0, clock.time())
-
-    def of(self, monitor: str, model: str) -> Exemplar | None:
-        return self._found.get((monitor, model))
 
 
 class _Families(Collector):
     """All that was read, family by family."""
 
-    def __init__(self, hosted: Sequence[tuple[Hosted, Reading | None]], newest: Newest) -> None:
+    def __init__(self, hosted: Sequence[tuple[Hosted, Reading | None]]) -> None:
         self._hosted = hosted
-        self._newest = newest
 
     def collect(self) -> Iterable[Metric]:
         families: Mapping[str, Any] = {
@@ -71,7 +47,7 @@ class _Families(Collector):
                 if isinstance(value, Durations):
                     family.add_metric(labels, _buckets(value), value.total)
                 elif sample.name == _VIOLATIONS:
-                    family.add_metric(labels, value, exemplar=self._newest.of(*labels))
+                    family.add_metric(labels, value, exemplar=_newest(one, *sample.labels))
                 else:
                     family.add_metric(labels, value)
         return [family for family in families.values() if family.samples]
@@ -84,12 +60,16 @@ _KINDS = {
 }
 
 
-def page(
-    hosted: Sequence[tuple[Hosted, Reading | None]], newest: Newest, accept: str
-) -> tuple[bytes, str]:
+def page(hosted: Sequence[tuple[Hosted, Reading | None]], accept: str) -> tuple[bytes, str]:
     """What a scrape is answered, and its content type."""
     encode, content_type = choose_encoder(accept)
-    return encode(_Families(hosted, newest)), content_type
+    return encode(_Families(hosted)), content_type
+
+
+def _newest(hosted: Hosted, model: str) -> Exemplar | None:
+    """The newest violation of a model."""
+    newest = hosted.counts.newest.get(model)
+    return None if newest is None else Exemplar({"row": str(newest[0])}, 1.0, newest[1])
 
 
 def _buckets(durations: Durations) -> list[tuple[str, float]]:

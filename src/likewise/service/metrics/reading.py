@@ -74,6 +74,10 @@ class Readings:
         await asyncio.wait([asking], timeout=PATIENCE_SECONDS)
         return self._last.get(hosted.name)
 
+    def last(self, hosted: Hosted) -> Reading | None:
+        """The last one, without asking."""
+        return self._last.get(hosted.name)
+
     async def _ask(self, hosted: Hosted) -> None:
         try:
             self._last[hosted.name] = await asyncio.to_thread(read, hosted.monitor)

@@ -1,11 +1,8 @@
 """What changes a history other than decisions: erasing, overruling, reviewing; and verifying.
 
-Every call is first written into the ledger's chain as an event "administration": who (the name of
-the token), what, of how many or which rows. No values of people are in it. So nothing is done that
-the chain does not say; what was asked and then refused is there too.
+Every call is first written into the ledger's chain (auditing.py).
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,12 +12,13 @@ from starlette.routing import BaseRoute, Route
 
 from likewise.intake.verdict_json import answer
 from likewise.ledger.heads import Head
-from likewise.runtime.log import logger
 from likewise.service import wire
 from likewise.service.admission import checked, label_of
+from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refused
+from likewise.service.slopes import insist_on_contradictions
 from likewise.service.strict import decoded
 from likewise.service.wire import (
     DoneBody,
@@ -93,7 +91,6 @@ class _Calls:
 
     def __init__(self, app: "App") -> None:
         self._service, self._door = app.service, app.door
-        self._verifying = asyncio.Lock()
 
     async def _asked(
         self, request: Request, scope: str, decode: Callable[[bytes], _T]
@@ -118,7 +115,7 @@ class _Calls:
         def erased() -> ErasedBody:
             if rows is not None and max(rows) >= monitor.rows:
                 raise BadRow(f"row {max(rows)} is not in this history. Nothing was erased.")
-            _note(hosted, who, "erase", count=count)
+            note(hosted, who, "erase", count=count)
             found = monitor.erase(key=keys) if rows is None else monitor.erase(rows=rows)
             return ErasedBody(list(found.rows), found.complete)
 
@@ -126,13 +123,14 @@ class _Calls:
 
     async def supersede(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_supersede)
+        insist_on_contradictions(hosted.name, hosted.slopes)
         monitor, limits = hosted.monitor, hosted.limits
-        _insist_on_ledger(hosted)
+        insist_on_ledger(hosted)
         output = label_of(limits, body.output, monitor.rule.output)
         checked(limits, output, body.key, None)
 
         def superseded() -> Verdict:
-            _note(hosted, who, "supersede")
+            note(hosted, who, "supersede")
             return monitor.supersede(body.key, output, by=body.by, why=body.why)
 
         verdict = await hosted.do(superseded)
@@ -140,10 +138,11 @@ class _Calls:
 
     async def review(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "review", wire.decode_review)
-        _insist_on_ledger(hosted)
+        insist_on_contradictions(hosted.name, hosted.slopes)
+        insist_on_ledger(hosted)
 
         def reviewed() -> None:
-            _note(hosted, who, "review", row=body.row)
+            note(hosted, who, "review", row=body.row)
             hosted.monitor.review(
                 body.row,
                 body.witness,
@@ -157,15 +156,15 @@ class _Calls:
 
     async def verify(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "read", wire.decode_verify)
-        _insist_on_ledger(hosted)
+        insist_on_ledger(hosted)
         try:
             head = None if body.head is None else Head.of(body.head)
         except BadFile as error:
             raise Refused(422, str(error)) from None
-        if self._verifying.locked():
+        if self._service.verifying.locked():
             raise Refused(503, "a ledger is being verified already; one at a time.", retry=10.0)
-        async with self._verifying:
-            await hosted.do(lambda: _note(hosted, who, "verify"))
+        async with self._service.verifying:
+            await hosted.do(lambda: note(hosted, who, "verify"))
             found = await hosted.aside(lambda: hosted.monitor.verify(head))
         return _json(VerifiedBody(found.ok, found.rows, found.problem, found.bad_row))
 
@@ -174,15 +173,8 @@ def _json(body: Any) -> Response:
     return Response(encode(body), media_type="application/json")
 
 
-def _insist_on_ledger(hosted: Hosted) -> None:
+def insist_on_ledger(hosted: Hosted) -> None:
     if not hosted.monitor.durable:
         raise BadRule(
             f"the monitor {hosted.name!r} is in memory: it has no ledger to write that to."
         )
-
-
-def _note(hosted: Hosted, who: str, what: str, **more: Any) -> None:
-    """In the monitor's thread: have the chain say what was asked, before it is done."""
-    logger.info("%s of %s, asked by %s", what, hosted.name, who or "a client without a token")
-    if hosted.monitor.durable:
-        hosted.monitor.administered(who, what, **more)

@@ -21,13 +21,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from likewise.intake.verdict_json import answer, stored_answer
+from likewise.intake.verdict_json import stored_answer
 from likewise.ledger.ledger import Ledger
 from likewise.service.door import ASGIScope, Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation, Query
 from likewise.service.refusals import Refused
-from likewise.service.routes.history import _flushed, _whole
+from likewise.service.routes.query_values import whole
 from likewise.service.service import Service
 from likewise.service.wire import encode
 
@@ -61,13 +61,13 @@ def routes(app: "App") -> list[BaseRoute]:
         if service.readers >= most:
             raise Refused(503, f"{most} readers listen already.", retry=10.0)
         said = request.headers.get("last-event-id") or request.query_params.get("after")
-        row = hosted.next_row - 1 if said is None else _whole("the last id", said)
-        return _Events(service, _told(service, hosted, row))
+        row = hosted.next_row - 1 if said is None else whole("the last id", said)
+        return EventStream(service, _told(service, hosted, row))
 
     return [Route("/v1/monitors/{name}/events", events, methods=["GET"])]
 
 
-class _Events(StreamingResponse):
+class EventStream(StreamingResponse):
     """An answer that goes on, for as long as somebody reads it."""
 
     def __init__(self, service: Service, content: AsyncIterator[bytes]) -> None:
@@ -103,12 +103,13 @@ async def _told(service: Service, hosted: Hosted, row: int) -> AsyncIterator[byt
         yield _event("gap", {"message": why}, None)
         row = -1
     if row < recent.dropped:
-        if hosted.monitor.durable:
+        if hosted.monitor.durable and hosted.slopes is None:
             async for reached, piece in _of_ledger(hosted, row):
                 row = reached
                 yield piece
         else:
-            why = "earlier verdicts are not known any more: this monitor is in memory."
+            kept = "in memory" if hosted.slopes is None else "one of slopes"
+            why = f"earlier verdicts are not known any more: this monitor is {kept}."
             row = recent.dropped
             yield _event("gap", {"message": why}, row)
     while True:
@@ -128,7 +129,7 @@ async def _told(service: Service, hosted: Hosted, row: int) -> AsyncIterator[byt
 
 async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes]]:
     """Verdicts behind a row that have left the ring, a page at a time, and where that leads."""
-    await _flushed(hosted)
+    await hosted.flush()
     while row < (target := hosted.recent.dropped):
 
         def page(ledger: Ledger, after: int = row, last: int = target) -> list[tuple[int, bytes]]:
@@ -153,7 +154,7 @@ async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes
 
 
 def _verdict_event(hosted: Hosted, verdict: Any) -> bytes:
-    return _event("verdict", answer(verdict, hosted.limits.witnesses, keyed=True), verdict.row)
+    return _event("verdict", hosted.told(verdict), verdict.row)
 
 
 def _event(kind: str, data: dict[str, Any], row: int | None) -> bytes:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from likewise.service.metrics.prometheus import Newest, page
+from likewise.service.metrics.prometheus import page
 from likewise.service.metrics.reading import Readings
 from likewise.service.operations import Operation
 
@@ -20,8 +20,7 @@ OPERATIONS = [
 
 def routes(app: "App") -> list[BaseRoute]:
     service, door = app.service, app.door
-    readings, newest = Readings(), Newest()
-    service.opened.append(newest.listen)
+    readings = Readings()
 
     async def metrics(request: Request) -> Response:
         token = door.admit(request.scope, "read")
@@ -30,7 +29,7 @@ def routes(app: "App") -> list[BaseRoute]:
             for name, hosted in service.monitors.items()
             if token is None or token.allows("read", name)
         ]
-        body, kind = page(seen, newest, request.headers.get("accept", ""))
+        body, kind = page(seen, request.headers.get("accept", ""))
         return Response(body, headers={"content-type": kind})
 
     return [Route("/metrics", metrics)]

@@ -1,5 +1,6 @@
 """GET /openapi.json: what can be asked, made from the types that bodies and answers have."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,6 +35,8 @@ _REFUSALS = {
     "429": "Too much at once; see Retry-After",
     "503": "Not ready, full, or the disk refuses; see Retry-After",
 }
+
+_ROW = {"type": "integer", "minimum": 0}
 
 
 def routes(app: "App") -> list[BaseRoute]:
@@ -117,13 +120,13 @@ def _refusals(by_type: dict[int, Any]) -> dict[str, Any]:
 
 
 def _parameters(one: Operation) -> list[dict[str, Any]]:
-    places = [part[1:-1] for part in one.path.split("/") if part.startswith("{")]
+    places = re.findall(r"{(\w+)}", one.path)
     found: list[dict[str, Any]] = [
         {
             "name": place,
             "in": "path",
             "required": True,
-            "schema": {"type": "integer", "minimum": 0} if place == "row" else {"type": "string"},
+            "schema": _ROW if place in ("row", "witness") else {"type": "string"},
         }
         for place in places
     ]
@@ -150,5 +153,5 @@ def _parameter(query: Query, place: str) -> dict[str, Any]:
 
 
 def _name(one: Operation) -> str:
-    words = [part.strip("{}").replace(".", "_") for part in one.path.split("/") if part]
+    words = [re.sub(r"[{}]", "", part).replace(".", "_") for part in one.path.split("/") if part]
     return "_".join([one.method.lower(), *words])

@@ -14,9 +14,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from likewise.monitors.protocol import Decision
 from likewise.service import wire
-from likewise.service.answers import verdict_bytes
 from likewise.service.door import Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
@@ -154,7 +155,7 @@ async def _answered(
     for place, one in enumerate(read, number + 1):
         said = next(answers) if isinstance(one, Decision) else one
         if isinstance(said, Verdict):
-            told.append(verdict_bytes(said, hosted.limits.witnesses) + b"\n")
+            told.append(hosted.told_bytes(said) + b"\n")
         elif said is not None:
             told.append(_error(said, place))
     return b"".join(told)
@@ -183,6 +184,6 @@ def _error(error: Refused | LikewiseError, line: int) -> bytes:
     if isinstance(error, Refused):
         said = LineError("Refused", str(error), error.status, line)
     else:
-        row = getattr(error, "row", None)
-        said = LineError(type(error).__name__, str(error), status_of(error), line, row)
+        row, last = getattr(error, "row", None), getattr(error, "last", UNSET)
+        said = LineError(type(error).__name__, str(error), status_of(error), line, row, last)
     return wire.encode(said) + b"\n"

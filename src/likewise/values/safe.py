@@ -39,6 +39,14 @@ def safe_lines(text: str) -> str:
     return "\n".join(safe(line, None) for line in text.split("\n"))
 
 
+def folded(words: str, inside: str, on_paper: str) -> str:
+    """A part that unfolds, and what paper says while it is folded; all three are HTML."""
+    return (
+        f"<details><summary>{words}</summary>{inside}</details>"
+        f'<p class="on-paper small">{on_paper}</p>\n'
+    )
+
+
 def shown(value: Any) -> str:
     """A value as a person would read it, not yet safe."""
     if value is None:

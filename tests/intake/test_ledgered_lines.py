@@ -6,7 +6,7 @@ import pytest
 import likewise as lw
 from likewise import Feature
 from likewise.intake.binding import bind_features, bind_vectors, judge_with
-from likewise.intake.exactly_once import ExactlyOnce, OtherInput, stored_rule
+from likewise.intake.ledgered_lines import LedgeredLines, OtherInput, stored_rule
 from likewise.intake.verdict_json import answer
 from likewise.sources.chunk import Chunk
 
@@ -39,26 +39,18 @@ def send(stored, rule, rows, first=1):
     """Answers to rows, each judged once."""
     binding = bound(rule, rows)
     judge = judge_with(stored.begin(binding), binding, stored.keys)
-    positions = range(first, first + len(rows))
-    stored.prepare(rows, positions)
-    answers = []
-    for row, position in zip(rows, positions, strict=True):
-        told = stored.answer(row, position)
-        if told is None:
-            (verdict,) = judge(Chunk([row], np.array([position])))
-            told = answer(verdict, keyed=binding.key is not None)
-        answers.append(told)
-    return answers
+    verdicts = judge(Chunk(rows, np.arange(first, first + len(rows))))
+    return [answer(verdict, keyed=binding.key is not None) for verdict in verdicts]
 
 
 @RULES
 @pytest.mark.parametrize("cut", range(len(ROWS) + 1))
 def test_decisions_that_are_sent_again_are_answered_again_and_stored_once(rule, cut, tmp_path):
     rows = rows_for(rule)
-    first = ExactlyOnce(tmp_path / "led", rule)
+    first = LedgeredLines(tmp_path / "led", rule)
     told = send(first, rule, rows[:cut]) if cut else []
     first.close()
-    again = ExactlyOnce(tmp_path / "led", rule)
+    again = LedgeredLines(tmp_path / "led", rule)
     answers = send(again, rule, rows)
     again.close()
     assert [one.pop("known", False) for one in answers] == [i < cut for i in range(len(rows))]
@@ -71,7 +63,7 @@ def test_decisions_that_are_sent_again_are_answered_again_and_stored_once(rule, 
 
 @RULES
 def test_keys_are_told_where_they_were_given(rule, tmp_path):
-    stored = ExactlyOnce(tmp_path / "led", rule)
+    stored = LedgeredLines(tmp_path / "led", rule)
     fresh = send(stored, rule, rows_for(rule))
     again = send(stored, rule, rows_for(rule))
     stored.close()
@@ -80,47 +72,51 @@ def test_keys_are_told_where_they_were_given(rule, tmp_path):
         assert ("key" in one) == ("key" in one["witnesses"][0]) == (rule is KEYED)
 
 
-def test_another_decision_at_a_position_is_other_input(tmp_path):
+def test_another_decision_at_a_line_is_other_input(tmp_path):
     rows = rows_for(UNKEYED)
-    stored = ExactlyOnce(tmp_path / "led", UNKEYED)
+    stored = LedgeredLines(tmp_path / "led", UNKEYED)
     send(stored, UNKEYED, rows)
-    with pytest.raises(OtherInput, match=r"line 2 is not what the ledger .* other input"):
-        stored.answer({**rows[1], "a": 3.0}, 2)
+    with pytest.raises(lw.RepeatedKey) as refused:
+        send(stored, UNKEYED, [{**rows[1], "a": 3.0}], first=2)
+    other = stored.other_input(refused.value, 2)
+    assert isinstance(other, OtherInput)
+    assert "line 2 is not what the ledger" in str(other) and "other input" in str(other)
+    assert stored.other_input(lw.BadDecision("no number"), 2) is None
     stored.close()
 
 
-def test_another_decision_with_a_key_is_left_to_the_monitor_which_refuses_it(tmp_path):
-    stored = ExactlyOnce(tmp_path / "led", KEYED)
+def test_another_decision_with_a_key_is_refused_and_no_other_input(tmp_path):
+    stored = LedgeredLines(tmp_path / "led", KEYED)
     send(stored, KEYED, ROWS)
-    other = {**ROWS[0], "a": 3.0}
-    assert stored.answer(other, 1) is None
-    with pytest.raises(lw.RepeatedKey):
-        send(stored, KEYED, [other])
+    with pytest.raises(lw.RepeatedKey) as refused:
+        send(stored, KEYED, [{**ROWS[0], "a": 3.0}])
+    assert stored.other_input(refused.value, 1) is None
+    assert stored.why_passed(1) is None
     stored.close()
 
 
-def test_position_that_was_passed_without_being_stored_is_not_stored_later(tmp_path):
+def test_line_that_was_passed_without_being_stored_is_not_stored_later(tmp_path):
     rows = rows_for(UNKEYED)
-    stored = ExactlyOnce(tmp_path / "led", UNKEYED)
+    stored = LedgeredLines(tmp_path / "led", UNKEYED)
     send(stored, UNKEYED, rows[:1], first=1)
     send(stored, UNKEYED, rows[2:3], first=3)
     stored.close()
-    again = ExactlyOnce(tmp_path / "led", UNKEYED)
-    assert again.last_position == 3
+    again = LedgeredLines(tmp_path / "led", UNKEYED)
+    assert again.last_number == 3
     again.begin(bound(UNKEYED, rows))
-    assert "error" in again.answer(rows[1], 2)
-    assert again.answer(rows[3], 4) is None
+    passed = [again.why_passed(number) is not None for number in (1, 2, 3, 4)]
+    assert passed == [False, True, False, False]
     again.close()
 
 
 def test_rule_is_read_from_a_ledger_that_is_there(tmp_path):
     assert stored_rule(tmp_path / "led") is None
-    ExactlyOnce(tmp_path / "led", KEYED).close()
+    LedgeredLines(tmp_path / "led", KEYED).close()
     assert stored_rule(tmp_path / "led").fingerprint == KEYED.fingerprint
 
 
 def test_ledger_of_another_rule_is_not_gone_on_with(tmp_path):
-    stored = ExactlyOnce(tmp_path / "led", UNKEYED)
+    stored = LedgeredLines(tmp_path / "led", UNKEYED)
     other = lw.Rule("linf", 2.0)
     with pytest.raises(lw.BadRule, match="begun under another rule"):
         stored.begin(bound(other, rows_for(UNKEYED)))

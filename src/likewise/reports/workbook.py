@@ -13,14 +13,12 @@ Cost: rows go to a file as they come (xlsxwriter's constant memory); about 5 mic
 
 import datetime
 import math
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-import polars as pl
-
-from likewise.cli.endings import Stop
-from likewise.cli.pair_files import flat
+from likewise.values.errors import BadFile
 
 ROWS = 1_048_576
 """Of a sheet, the header included."""
@@ -56,21 +54,22 @@ class Workbook:
         self._columns = 0
         self._finished = False
 
-    def add(self, pairs: pl.DataFrame) -> None:
+    def add(self, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Further rows; the first ones bring the header."""
         if self._rows == 0:
-            self._header(pairs.columns)
-        room = max(0, ROWS - self._rows)
-        self.left_out += max(0, pairs.height - room)
-        cells = pl.DataFrame([flat(column) for column in pairs[:room].iter_columns()])
-        for row in cells.iter_rows():
+            self._header(names)
+        for row in rows:
+            if self._rows >= ROWS:
+                self.left_out += 1
+                continue
             for column, value in enumerate(row):
                 if value is not None:
                     self._write(self._rows, column, value)
             self._rows += 1
 
-    def _header(self, names: list[str]) -> None:
+    def _header(self, names: Sequence[str]) -> None:
         if len(names) > COLUMNS:
-            raise Stop(
+            raise BadFile(
                 f"a sheet of Excel has {COLUMNS:,} columns, and the pairs have {len(names):,}. Name"
                 " a file that ends in .parquet or .csv."
             )

@@ -1,0 +1,152 @@
+"""Files of decisions that are made up piece by piece, and audits of them: whole, and in cells.
+
+Rows are normal in twelve columns, so almost nothing is near anything; COPIED of them are copies of
+earlier rows, moved by less than epsilon, with labels of their own. So pairs grow with rows, not
+with their square, and many of them lie in different files.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+PIECE = 500_000  # rows in a file, at most
+COLUMNS = 12
+EPSILON = 0.05
+COPIED = 0.02
+
+
+def rows(piece: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of one piece; the same every time."""
+    random = np.random.default_rng([17, piece])
+    points = random.standard_normal((count, COLUMNS)).astype(np.float32)
+    labels = random.integers(0, 2, count)
+    some = random.choice(count, int(count * COPIED), replace=False)
+    if piece:
+        earlier = int(random.integers(max(0, piece - 40), piece))
+        source = np.random.default_rng([17, earlier]).standard_normal((count, COLUMNS))
+        moved = random.uniform(-0.9, 0.9, (len(some), COLUMNS)) * EPSILON
+        points[some] = source[random.integers(0, count, len(some))] + moved
+    return points, labels
+
+
+def write(folder: str, count: int) -> int:
+    """Parquet files with so many rows; how many bytes they have."""
+    size, most = 0, min(PIECE, -(-count // 8))
+    for piece in range(-(-count // most)):
+        points, labels = rows(piece, min(most, count - piece * most))
+        columns = {f"x{j:02d}": points[:, j] for j in range(COLUMNS)}
+        path = Path(folder) / f"part-{piece:04d}.parquet"
+        pl.DataFrame({**columns, "z": labels}).write_parquet(path, compression="lz4")
+        size += path.stat().st_size
+    return size
+
+
+def _peak() -> float:
+    """Megabytes: of this process, and of its largest child for each of two."""
+    scale = 1 if sys.platform == "darwin" else 1024
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return (own + 2 * child) * scale / 2**20
+
+
+def _cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def whole(given: dict[str, Any]) -> dict[str, Any]:
+    """One monitor, told all files in their order."""
+    import likewise as lw
+
+    monitor = lw.Monitor(lw.Rule("linf", EPSILON), comparable=True)
+    start, busy = time.perf_counter(), _cpu()
+    flagged = pairs = comparable = 0
+    check = 0
+    for path in sorted(Path(given["folder"]).glob("*.parquet")):
+        frame = pl.read_parquet(path)
+        points = frame.drop("z").to_numpy().astype(np.float64)
+        verdicts = monitor.observe_many(points, frame["z"].to_list())
+        flagged += int(verdicts.violations.sum())
+        pairs += verdicts.pairs
+        comparable += int(verdicts.comparable.sum())
+        later = verdicts.rows[verdicts.owners]
+        check ^= _mixed(later, verdicts.witnesses.rows)
+    return {
+        "rows": len(monitor),
+        "flagged": flagged,
+        "pairs": pairs,
+        "comparable": comparable,
+        "check": check,
+        "seconds": time.perf_counter() - start,
+        "cpu": _cpu() - busy,
+        "mb": _peak(),
+    }
+
+
+def _mixed(later: np.ndarray, earlier: np.ndarray) -> int:
+    """A number for a set of pairs, whatever their order."""
+    numbers = later.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + earlier.astype(np.uint64)
+    numbers = (numbers ^ (numbers >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    return int(np.bitwise_xor.reduce(numbers, initial=np.uint64(0)))
+
+
+def in_cells(given: dict[str, Any]) -> dict[str, Any]:
+    """The same files, cell by cell."""
+    import likewise as lw
+    from likewise.intake.binding import bind_vectors
+    from likewise.partition.audit import audit
+    from likewise.partition.folder import Folder
+    from likewise.partition.job import Job
+    from likewise.partition.tasks import Here, Processes
+
+    files = tuple(sorted(map(str, Path(given["folder"]).glob("*.parquet"))))
+    rule = lw.Rule("linf", EPSILON)
+    columns = [f"x{j:02d}" for j in range(COLUMNS)] + ["z"]
+    binding = bind_vectors(
+        rule, columns, "z", source="files", rule_name="the rule", named_by="the benchmark"
+    )
+    workers = given["workers"]
+    with tempfile.TemporaryDirectory(dir=given["folder"]) as scratch:
+        job = Job(
+            Path(scratch) / "cells",
+            files,
+            binding,
+            cell_rows=given["cell_rows"],
+            pairs=True,
+            threads=None if workers == 1 else 1,
+        )
+        start, busy = time.perf_counter(), _cpu()
+        steps: dict[str, float] = {}
+
+        def told(what: str, done: int, total: int) -> None:
+            steps.setdefault(what, time.perf_counter() - start)
+
+        done = audit(job, Here() if workers == 1 else Processes(workers), told=told)
+        seconds, cpu = time.perf_counter() - start, _cpu() - busy
+        check, found = 0, Folder(job.folder)
+        for cell in done.cells:
+            with np.load(found.result(cell.number, "pairs.npz")) as arrays:
+                check ^= _mixed(arrays["later"], arrays["earlier"])
+    totals = done.finished.totals
+    return {
+        "rows": totals.by_row.rows,
+        "flagged": totals.flagged,
+        "pairs": totals.pairs,
+        "comparable": totals.comparable,
+        "check": check,
+        "seconds": seconds,
+        "cpu": cpu,
+        "mb": _peak(),
+        "cells": len(done.cells),
+        "copied": done.copies - 1,
+        "largest": done.cells[0].rows,
+        "steps": {name: round(at, 1) for name, at in steps.items()},
+    }

@@ -1,0 +1,96 @@
+"""`likewise demo --serve`: the demo's decisions arrive in a service, and pages show them.
+
+They come one after another for two minutes. After a little more than half of that the second model
+takes over, as on the day in April in the report, and the rate rises above its usual band.
+
+Invariant: nothing stays; the ledger is in a folder of its own that goes with the command.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from likewise.cli.screen import say_aside, say_lines
+
+if TYPE_CHECKING:
+    from likewise.cli.loans import Row
+
+SECONDS = 120.0
+MONITOR = "loans"
+MODELS = ("2026-01", "2026-04")
+_A_STEP = 0.1  # seconds between decisions that come together
+
+
+class Arriving:
+    """Has decisions come to a service: a module with no routes, as App takes them."""
+
+    OPERATIONS = ()
+
+    def __init__(self, rows: "Sequence[Row]", updated: int, seconds: float = SECONDS) -> None:
+        """updated: the row from which the second model answers"""
+        self._rows, self._updated, self._seconds = rows, updated, seconds
+
+    def routes(self, app: Any) -> list[Any]:
+        self._service = app.service
+        app.service.beside.append(self.run)
+        return []
+
+    async def run(self) -> None:
+        """Tell decisions, as evenly as the machine lets us, until all are told."""
+        while not self._service.ready:
+            await asyncio.sleep(_A_STEP)
+        hosted = self._service.named(MONITOR)
+        loop, rows = asyncio.get_running_loop(), self._rows
+        begun, told = loop.time(), 0
+        while told < len(rows) and not self._service.stopping:
+            share = (loop.time() - begun) / self._seconds if self._seconds else 1.0
+            due = min(len(rows), int(len(rows) * share))
+            if due > told:
+                await hosted.observe_each([self._decision(i) for i in range(told, due)])
+                told = due
+            await asyncio.sleep(_A_STEP)
+        say_aside("likewise: all decisions have come; the pages stay until you end this (Ctrl-C).")
+
+    def _decision(self, i: int) -> Any:
+        from likewise.monitors.protocol import Decision
+
+        return Decision(self._rows[i], model=MODELS[i >= self._updated])
+
+
+def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
+    """Serve the demo until it is ended."""
+    from likewise.cli.endings import Stop
+
+    if find_spec("sklearn") is None:
+        raise Stop(
+            "the demo trains a model with scikit-learn, which is not installed: pip install"
+            " 'likewise[demo]'."
+        )
+    try:
+        from likewise.pages import screens
+        from likewise.service.running import serve
+    except ModuleNotFoundError as error:
+        raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
+    from likewise.cli.loans import DECISIONS, RULE, UPDATED, UPDATED_ON, stream
+    from likewise.service.settings import Served, Server, Settings
+
+    rows = stream()
+    say_lines(
+        f"{DECISIONS:,} loan decisions will come within {seconds:g} seconds. From row {UPDATED:,}"
+        f" on, which was decided on {UPDATED_ON}, another model answers: watch the rate."
+    )
+    with tempfile.TemporaryDirectory(prefix="likewise-demo-") as folder:
+        rule = Path(folder) / "loans.toml"
+        rule.write_text(RULE, encoding="utf-8")
+        served = Served(rule=str(rule), ledger=str(Path(folder) / "loans.ledger"))
+        settings = Settings({MONITOR: served}, server=Server(port=port))
+
+        def tell(line: str) -> None:
+            where = line.partition("listening on ")[2]
+            say_aside(f"likewise: open {where}/ in a browser" if where else f"likewise: {line}")
+
+        serve(settings, tell, [screens, Arriving(rows, UPDATED, seconds)])
+    return 0

@@ -1,0 +1,76 @@
+"""What was found about decisions that are sent again: read from the disk, or from what waits.
+
+Cost: decisions that lie close are read together.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from likewise.ledger.losses import LOST, missing_at
+from likewise.ledger.reader import CHUNK, LedgerReader
+from likewise.ledger.write_buffer import Queue
+
+_CLOSE = 8  # rows from one to the next, up to which they are read together
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBefore:
+    """What was found about one decision."""
+
+    count: int
+    witnesses: npt.NDArray[Any]
+    """Those that are kept, as WITNESS."""
+    comparable: bool | None
+    missing: int
+
+
+def judged_before(reader: LedgerReader, queue: Queue, rows: list[int]) -> dict[int, JudgedBefore]:
+    """Of rows that are on disk, or in a queue of what is to be behind them there."""
+    told: dict[int, JudgedBefore] = {}
+    for run in _close_runs([row for row in rows if row < queue.first]):
+        told |= _on_disk(reader, run)
+    waiting = [row for row in rows if row >= queue.first]
+    return told | _in_queue(queue, waiting) if waiting else told
+
+
+def _on_disk(reader: LedgerReader, rows: list[int]) -> dict[int, JudgedBefore]:
+    first = rows[0]
+    stored = reader.decisions(first, rows[-1] + 1, keys=False, witnesses=True)
+    lost = reader.events(LOST) if stored.missing is None else []  # so in format 1
+    told = {}
+    for row in rows:
+        i = row - first
+        asked = -1 if stored.comparable is None else int(stored.comparable[i])
+        told[row] = JudgedBefore(
+            int(stored.counts[i]),
+            stored.witnesses.of(i),
+            None if asked < 0 else bool(asked),
+            missing_at(lost, row) if stored.missing is None else int(stored.missing[i]),
+        )
+    return told
+
+
+def _in_queue(queue: Queue, rows: list[int]) -> dict[int, JudgedBefore]:
+    some, told = queue.joined(), {}
+    for row in rows:
+        i = row - queue.first
+        told[row] = JudgedBefore(
+            int(some.counts[i]),
+            some.kept.of(i),
+            None if some.comparable is None else bool(some.comparable[i]),
+            0 if some.missing is None else int(some.missing[i]),
+        )
+    return told
+
+
+def _close_runs(rows: list[int]) -> list[list[int]]:
+    """Rows in order, in runs of such as lie close."""
+    runs: list[list[int]] = []
+    for row in sorted(rows):
+        if runs and row - runs[-1][-1] <= _CLOSE and row - runs[-1][0] < CHUNK:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return runs

@@ -1,0 +1,1 @@
+"""The pages that `likewise serve` shows at /: look at contradictions, decide, answer."""

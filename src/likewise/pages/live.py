@@ -1,0 +1,129 @@
+"""Pages that change while somebody looks: a stream of those parts of a page that are new.
+
+    event: parts        data: {"ID": "HTML", …}, to be put into the elements with these ids
+
+A part is made by the same functions as the page. At most one set of parts a second is made of a
+monitor's screen, however many look and however much happens, so a thousand contradictions a minute
+cost a reader sixty small changes. The browser connects again by itself (likewise.js).
+
+Invariant: parts are the same for everybody who may see them; no form is in one.
+Bound: `Limits.readers` streams, shared with the events of the service.
+"""
+
+import asyncio
+import time as clock
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from likewise.pages.pulse import Pulse, counted_in
+from likewise.service.hosted import Hosted
+from likewise.service.metrics.reading import Readings
+from likewise.service.routes.events import EventStream
+from likewise.service.service import Service
+from likewise.service.wire import encode
+from likewise.values.errors import LikewiseError
+
+EVERY_SECONDS = 1.0
+_ALIVE_SECONDS = 15.0
+_LOOK_SECONDS = 0.05
+_ASK_SECONDS = 5.0
+_MOST_KEPT = 64
+Parts = Mapping[str, str]
+"""HTML by the id of the element that holds it."""
+
+
+@dataclass
+class Verifying:
+    """What is known of a ledger's last verification by somebody here."""
+
+    begun: float
+    """Seconds since 1970."""
+    ended: float | None = None
+    ok: bool | None = None
+    said: str = ""
+    task: "asyncio.Task[None] | None" = field(default=None, repr=False)
+
+
+class Live:
+    """The pulse of each monitor, and what was last made of it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._pulses: dict[str, Pulse] = {}
+        self._made: dict[str, tuple[float, Parts]] = {}
+        self.verified: dict[str, Verifying] = {}
+        self.readings = Readings()
+        service.beside.append(self.run)
+
+    def pulse(self, hosted: Hosted) -> Pulse:
+        """With everything that has come until now."""
+        pulse = self._pulses.get(hosted.name)
+        if pulse is None or pulse.hosted is not hosted:
+            pulse = self._pulses[hosted.name] = Pulse(hosted)
+        pulse.take()
+        return pulse
+
+    async def run(self) -> None:
+        """Count on, until cancelled."""
+        while not self._service.ready:
+            await asyncio.sleep(_LOOK_SECONDS)
+        for hosted in self._service.monitors.values():
+            if hosted.monitor.durable:
+                await self._fill(hosted)
+        asking = asyncio.create_task(self._ask_on())
+        try:
+            while True:
+                await asyncio.sleep(EVERY_SECONDS)
+                for hosted in self._service.monitors.values():
+                    self.pulse(hosted)
+        finally:
+            asking.cancel()
+
+    async def _ask_on(self) -> None:
+        """Ask each monitor now and then what only it can tell; a busy one is not waited for."""
+        while True:
+            for hosted in self._service.monitors.values():
+                await self.readings.of(hosted)
+            await asyncio.sleep(_ASK_SECONDS)
+
+    async def _fill(self, hosted: Hosted) -> None:
+        """Have the windows show what is on disk from before the start."""
+        pulse, asked = self.pulse(hosted), hosted.monitor.comparable
+        with suppress(LikewiseError):  # a ledger that cannot be read is told elsewhere
+            before = pulse.rows_before
+            pulse.add(*await hosted.look(lambda it: counted_in(it, before, asked=asked)))
+
+    def stream(self, place: str, make: Callable[[], Awaitable[Parts]]) -> EventStream:
+        """The parts of a screen as they change.
+
+        place   what is made, and of which monitor: those with the same place share it
+        """
+        return EventStream(self._service, self._told(place, make))
+
+    async def _told(self, place: str, make: Callable[[], Awaitable[Parts]]) -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        sent: dict[str, str] = {}
+        alive = clock.monotonic()
+        while not self._service.stopping:
+            parts = await self._parts(place, make)
+            new = {name: html for name, html in parts.items() if sent.get(name) != html}
+            if new:
+                sent.update(new)
+                yield b"event: parts\ndata: %s\n\n" % encode(new)
+                alive = clock.monotonic()
+            elif clock.monotonic() - alive >= _ALIVE_SECONDS:
+                yield b": alive\n\n"
+                alive = clock.monotonic()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._service.ended.wait(), EVERY_SECONDS)
+        yield b"event: end\ndata: {}\n\n"
+
+    async def _parts(self, place: str, make: Callable[[], Awaitable[Parts]]) -> Parts:
+        made = self._made.get(place)
+        now = clock.monotonic()
+        if made is None or now - made[0] >= EVERY_SECONDS / 2:
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            made = self._made[place] = (now, await make())
+        return made[1]

@@ -1,0 +1,239 @@
+"""How many decisions of each model could be compared, and how many contradict, as they come.
+
+A ledger of ten million decisions is not read for a page. It is counted once, in steps, beside
+whatever else goes on; afterwards only what has come since is read. Until then a page shows what has
+been counted, and says how far that is.
+
+Invariant: the counts are those of rows `first` to `upto`, each counted once; rows that have left
+the window since are still counted. Within and across are the witnesses that the ledger keeps.
+Cost: a read of each record once, `STEP` rows at a time; two bytes for each decision.
+"""
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from likewise.ledger.ledger import Ledger
+from likewise.ledger.stored import NOT_JUDGED, Decisions
+from likewise.runtime.log import logger
+from likewise.service.hosted import Hosted
+from likewise.service.slopes import insist_on_contradictions
+from likewise.values.errors import LikewiseError
+from likewise.values.model_counts import ModelCounts, ModelSide
+
+STEP = 1 << 15
+_PAUSE = 0.02  # seconds between two steps
+_FIELDS = (
+    "decisions",
+    "judged",
+    "asked",
+    "comparable",
+    "flagged",
+    "pairs",
+    "within_flagged",
+    "within_pairs",
+    "across_flagged",
+    "across_pairs",
+)
+_T = TypeVar("_T")
+
+
+class PerMonitor(Generic[_T]):
+    """One thing for each monitor that is served, made when first asked for."""
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make = make
+        self._known: weakref.WeakKeyDictionary[Hosted, _T] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def of(self, hosted: Hosted) -> _T:
+        with self._lock:
+            thing = self._known.get(hosted)
+            if thing is None:
+                thing = self._known[hosted] = self._make()
+            return thing
+
+
+@dataclass
+class RunningTally:
+    """Counts by the code of a model, up to a row."""
+
+    first: int = 0
+    upto: int = 0
+    names: tuple[str, ...] = ()
+    _sums: dict[int, Any] = field(default_factory=dict)
+    _models: Any = field(default_factory=lambda: np.empty(0, np.int16))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def step(self, ledger: Ledger, steps: int = 1) -> bool:
+        """Count further rows; whether there are more. Another thread that counts is not waited for.
+
+        The sums are replaced, not changed, so whoever reads them sees one state.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            reader = ledger.reader
+            stop = min(ledger.rows, reader.state().judged)
+            if self.upto < ledger.first:  # the window has moved on while nobody looked
+                self.first, self.upto, self._sums = ledger.first, ledger.first, {}
+                self._models = np.empty(0, np.int16)
+            for _ in range(steps):
+                if self.upto >= stop:
+                    break
+                end = min(stop, self.upto + STEP)
+                some = reader.decisions(self.upto, end, keys=False, witnesses=True)
+                self._add(some)
+                self.upto = end
+            self.names = reader.names("model").listed if reader.format.KEEPS_MODELS else ()
+            return self.upto < stop
+        finally:
+            self._lock.release()
+
+    def _add(self, some: Decisions) -> None:
+        count = len(some)
+        models = np.full(count, -1, np.int64) if some.models is None else some.models
+        self._remember(some.first, models)
+        owners, rows = some.witnesses.owners, some.witnesses.found["row"]
+        same = self._model_of(rows) == models[owners]
+        within = np.bincount(owners[same], minlength=count)
+        across = np.bincount(owners[~same], minlength=count)
+        asked = np.full(count, -1) if some.comparable is None else some.comparable
+        judged = some.counts != NOT_JUDGED
+        flagged = some.counts > 0
+        columns = (
+            np.ones(count, np.int64),
+            judged,
+            asked >= 0,
+            asked > 0,
+            flagged,
+            np.where(flagged, some.counts, 0),
+            within > 0,
+            within,
+            across > 0,
+            across,
+        )
+        sums = dict(self._sums)
+        for code in np.unique(models).tolist():
+            mine = models == code
+            found = np.array([int(column[mine].sum()) for column in columns], np.int64)
+            sums[code] = sums[code] + found if code in sums else found
+        self._sums = sums
+
+    def _remember(self, first: int, models: Any) -> None:
+        """Which model decided each row, for those that it will be a witness of."""
+        begin = first - self.first
+        fits = np.int16 if models.max(initial=0) < 2**15 - 1 else np.int32
+        kind = np.promote_types(fits, self._models.dtype)
+        if begin + len(models) > len(self._models) or kind != self._models.dtype:
+            larger = np.full(max(2 * len(self._models), begin + len(models)), -1, kind)
+            larger[: len(self._models)] = self._models
+            self._models = larger
+        self._models[begin : begin + len(models)] = models
+
+    def _model_of(self, rows: Any) -> Any:
+        """Codes; -2 of rows before those that were counted."""
+        places = rows - self.first
+        known = (places >= 0) & (places < len(self._models))
+        return np.where(known, self._models[np.where(known, places, 0)], -2)
+
+    # What was counted
+
+    def totals(self) -> dict[str, Any]:
+        sums = sum(self._sums.values(), np.zeros(len(_FIELDS), np.int64)).tolist()
+        told = dict(zip(_FIELDS, sums, strict=True))
+        known = told["asked"] == told["judged"] and told["judged"] > 0
+        comparable = told["comparable"] if known else None
+        return {
+            "first_row": self.first,
+            "rows_counted": self.upto,
+            "decisions": told["decisions"],
+            "judged": told["judged"],
+            "comparable": comparable,
+            "violations": told["flagged"],
+            "rate": told["flagged"] / told["judged"] if told["judged"] else None,
+            "comparable_rate": told["flagged"] / comparable if comparable else None,
+        }
+
+    def by_model(self, compare: str) -> list[ModelCounts]:
+        """The model with the most decisions first."""
+        counts = []
+        for code, sums in self._sums.items():
+            told = dict(zip(_FIELDS, sums.tolist(), strict=True))
+            known = told["asked"] == told["judged"]
+            comparable = told["comparable"] if known else None
+            own = comparable if compare == "within" else None
+            others = comparable if compare == "across" else None
+            sides = (
+                ModelSide(compare != "across", own, told["within_flagged"], told["within_pairs"]),
+                ModelSide(
+                    compare != "within", others, told["across_flagged"], told["across_pairs"]
+                ),
+            )
+            name = self.names[code] if 0 <= code < len(self.names) else None
+            counts.append(
+                ModelCounts(
+                    name, told["decisions"], comparable, told["flagged"], told["pairs"], *sides
+                )
+            )
+        return sorted(counts, key=lambda one: (-one.decisions, one.model or ""))
+
+
+class Tallies:
+    """The tally of each monitor, which goes on in the background until all is counted."""
+
+    def __init__(self) -> None:
+        self._tallies = PerMonitor(RunningTally)
+        self._counting: weakref.WeakKeyDictionary[Hosted, asyncio.Task[None]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    async def of(self, hosted: Hosted) -> RunningTally:
+        """What is counted by now; of a monitor with a ledger."""
+        tally = self._tallies.of(hosted)
+        more = await hosted.look(tally.step)
+        task = self._counting.get(hosted)
+        if more and (task is None or task.done()):
+            self._counting[hosted] = asyncio.create_task(_count_on(hosted, tally))
+        return tally
+
+
+async def _count_on(hosted: Hosted, tally: RunningTally) -> None:
+    try:
+        while await hosted.look(lambda ledger: tally.step(ledger, 4)):
+            await asyncio.sleep(_PAUSE)
+    except (LikewiseError, RuntimeError) as error:  # closed, or altered: the next look will say so
+        logger.info("counting %s stopped: %s", hosted.name, type(error).__name__)
+
+
+TALLIES = Tallies()
+"""Of all monitors of this process."""
+
+
+async def totals(hosted: Hosted) -> dict[str, Any]:
+    """Decisions, comparables and contradictions, and of which rows that is known."""
+    insist_on_contradictions(hosted.name, hosted.slopes)
+    if hosted.monitor.durable:
+        await hosted.flush()
+        tally = await TALLIES.of(hosted)
+        return {"of": "ledger", "rows": hosted.next_row, **tally.totals()}
+    counts = hosted.counts
+    decisions, violations = counts.decisions.total(), counts.violations.total()
+    comparable = counts.comparable if hosted.monitor.comparable else None
+    return {
+        "of": "process",
+        "rows": hosted.next_row,
+        "first_row": hosted.next_row - decisions,
+        "rows_counted": hosted.next_row,
+        "decisions": decisions,
+        "judged": decisions,
+        "comparable": comparable,
+        "violations": violations,
+        "rate": violations / decisions if decisions else None,
+        "comparable_rate": violations / comparable if comparable else None,
+    }

@@ -1,0 +1,69 @@
+"""One look at the pages: who looks, at which monitor, and what a screen needs to answer.
+
+visit.url("violations", model="v2")     an address of the same monitor
+visit.form("queue/review", inside)      a form with all that it has to carry
+await visit.acted("review", row=17)     an event of the ledger, before something is done
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from likewise.pages.live import Live
+from likewise.pages.settings import PagesSettings
+from likewise.pages.signing_in import CSRF_FIELD, Viewer
+from likewise.service.auditing import note
+from likewise.service.hosted import Hosted
+from likewise.service.service import Service
+from likewise.values.safe import safe
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Who asks for what."""
+
+    request: Request
+    service: Service
+    settings: PagesSettings
+    viewer: Viewer
+    hosted: Hosted
+    live: Live
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        return self.request.query_params
+
+    def allows(self, scope: str) -> bool:
+        """Whether the viewer may do that with this monitor."""
+        return self.viewer.allows(scope, self.hosted.name)
+
+    def url(self, path: str, **query: Any) -> str:
+        """An address of this monitor's pages; what is None is left out. Not yet safe."""
+        return address(self.hosted.name, path, **query)
+
+    def form(self, path: str, inside: str, *, kind: str = "", **query: Any) -> str:
+        """A form that is sent to an address of this monitor; `inside` is HTML."""
+        named = f' class="{kind}"' if kind else ""
+        return (
+            f'<form method="post" action="{safe(self.url(path, **query), None)}"{named}>'
+            f'<input type="hidden" name="{CSRF_FIELD}" value="{self.viewer.csrf}">{inside}</form>'
+        )
+
+    async def acted(self, what: str, **more: Any) -> None:
+        """Have the ledger's chain say that the viewer asks for something; no values of people."""
+        await self.hosted.do(lambda: note(self.hosted, self.viewer.name, what, **more))
+
+    async def looked(self, screen: str, **more: Any) -> None:
+        """The same of a look at a person's data, where the settings say so."""
+        if self.settings.record_looks and self.hosted.monitor.durable:
+            await self.acted("look", screen=screen, **more)
+
+
+def address(monitor: str, path: str, **query: Any) -> str:
+    """Where a page of a monitor is; not yet safe for HTML."""
+    given = {name: value for name, value in query.items() if value is not None and value != ""}
+    asked = f"?{urlencode(given)}" if given else ""
+    return f"/m/{quote(monitor, safe='')}/{quote(path)}{asked}"

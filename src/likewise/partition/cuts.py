@@ -1,0 +1,184 @@
+"""Cuts of space: which cell a row is at home in, and to which other cells it is copied.
+
+Rows are points with coordinates. A cut divides the points of a cell at a value of one coordinate.
+A row is at home in exactly one cell, and is copied to every cell that has, or could have, a row
+that is near it. So a cell holds every row near the rows at home there, and their verdicts can be
+made there, whole.
+
+A cut is chosen by a sample: the coordinate and value with the fewest points to be copied, and
+halves that are not too unequal. Where more than COPIED of the points would be copied, a cell is
+left as it is: it is then judged in blocks of time (judging.py).
+
+Invariant: two rows that are near are both in the home of either; bounds are rounded outwards, so no
+rounding loses a pair. A row has one home.
+Cost: sorting the sample once for each coordinate and cut; then two comparisons for each row and cut
+that it passes.
+Not here: what coordinates are, and how near is near in each (coordinates.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+COPIED = 0.6
+"""A cell of which a larger share would be copied is not cut."""
+_SMALLEST = 0.1  # share of the points on the smaller side, at least
+_LARGEST = 0.95  # share of the points in the larger cell, copies included, at most
+_BALANCE = 0.3  # what unequal sides cost, beside copies
+_CANDIDATES = 256  # cuts that are looked at for each coordinate
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far from a cut rows of the other side may be near, in one coordinate.
+
+    below   rows at most so far below the cut are copied to the upper side
+    above   rows at most so far above the cut are copied to the lower side
+
+    None: nothing is near across the cut, so nothing is copied.
+    """
+
+    below: float | None
+    above: float | None
+
+    def bounds(self, cut: float) -> tuple[float, float]:
+        """The least value in the upper cell, and the largest in the lower, rounded outwards."""
+        low = np.nextafter(cut, np.inf)
+        high = cut
+        if self.below is not None:
+            low = np.nextafter(cut - self.below, -np.inf)
+        if self.above is not None:
+            high = np.nextafter(cut + self.above, np.inf)
+        return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One cut: values up to `cut` are at home below; the lower side takes up to `high` as well, the
+    upper side from `low` on."""
+
+    coordinate: int
+    cut: float
+    low: float
+    high: float
+    lower: int
+    """The next cut on the lower side; a cell c is -1 - c."""
+    upper: int
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """A tree of cuts; without any, one cell."""
+
+    cuts: tuple[Cut, ...] = ()
+
+    @property
+    def cells(self) -> int:
+        return len(self.cuts) + 1
+
+    def cells_of(self, points: Floats) -> Iterator[tuple[int, Rows, Flags]]:
+        """By cell: the rows that are in it, in their order, and whether each is at home there."""
+        every = np.arange(len(points), dtype=np.int64)
+        waiting = [(0 if self.cuts else -1, every, np.ones(len(points), np.bool_))]
+        while waiting:
+            at, rows, home = waiting.pop()
+            if len(rows) == 0:
+                continue
+            if at < 0:
+                yield -1 - at, rows, home
+                continue
+            cut = self.cuts[at]
+            values = points[rows, cut.coordinate]
+            below = values <= cut.cut
+            for side, there, mine in (
+                (cut.lower, values <= cut.high, below),
+                (cut.upper, values >= cut.low, ~below),
+            ):
+                waiting.append((side, rows[there], home[there] & mine[there]))
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """For JSON; floats come back as they were."""
+        return [asdict(one) for one in self.cuts]
+
+    @classmethod
+    def of_list(cls, told: Sequence[dict[str, Any]]) -> "Cuts":
+        return cls(tuple(Cut(**one) for one in told))
+
+
+def cuts_of(sample: Floats, reaches: Sequence[Reach | None], most: float) -> Cuts:
+    """Cuts after which no cell has more than `most` points of the sample, as far as that goes.
+
+    reaches: for each coordinate; None where it cannot be cut
+    """
+    cuts: list[Cut | None] = []
+    cells = 0
+
+    def divide(points: Floats, home: Flags) -> int:
+        """The number of a cut, or of a cell, that has these points."""
+        nonlocal cells
+        chosen = None if len(points) <= most else best_cut(points, home, reaches)
+        if chosen is None:
+            cells += 1
+            return -cells
+        coordinate, cut = chosen
+        reach = reaches[coordinate]
+        assert reach is not None
+        low, high = reach.bounds(cut)
+        values = points[:, coordinate]
+        cuts.append(None)
+        number = len(cuts) - 1
+        below, there, other = values <= cut, values <= high, values >= low
+        lower = divide(points[there], (home & below)[there])
+        upper = divide(points[other], (home & ~below)[other])
+        cuts[number] = Cut(coordinate, cut, low, high, lower, upper)
+        return number
+
+    divide(sample, np.ones(len(sample), np.bool_))
+    return Cuts(tuple(one for one in cuts if one is not None))
+
+
+def best_cut(
+    points: Floats, home: Flags, reaches: Sequence[Reach | None]
+) -> tuple[int, float] | None:
+    """The coordinate and value that cost least; None where too much would be copied."""
+    best: tuple[float, int, float] | None = None
+    for coordinate, reach in enumerate(reaches):
+        if reach is None:
+            continue
+        for cost, cut in _cost(points[:, coordinate], home, reach):
+            if best is None or (cost, coordinate) < best[:2]:
+                best = cost, coordinate, cut
+    return None if best is None else (best[1], best[2])
+
+
+def _cost(values: Floats, home: Flags, reach: Reach) -> Iterator[tuple[float, float]]:
+    """The best cut of one coordinate, and what it costs; nothing if there is none."""
+    every = np.sort(values)
+    steps = np.flatnonzero(every[1:] > every[:-1])  # a cut lies between two different values
+    count = len(every)
+    share = (steps + 1) / count
+    steps = steps[(share >= _SMALLEST) & (share <= 1 - _SMALLEST)]
+    if len(steps) > _CANDIDATES:
+        steps = steps[np.linspace(0, len(steps) - 1, _CANDIDATES).astype(np.int64)]
+    if len(steps) == 0:
+        return
+    cuts = every[steps] + (every[steps + 1] - every[steps]) / 2
+    cuts = np.where(cuts < every[steps + 1], cuts, every[steps])
+    bounds = [reach.bounds(cut) for cut in cuts.tolist()]
+    lower = np.searchsorted(every, [high for _, high in bounds], side="right") / count
+    upper = 1 - np.searchsorted(every, [low for low, _ in bounds], side="left") / count
+    copied = lower + upper - 1
+    homes = np.sort(values[home])
+    below = np.searchsorted(homes, cuts, side="right") / max(len(homes), 1)
+    costs = copied + _BALANCE * np.abs(2 * below - 1)
+    costs[(copied > COPIED) | (np.maximum(lower, upper) > _LARGEST)] = np.inf
+    least = int(np.argmin(costs))
+    if np.isfinite(costs[least]):
+        yield float(costs[least]), float(cuts[least])

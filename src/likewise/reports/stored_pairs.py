@@ -1,0 +1,67 @@
+"""Two decisions side by side, as a ledger has them: also those that no monitor remembers any more.
+
+Invariant: None where one of the two was erased, or has left the window; nothing of it is shown.
+"""
+
+from typing import Any
+
+from likewise.explaining.pair_card import Whereabouts
+from likewise.explaining.side_by_side import Pair, measured_gaps, vector_pair
+from likewise.ledger.ledger import Entry, Ledger
+from likewise.values.errors import BadRow
+from likewise.values.verdicts import Witness
+
+
+def stored_pair(
+    ledger: Ledger, entry: Entry, witness: Witness, *, keys: bool = True
+) -> Pair | None:
+    """A decision beside one of its witnesses.
+
+    keys: whether a column of keys is among its columns
+    """
+    other = entry_of(ledger, witness.row)
+    if entry.erased or other is None or other.erased:
+        return None
+    rule = ledger.rule
+    models = entry.model, other.model
+    if rule.features is None:
+        inputs = [ledger.values(row)["input"] for row in (entry.row, witness.row)]
+        outputs = [entry.output, other.output]
+        return vector_pair(rule, entry.row, witness, inputs, outputs, models)
+    columns = rule.output_column or "output"
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    key = rule.key_column if keys else None
+    mine, theirs = (_values(ledger, one, names, key) for one in (entry, other))
+    gaps = measured_gaps(rule.features, mine, theirs)
+    return Pair(entry.row, witness, mine, theirs, gaps, names, rule, models=models)
+
+
+def entry_of(ledger: Ledger, row: int) -> Entry | None:
+    """A decision; None if it has left the window."""
+    try:
+        return ledger.entry(row)
+    except BadRow:
+        return None
+
+
+def whereabouts(entry: Entry) -> Whereabouts:
+    """When a decision was made, for its card."""
+    return Whereabouts(time=entry.time.removesuffix("Z").replace("T", " ").partition(".")[0])
+
+
+def _values(
+    ledger: Ledger, entry: Entry, outputs: tuple[str, ...], key_column: str | None
+) -> dict[str, Any]:
+    values = {name: _shown(value) for name, value in ledger.values(entry.row).items()}
+    several = list(entry.output) if len(outputs) > 1 else [entry.output]
+    key = {} if key_column is None else {key_column: entry.key}
+    return {**dict(zip(outputs, several, strict=True)), **key, **values}
+
+
+def _shown(value: Any) -> Any:
+    """A number as it was written; None where something was missing."""
+    if isinstance(value, float):
+        if value != value:  # noqa: PLR0124 - NaN
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return value

@@ -1,0 +1,132 @@
+"""What verdicts come to when they are added up, of a whole stream or of a part of it.
+
+A decision may be counted at its row. Then parts may come in any order, be counted apart, and be put
+together afterwards (`merge`): the totals are those of the whole stream.
+
+Invariant: totals depend on the decisions, not on how they came in batches or parts.
+Cost: some thousand numbers, and a bit for each decision.
+Not here: which pairs are the clearest (clearest.py), what is made of totals (findings.py).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from likewise.reports.in_pairs import InPairs
+from likewise.reports.timeline import ByRow, ByTime
+from likewise.values.model_counts import ModelTally
+from likewise.values.verdicts import Verdicts
+
+MARGINS = 20  # bars in the histogram of margins
+_ROUNDING = 1e-9  # a margin of 0.6000000000000001 is one of 0.6
+
+
+@dataclass(frozen=True)
+class Margins:
+    """How near the nearest witness of each flagged decision is, as a share of epsilon."""
+
+    identical: int
+    """At distance 0."""
+    counts: tuple[int, ...]
+    """At a share of epsilon above i/n, up to (i+1)/n, for n equal parts."""
+
+
+class Totals:
+    """Adds up verdicts, batch by batch.
+
+    epsilon   of the rule
+    """
+
+    def __init__(self, epsilon: float) -> None:
+        self._epsilon = epsilon
+        self.first_row: int | None = None
+        self.flagged = 0
+        self.comparable: int | None = None
+        self.in_pairs = InPairs()
+        self.pairs = 0
+        self.by_row = ByRow()
+        self.by_time = ByTime()
+        self.models = ModelTally()
+        self._identical = 0
+        self._margins = np.zeros(MARGINS, np.int64)
+
+    @property
+    def margins(self) -> Margins:
+        return Margins(self._identical, tuple(self._margins.tolist()))
+
+    def add(self, verdicts: Verdicts, times: Any = None, *, placed: bool = False) -> None:
+        """Count a batch; `times` one for each decision.
+
+        placed: whether decisions stand in the stream where their rows say, instead of one after
+        the other
+        """
+        if len(verdicts) == 0:
+            return
+        violations, comparable = verdicts.violations, verdicts.comparable
+        if times is not None:
+            self.by_time.add(times, violations, comparable)
+        if self.first_row is None:
+            self.first_row = verdicts.first_row
+        places = verdicts.rows - self.first_row if placed else None
+        self.by_row.add(violations, comparable, places)
+        self.flagged += int(violations.sum())
+        if comparable is not None:
+            self.comparable = (self.comparable or 0) + int(comparable.sum())
+        self.in_pairs.add(verdicts)
+        self.pairs += verdicts.pairs
+        self._add_margins(verdicts)
+        self.models.add(verdicts)
+
+    def _add_margins(self, verdicts: Verdicts) -> None:
+        if verdicts.pairs == 0:
+            return
+        some = verdicts.offsets[:-1][verdicts.violations]
+        nearest = np.minimum.reduceat(verdicts.witnesses.input_distances, some)
+        shares = nearest / self._epsilon
+        self._identical += int((nearest == 0).sum())
+        parts = np.ceil(shares[nearest > 0] * MARGINS - _ROUNDING).astype(np.int64) - 1
+        self._margins += np.bincount(parts.clip(0, MARGINS - 1), minlength=MARGINS)
+
+    # Parts of a stream, put together
+
+    def merge(self, other: "Totals") -> None:
+        """Add another part of the same stream, which is used up; both count from the same row."""
+        if other.first_row is None:
+            return
+        self.first_row = other.first_row if self.first_row is None else self.first_row
+        self.flagged += other.flagged
+        self.pairs += other.pairs
+        if other.comparable is not None:
+            self.comparable = (self.comparable or 0) + other.comparable
+        self.in_pairs.mark(other.in_pairs.rows)
+        self.by_row.merge(other.by_row)
+        self.by_time.merge(other.by_time)
+        self.models.merge(other.models)
+        self._identical += other._identical
+        self._margins += other._margins
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, all but `in_pairs`; with its rows, `of_dict` gives it back."""
+        return {
+            "first_row": self.first_row,
+            "flagged": self.flagged,
+            "comparable": self.comparable,
+            "pairs": self.pairs,
+            "by_row": self.by_row.to_dict(),
+            "by_time": self.by_time.to_dict(),
+            "models": self.models.to_dict(),
+            "identical": self._identical,
+            "margins": self._margins.tolist(),
+        }
+
+    @classmethod
+    def of_dict(cls, epsilon: float, told: dict[str, Any], in_pairs: Any) -> "Totals":
+        made = cls(epsilon)
+        made.first_row, made.flagged = told["first_row"], told["flagged"]
+        made.comparable, made.pairs = told["comparable"], told["pairs"]
+        made.by_row, made.by_time = ByRow.of_dict(told["by_row"]), ByTime.of_dict(told["by_time"])
+        made.models = ModelTally.of_dict(told["models"])
+        made._identical, made._margins = told["identical"], np.array(told["margins"], np.int64)
+        made.in_pairs.mark(in_pairs)
+        return made

@@ -1,0 +1,1 @@
+"""What `lw.connect` asks of a served monitor: one module for each kind of question."""

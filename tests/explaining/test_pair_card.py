@@ -1,0 +1,73 @@
+"""One card of a pair, wherever it is shown."""
+
+import html
+
+import pytest
+
+import likewise as lw
+from likewise.explaining.pair_card import Whereabouts, pair_card
+from likewise.reports.cards import pair_cards
+from likewise.reports.worst import WorstPair
+
+RULE = lw.Rule(
+    features={
+        "id": lw.Feature("key"),
+        "age": lw.Feature("number", tolerance=5),
+        "job": lw.Feature("category"),
+        "sex": lw.Feature("protected", labels={"f": "woman <b>"}),
+        **{f"c{i}": lw.Feature("category") for i in range(10)},
+    },
+    output_column="approved",
+)
+SAME = {f"c{i}": "same" for i in range(10)}
+FIRST = {"id": "a<1>", "age": 41, "job": "n", "sex": "f", "approved": "<i>no</i>", **SAME}
+SECOND = {"id": "b2", "age": 44, "job": "n", "sex": "m", "approved": "yes", **SAME}
+
+
+@pytest.fixture(scope="module")
+def pair():
+    monitor = lw.Monitor(RULE)
+    monitor.observe(FIRST, model="v1 & <2>")
+    (pair,) = monitor.observe(SECOND, model="v2").explain().pairs
+    return pair
+
+
+def test_report_and_notebook_show_the_same_card(pair):
+    card = pair_card(pair, RULE)
+    assert card in pair._repr_html_()
+    assert pair_card(pair, RULE, anchor="pair-1") in pair_cards([WorstPair(pair)], RULE)
+    assert pair.card() == card
+
+
+def test_a_card_shows_both_sides_what_differs_and_what_does_not(pair):
+    card = pair_card(pair, RULE)
+    for words in (
+        "Row 1 contradicts row 0",
+        "At distance 0.6, where up to 1 counts as alike.",
+        "60% of the tolerance",
+        html.escape("v1 & <2>"),
+        html.escape("a<1>"),
+        html.escape("woman <b>"),
+        "The same in both: c7, c8 and c9.",
+        '<span class="gap">protected</span>',
+    ):
+        assert words in card, words
+    assert card.index("&lt;i&gt;no") < card.index(">yes<"), "the earlier one is on the left"
+    assert "<i>" not in card and "<b>" not in card
+
+
+def test_a_card_of_a_checked_decision_says_this_one():
+    monitor = lw.Monitor(RULE)
+    monitor.observe(FIRST)
+    (pair,) = monitor.check(SECOND).explain().pairs
+    card = pair_card(pair, RULE)
+    assert "<h3>This one contradicts row 0</h3>" in card
+    assert '<th scope="col">now<span class="gap">this one</span>' in card
+
+
+def test_a_card_says_when_and_where(pair):
+    later = Whereabouts(time="2026-01-03 10:00:00", ignored=(("note", "<u>"),))
+    earlier = Whereabouts(time="2026-01-01", ignored=(("note", None),))
+    card = pair_card(pair, RULE, later=later, earlier=earlier)
+    assert '<span class="when">2026-01-03</span> 10:00:00 UTC' in card
+    assert "1 column that the rule ignores" in card and "&lt;u&gt;" in card

@@ -1,0 +1,117 @@
+"""Decisions that come together are judged as a batch, and answered as one by one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import likewise as lw
+from likewise.monitors.joining import FEW, MOST, joined
+from likewise.monitors.protocol import Decision
+from likewise.values.errors import LikewiseError
+
+RULE = lw.Rule("linf", 0.25)
+
+
+def one_by_one(monitor, decisions):
+    return [answer for decision in decisions for answer in monitor.observe_each([decision])]
+
+
+def same(answers, expected):
+    assert len(answers) == len(expected)
+    for answer, other in zip(answers, expected, strict=True):
+        if isinstance(other, LikewiseError):
+            assert type(answer) is type(other) and str(answer) == str(other)
+        else:
+            assert answer == other
+            assert answer.beside._replace(past=None) == other.beside._replace(past=None)
+
+
+numbers = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1, 2**53, 2**53 + 1, True, None, "a"])
+inputs = st.lists(st.one_of(st.sampled_from([0.0, 0.25, 0.5]), numbers), min_size=0, max_size=2)
+plain = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1]), min_size=2, max_size=2)
+decisions = st.builds(
+    lambda x, z, key, model: Decision(x, z, key, None, model),
+    st.one_of(plain, plain, plain, inputs),
+    st.sampled_from(["a", "b", "c", 1, True]),
+    st.sampled_from([None, None, "k1", "k2", "k3"]),
+    st.sampled_from([None, None, "m"]),
+)
+
+
+@given(st.lists(st.lists(decisions, max_size=6), max_size=4), st.booleans())
+def test_what_comes_together_is_answered_as_one_by_one(groups, comparable):
+    together, alone = (lw.Monitor(RULE, comparable=comparable) for _ in range(2))
+    for group in groups:
+        same(together.observe_each(group), one_by_one(alone, group))
+    assert together.rows == alone.rows
+
+
+@pytest.mark.parametrize(
+    ("keyed", "bad", "count", "window"),
+    [
+        (False, None, 40, None),
+        (False, 3, 40, "30 rows"),
+        (False, 3, 40, "1 hour"),
+        (False, None, FEW + 10, "30 rows"),
+        (True, None, 40, None),
+        (True, 3, FEW + 10, None),
+    ],
+)
+def test_the_same_holds_with_a_ledger(tmp_path, keyed, bad, count, window):
+    rng = np.random.default_rng(5)
+    group = [
+        Decision(rng.random(3).tolist(), "ab"[i % 2], key=f"k{i}" if keyed else None)
+        for i in range(count)
+    ]
+    if bad is not None:
+        group[bad] = Decision([1.0, "x", 2.0], "a")
+        group[bad + 1] = Decision([1.0, 2.0, 3.0], float("nan"))
+    burst = lw.Burst(last=10, alarm=2)
+    ledgers = [
+        lw.open(tmp_path / name, RULE, comparable=True, burst=burst, window=window, witnesses=2)
+        for name in ("a", "b")
+    ]
+    with ledgers[0] as together, ledgers[1] as alone:
+        for _ in range(2):  # the second time keys are known, or decisions come again
+            same(together.observe_each(group), one_by_one(alone, group))
+        assert together.rows == alone.rows
+        changed = [decision._replace(z="other") for decision in group]
+        same(together.observe_each(changed), one_by_one(alone, changed))
+    with lw.Ledger(tmp_path / "a") as mine, lw.Ledger(tmp_path / "b") as other:
+        assert mine.verify() and other.verify() and mine.rows == other.rows > 0
+        for row in range(max(0, mine.rows - 25), mine.rows):
+            entries = [ledger.entry(row) for ledger in (mine, other)]
+            assert replace(entries[0], time=None) == replace(entries[1], time=None)
+
+
+def test_one_that_is_refused_in_a_group_leaves_no_trace_and_the_others_are_taken():
+    monitor = lw.Monitor(RULE)
+    good = [Decision([float(i), 0.0], "a") for i in range(8)]
+    wrong = [Decision([0.0, 0.0], float("nan")), Decision([1.0, 0.0], "b")]
+    answers = monitor.observe_each([*good[:4], *wrong, *good[4:]])
+    assert [answer.row for i, answer in enumerate(answers) if i != 4] == list(range(9))
+    assert isinstance(answers[4], lw.BadDecision)
+    assert [witness.row for witness in answers[5].witnesses] == [1]
+    assert monitor.rows == 9 and monitor.observe([1.0, 0.0], "c").count == 2
+
+
+def test_most_groups_are_joined_and_odd_ones_are_not():
+    group = [Decision([0.0, 1], "a"), Decision([0.5, 0.5], "b")]
+    assert joined(group).inputs.tolist() == [[0.0, 1.0], [0.5, 0.5]]
+    others = [
+        group[:1],
+        [*group, Decision([0.0], "a")],
+        [*group, Decision([0.0, 2**53 + 1], "a")],
+        [*group, Decision([0.0, True], "a")],
+        [*group, Decision([0.0, 1.0], "a", key="k")],
+        [*group, Decision([0.0, 1.0], "a", model="m")],
+        [*group, Decision([0.0, 1.0], "a", time=5)],
+        [*group, Decision([0.0, 1.0], "a", source="s", position=1)],
+        [*group, Decision(np.zeros(2), "a")],
+        group * MOST,
+        [],
+    ]
+    assert [joined(one) for one in others] == [None] * len(others)

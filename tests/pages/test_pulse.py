@@ -1,0 +1,161 @@
+"""What came lately is counted once, in bounded memory, and a change is noticed and stays so."""
+
+import asyncio
+import random
+
+import pytest
+
+from likewise.ledger.ledger import Ledger
+from likewise.monitors.protocol import Decision
+from likewise.pages.pulse import SPANS, Growth, Pulse, counted_in
+from likewise.service.counts import Counts
+from tests.pages.asking import paging
+
+NOW = 1_800_000_000.0
+FINE = SPANS[0]
+
+
+class Hosted:
+    """As much of a served monitor as is counted."""
+
+    def __init__(self):
+        self.counts = Counts()
+        self.next_row = 0
+        self.monitor = self
+        self.comparable = True
+
+    def judge(self, decisions, comparable, violations):
+        self.counts.decisions["a"] += decisions
+        self.counts.comparable += comparable
+        self.counts.violations["a"] += violations
+
+
+def sums(beats):
+    return tuple(map(sum, zip(*(beat.growth for beat in beats), strict=True)))
+
+
+def test_every_decision_is_in_one_window_of_each_span():
+    draw = random.Random(5)
+    hosted = Hosted()
+    pulse = Pulse(hosted)
+    told = [0, 0, 0]
+    for second in range(300):
+        counts = sorted((draw.randrange(5) for _ in range(3)), reverse=True)
+        hosted.judge(*counts)
+        told = [one + more for one, more in zip(told, counts, strict=True)]
+        pulse.take(NOW + second)
+    for span in SPANS:
+        assert sums(pulse.beats(span, NOW + 299)) == tuple(told)
+
+
+def test_what_was_counted_before_the_pulse_began_is_not_counted_again():
+    hosted = Hosted()
+    hosted.judge(10, 10, 10)
+    pulse = Pulse(hosted)
+    hosted.judge(3, 2, 1)
+    pulse.take(NOW)
+    assert sums(pulse.beats(FINE, NOW)) == (3, 2, 1)
+
+
+def test_windows_are_bounded_however_long_it_runs():
+    hosted = Hosted()
+    pulse = Pulse(hosted)
+    for hour in range(0, 24 * 30):
+        hosted.judge(1, 1, 0)
+        pulse.take(NOW + hour * 3600)
+    for span in SPANS:
+        track = pulse._tracks[span.key]
+        assert max(map(len, (track.windows, track.concluded, track.usual))) <= span.windows
+        assert len(pulse.beats(span, NOW + 24 * 30 * 3600)) <= span.windows
+
+
+def played(rates, *, each=100):
+    """A pulse with a window of comparable decisions for each rate."""
+    hosted = Hosted()
+    pulse = Pulse(hosted)
+    for number, rate in enumerate(rates):
+        now = NOW + FINE.step * number
+        pulse.take(now)
+        hosted.judge(each, each, round(each * rate))
+        pulse.take(now + 1)
+    end = NOW + FINE.step * len(rates)
+    pulse.take(end)
+    return pulse, end
+
+
+def test_rate_that_rises_is_above_its_band_for_as_long_as_the_change_is_in_sight():
+    for after in (4, 10, 60):
+        pulse, end = played([0.05] * 40 + [0.3] * after)
+        lately = pulse.lately(FINE, end)
+        conclusion = lately.conclusion
+        assert lately.growth.rate == pytest.approx(0.3)
+        assert conclusion.finding == "above", (after, conclusion)
+        assert conclusion.high < 0.3
+
+
+def test_rate_that_stays_is_usual():
+    pulse, end = played([0.05] * 40)
+    assert pulse.lately(FINE, end).conclusion.finding == "usual"
+
+
+def test_after_a_change_has_stayed_for_the_whole_span_it_is_what_is_usual():
+    pulse, end = played([0.05] * 40 + [0.3] * (FINE.windows + 20))
+    assert pulse.lately(FINE, end).conclusion.finding == "usual"
+
+
+def test_too_little_is_said_to_be_too_little():
+    pulse, end = played([0.05] * 5)
+    conclusion = pulse.lately(FINE, end).conclusion
+    assert conclusion.finding == "cannot be concluded" and "earlier windows" in conclusion.because
+
+
+def test_span_is_the_finest_that_holds_enough():
+    assert played([0.1] * 20, each=100)[0].chosen(None, NOW + 60) is SPANS[0]
+    assert played([0.1] * 20, each=5)[0].chosen(None, NOW + 60) is SPANS[1]
+    assert played([0.1] * 20, each=1)[0].chosen(None, NOW + 60) is SPANS[0]  # which has it all
+    pulse, _ = played([0.1] * 20)
+    assert [pulse.chosen(span.key).key for span in SPANS] == [span.key for span in SPANS]
+    assert pulse.chosen("nonsense", NOW + 60) is SPANS[0]
+
+
+def test_windows_from_a_ledger_are_those_that_were_counted_live(tmp_path):
+    async def play():
+        async with paging(tmp_path) as app:
+            hosted = app.service.named("default")
+            for i in range(200):
+                await hosted.observe(Decision([i % 20 / 50.0], "yes" if i % 7 else "no"))
+            monitor = hosted.monitor
+            await hosted.do(monitor.flush)
+            with Ledger(monitor.path) as ledger:
+                windows, last = counted_in(ledger, hosted.next_row, asked=True)
+            counts = hosted.counts
+            expected = Growth(200, counts.comparable, counts.violations.total())
+            assert expected.violations > 0
+            for span in SPANS:
+                total = Growth()
+                for growth in windows[span.key].values():
+                    total = total.plus(growth)
+                assert total == expected
+            assert abs(last - counts.last_decision) < 60
+            with Ledger(monitor.path) as ledger:
+                some, _ = counted_in(ledger, 50, asked=True)
+            assert sum(growth.decisions for growth in some[FINE.key].values()) == 50
+
+    asyncio.run(play())
+
+
+def test_what_is_added_afterwards_is_concluded_again():
+    pulse, end = played([0.05] * 3)
+    number = int(NOW // FINE.step)
+    before = {FINE.key: {number - n: Growth(100, 100, 5) for n in range(1, 41)}}
+    pulse.add(before, NOW)
+    pulse.take(end)
+    assert pulse.lately(FINE, end).conclusion.finding == "usual"
+
+
+def test_last_rate_is_that_of_the_last_decisions_when_none_come_any_more():
+    pulse, end = played([0.05] * 40)
+    before = pulse.lately(FINE, end)
+    pulse.take(end + 300)
+    assert pulse.lately(FINE, end + 300) == before and before.until == end
+    assert pulse.a_second(end + 300) == 0
