@@ -6,13 +6,14 @@ import signal
 import time
 
 import numpy as np
+import polars as pl
 import pytest
 
 import likewise as lw
 from likewise.partition.audit import audit
 from likewise.partition.folder import Folder
 from likewise.partition.tasks import Processes
-from likewise.values.errors import BadFile
+from likewise.values.errors import BadDecision, BadFile
 from tests.partition.cells import audited, job_over, judged_by_one, vectors
 
 LONGEST = 120.0
@@ -109,6 +110,14 @@ def test_a_cell_that_is_done_is_not_judged_again(tmp_path):
     assert found_again == found
     assert folder.result(lost).exists()
     assert stamps == {path: path.stat().st_mtime_ns for path in others}
+
+
+def test_a_bad_row_that_a_process_finds_is_told_as_it_is(tmp_path):
+    _, parts = stream(500)
+    parts[3] = parts[3].with_columns(x1=pl.lit(None, pl.Float64))
+    job = job_over(tmp_path, lw.Rule(epsilon=0.05), parts)
+    with pytest.raises(BadDecision, match=r"data-\d+-03.parquet, row 1: .*--on-bad-row skip"):
+        audit(job, Processes(2))
 
 
 def test_several_processes_find_the_same(tmp_path):

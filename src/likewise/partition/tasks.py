@@ -10,7 +10,6 @@ Invariant: when `run` returns, every task was done; the first failure ends the r
 import multiprocessing
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -53,10 +52,11 @@ class Processes:
             return
         threads = max(1, (os.cpu_count() or 1) // self.count)
         context = multiprocessing.get_context("spawn")
+        stop = context.Event()
         with (
             _setting("POLARS_MAX_THREADS", str(threads)),
             ProcessPoolExecutor(
-                min(self.count, len(tasks)), context, _end_with, (os.getpid(),)
+                min(self.count, len(tasks)), context, _end_with, (os.getpid(), stop)
             ) as pool,
         ):
             doing = {pool.submit(function, *task): task for task in tasks}
@@ -66,21 +66,24 @@ class Processes:
                         task = doing.pop(done)
                         done.result()
                         yield task
-            except BrokenProcessPool:
-                raise BadFile(
-                    "a worker process was ended, most likely for want of memory. What is done is"
-                    " kept: say fewer --workers or a smaller --cell-rows, and start it again."
-                ) from None
+            except BaseException as error:
+                stop.set()  # nobody waits for tasks that are no longer wanted
+                if isinstance(error, BrokenProcessPool):
+                    raise BadFile(
+                        "a worker process was ended, most likely for want of memory. What is done"
+                        " is kept: say fewer --workers or a smaller --cell-rows, and start again."
+                    ) from None
+                raise
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _end_with(parent: int) -> None:
-    """In a worker: end once the process that asked for it is gone, however it ended."""
+def _end_with(parent: int, stop: Any) -> None:
+    """In a worker: end once it is told to, or the process that asked for it is gone, however."""
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_WATCH_SECONDS)
+        while os.getppid() == parent and not stop.wait(_WATCH_SECONDS):
+            pass
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -119,8 +119,10 @@ def protocol_of(app: App) -> type[HttpToolsProtocol]:
             if self._mine is None:
                 super().on_message_complete()
                 return
-            answer = answers.answer(self.url, self._mine, self._body)
-            if answer is None or self.transport.is_closing():
+            answer = None
+            if not self.transport.is_closing():
+                answer = answers.answer(self.url, self._mine, self._body)
+            if answer is None:
                 self._hand_over(complete=True)
                 return
             self._mine = None

@@ -66,15 +66,17 @@ class Recent:
     def after(self, row: int, most: int | None = None) -> list[Verdict]:
         """Those with a higher row, in order."""
         begin = bisect_right(self._rows, row)
-        stop = None if most is None else begin + most
+        return self._some(begin, None if most is None else begin + most)
+
+    def last(self, most: int) -> list[Verdict]:
+        """The latest of them, in order."""
+        return self._some(max(0, len(self._ring) - most), None)
+
+    def _some(self, begin: int, stop: int | None) -> list[Verdict]:
         return [
             entry if isinstance(entry, Verdict) else entry[0][entry[1]].whole()
             for entry in islice(self._ring, begin, stop)
         ]
-
-    def last(self, most: int) -> list[Verdict]:
-        """The latest of them, in order."""
-        return list(islice(self._ring, max(0, len(self._ring) - most), None))
 
     def of(self, row: int) -> Verdict | None:
         """The verdict of a row, if it is here."""
@@ -112,11 +114,10 @@ def trimmed(verdict: Verdict, witnesses: int) -> Verdict:
 
 def trimmed_batch(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
     """`trimmed` of the verdicts at some places of a batch, none of which was sent before."""
-    owners, nearest = verdicts.nearest_witnesses(witnesses)
-    told = np.zeros(len(verdicts), np.bool_)
+    owners, told = verdicts.owners, np.zeros(len(verdicts), np.bool_)
     told[places] = True
-    chosen = np.sort(nearest)[told[owners]]  # by decision, then by row
-    counts = np.bincount(owners[told[owners]], minlength=len(verdicts))[places]
+    chosen = np.flatnonzero(verdicts.are_nearest(witnesses) & told[owners])
+    counts = np.bincount(owners[chosen], minlength=len(verdicts))[places]
     left_out = verdicts.counts[places] - counts
     found, keys, models = verdicts.witnesses, verdicts.keys, verdicts.models
     named, decided = verdicts.witness_keys, verdicts.witness_models

@@ -33,6 +33,7 @@ from likewise.values.errors import BadRule
 
 _KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connection
 _BACKLOG = 2048
+_KNOWN_UVICORN = ("0.54",)  # releases whose protocol answers directly; see direct.py
 
 
 def serve(settings: Settings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
@@ -179,7 +180,12 @@ class _Server(uvicorn.Server):
 
 
 def _http(app: App) -> Any:
-    """What uvicorn is to speak HTTP with."""
+    """What uvicorn is to speak HTTP with; its own protocol, unless it is a release that is known.
+
+    Direct answers build on the inside of uvicorn's protocol, which another release may change.
+    """
+    if uvicorn.__version__.rpartition(".")[0] not in _KNOWN_UVICORN:
+        return "auto"
     try:
         from likewise.service.direct import protocol_of
     except ImportError:  # of httptools, which not every Python has

@@ -517,6 +517,16 @@ class Verdicts:
         nearest[order] = np.arange(len(near)) - self.offsets[owners] < most
         return nearest
 
+    def nearest_witnesses(self, most: int) -> tuple[Rows, Rows]:
+        """The `most` nearest of each: whose they are, and their places among `witnesses`.
+
+        By decision, nearest first; the earlier row first where equally near.
+        """
+        owners, near = self.owners, self.witnesses.input_distances
+        order = _nearest_first(near, self.offsets[:-1], np.diff(self.offsets))
+        nearest = np.arange(len(near)) - self.offsets[owners] < most
+        return owners[nearest], order[nearest]
+
     @property
     def owners(self) -> Rows:
         """For each of `witnesses`, the place in the batch of the decision that it belongs to."""
