@@ -19,7 +19,7 @@ import likewise as lw
 from likewise.service.app import App
 from likewise.service.hosted import Hosted
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Settings
+from likewise.service.settings import Limits, Served, ServiceSettings
 
 LIMITS = Limits(skew_seconds=1e10)
 _names = (f"m{i}" for i in itertools.count())
@@ -30,7 +30,7 @@ class Serving:
 
     def __init__(self, limits: Limits = LIMITS, port: int = 0) -> None:
         self.limits = limits
-        self.service = Service(Settings({"none": Served(rule="none.toml")}, limits=limits))
+        self.service = Service(ServiceSettings({"none": Served(rule="none.toml")}, limits=limits))
         self.service.ready = True
         self.service.monitors = {}
         # With its protocol named, as asyncio wants it to send answers without delay.

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from likewise.rules.rule import Rule
-from likewise.service.settings import Settings
+from likewise.service.settings import ServiceSettings
 from likewise.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -176,7 +176,7 @@ def test_settings_in_the_manifests_are_settings(tmp_path):
     maps = every("ConfigMap")
     assert len(maps) == 2
     for one in maps:
-        told = Settings.of(tomllib.loads(one["data"]["service.toml"]), tmp_path)
+        told = ServiceSettings.of(tomllib.loads(one["data"]["service.toml"]), tmp_path)
         alert_settings(told, {})
         for served in told.monitors.values():
             assert served.ledger.startswith("/data/")

@@ -10,7 +10,7 @@ import pytest
 
 import likewise as lw
 from likewise.buffering import frames
-from likewise.buffering.decisions import Decision
+from likewise.buffering.decisions import SubmittedDecision
 from likewise.buffering.position import DECISIONS, LOSSES, Intention, Position
 from likewise.buffering.recovery import recovered
 from likewise.buffering.spill import Spill
@@ -33,7 +33,7 @@ VALUES = [
 @pytest.mark.parametrize("x", VALUES, ids=range(len(VALUES)))
 @pytest.mark.parametrize("z", ["yes", None, FROM_ROW, True, 0.1, ("a", 1), np.array([0.5, 0.5])])
 def test_decision_comes_back_as_it_was_written(x, z):
-    decision = Decision(x, z, "key 1", 1_700_000_000_000_000, 17, None)
+    decision = SubmittedDecision(x, z, "key 1", 1_700_000_000_000_000, 17, None)
     frames.check(decision)
     data = b"".join([frames.frame(5, decision), frames.frame(6, decision)])
     number, body, stop = frames.next_frame(data, 0)
@@ -49,7 +49,9 @@ def test_decision_comes_back_as_it_was_written(x, z):
 
 
 def test_scalars_of_numpy_are_written_as_what_they_mean():
-    decision = Decision([np.float64(0.25), np.int64(3)], np.str_("yes"), np.int32(7), None, 1)
+    decision = SubmittedDecision(
+        [np.float64(0.25), np.int64(3)], np.str_("yes"), np.int32(7), None, 1
+    )
     frames.check(decision)
     again = frames.decision_of(frames.body_of(decision))
     assert again[:3] == ([0.25, 3], "yes", 7)
@@ -57,7 +59,7 @@ def test_scalars_of_numpy_are_written_as_what_they_mean():
 
 @pytest.mark.parametrize("at", [0, 3, 4, 9, 17, 25, -1])
 def test_frame_that_was_changed_or_cut_off_is_none(at):
-    data = frames.frame(3, Decision(np.arange(3.0), "yes", None, None, 1))
+    data = frames.frame(3, SubmittedDecision(np.arange(3.0), "yes", None, None, 1))
     changed = bytearray(data)
     changed[at] ^= 1
     assert frames.next_frame(bytes(changed), 0) is None
@@ -72,7 +74,7 @@ def test_body_that_makes_no_sense_is_a_bad_file():
 
 
 def decision(number):
-    return Decision(np.array([float(number)]), "yes", None, None, number)
+    return SubmittedDecision(np.array([float(number)]), "yes", None, None, number)
 
 
 @pytest.fixture
@@ -149,7 +151,9 @@ def test_leftovers_of_an_interrupted_append_are_written_over(tmp_path):
     spill.append(0, decision(0))
     (file,) = spill._files
     os.pwrite(
-        file.descriptor, frames.frame(1, Decision("long" * 50, 0, None, None, 1)), file.mark[0]
+        file.descriptor,
+        frames.frame(1, SubmittedDecision("long" * 50, 0, None, None, 1)),
+        file.mark[0],
     )
     assert spill.append(1, decision(1)) and numbers(spill.read(10)) == [0, 1]
     spill.close()

@@ -16,7 +16,7 @@ from likewise.cli.demo_serving import MODELS, MONITOR, Arriving
 from likewise.cli.loans import RULE
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Served, Settings
+from likewise.service.settings import Served, ServiceSettings
 
 SECONDS = 120
 
@@ -42,7 +42,7 @@ def test_every_decision_comes_once_in_order_and_with_its_model(tmp_path):
     served = Served(rule=str(rule), ledger=str(tmp_path / "ledger"))
 
     async def play():
-        service = Service(Settings({MONITOR: served}))
+        service = Service(ServiceSettings({MONITOR: served}))
         App(service, [Arriving([row(i) for i in range(60)], 35, seconds=0.3)])
         (run,) = service.beside
         await asyncio.to_thread(service.open)

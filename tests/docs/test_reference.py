@@ -121,10 +121,10 @@ def test_service_page_has_every_route_setting_and_limit_with_its_default():
 
     from likewise.service.app import App
     from likewise.service.service import Service
-    from likewise.service.settings import SCOPES, Limits, Served, Server, Settings, Token
+    from likewise.service.settings import SCOPES, Limits, Served, Server, ServiceSettings, Token
 
     page = text("reference", "service.md")
-    app = App(Service(Settings({"default": Served(rule="rule.toml")})))
+    app = App(Service(ServiceSettings({"default": Served(rule="rule.toml")})))
     for one in app.operations:
         scope = one.scope or ""
         assert f"| `{one.method} {one.path}` | {scope}".rstrip() in page, one.path

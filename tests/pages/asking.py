@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from likewise.pages import screens
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Server, Settings, Token
+from likewise.service.settings import Limits, Served, Server, ServiceSettings, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import RULE, call
 
@@ -30,7 +30,7 @@ async def paging(folder, rule=RULE, *, ledger=True, tokens=(), pages=None, names
         name: Served(rule=str(path), ledger=str(folder / f"{name}.ledger") if ledger else None)
         for name in names
     }
-    settings = Settings(
+    settings = ServiceSettings(
         monitors, server=Server(), limits=Limits(), tokens=tuple(tokens), pages=pages or {}
     )
     service = Service(settings)

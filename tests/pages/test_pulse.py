@@ -8,7 +8,7 @@ import pytest
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.protocol import Decision
 from likewise.pages.pulse import SPANS, Growth, Pulse, counted_in
-from likewise.service.counts import Counts
+from likewise.service.counts import ServiceCounts
 from tests.pages.asking import paging
 
 NOW = 1_800_000_000.0
@@ -19,7 +19,7 @@ class Hosted:
     """As much of a served monitor as is counted."""
 
     def __init__(self):
-        self.counts = Counts()
+        self.counts = ServiceCounts()
         self.next_row = 0
         self.monitor = self
         self.comparable = True

@@ -9,7 +9,7 @@ from likewise.pages.settings import PagesSettings, pages_settings
 from likewise.pages.signing_in import SigningIn
 from likewise.service.running import _behind_proxy
 from likewise.service.service import Service
-from likewise.service.settings import Served, Settings
+from likewise.service.settings import Served, ServiceSettings
 from likewise.values.errors import BadRule
 from tests.pages.asking import Asker, paging, token
 
@@ -61,7 +61,7 @@ def test_cookie_is_for_this_server_only_and_changes_when_somebody_signs_in(tmp_p
 def test_cookie_is_secure_where_tls_is(tmp_path):
     path = tmp_path / "rule.toml"
     path.write_text("")
-    settings = Settings({"default": Served(rule=str(path))})
+    settings = ServiceSettings({"default": Served(rule=str(path))})
 
     async def made():
         return SigningIn(Service(settings), PagesSettings())
@@ -251,7 +251,7 @@ def signing(tmp_path):
     path = tmp_path / "rule.toml"
     path.write_text("")
     text, line = token("ana", "read")
-    settings = Settings({"default": Served(rule=str(path))}, tokens=(line,))
+    settings = ServiceSettings({"default": Served(rule=str(path))}, tokens=(line,))
     time = Time()
 
     async def made():
@@ -358,6 +358,6 @@ def test_ids_are_kept_as_hashes_only(signing):
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(tmp_path, told, words):
-    settings = Settings({"default": Served(rule="rule.toml")}, pages=told)
+    settings = ServiceSettings({"default": Served(rule="rule.toml")}, pages=told)
     with pytest.raises(BadRule, match=words):
         pages_settings(settings)

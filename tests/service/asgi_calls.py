@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Server, Settings
+from likewise.service.settings import Limits, Served, Server, ServiceSettings
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ async def serving(
     path = folder / "rule.toml"
     path.write_text(rule)
     place = str(folder / "ledger") if ledger else None
-    settings = Settings(
+    settings = ServiceSettings(
         {"default": Served(rule=str(path), ledger=place, **served)},
         server=server or Server(),
         limits=limits or Limits(),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from likewise.service.app import App
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Settings
+from likewise.service.settings import Limits, Served, ServiceSettings
 from tests.service.asgi_calls import RULE, call, serving
 from tests.small_disk import on_small_disk, skip_without
 
@@ -26,7 +26,7 @@ def test_service_is_alive_before_it_is_ready_and_after(tmp_path):
         path = tmp_path / "rule.toml"
         path.write_text(RULE)
         ledger = str(tmp_path / "ledger")
-        app = App(Service(Settings({"loans": Served(rule=str(path), ledger=ledger)})))
+        app = App(Service(ServiceSettings({"loans": Served(rule=str(path), ledger=ledger)})))
         assert (await call(app, "GET", "/healthz")).status == 200
         assert await ready(app) == (503, [(None, "closed")])
         await asyncio.to_thread(app.service.open)

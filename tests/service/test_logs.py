@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 import uvicorn
 
-from likewise.service.log_lines import JsonLines, TextLines
+from likewise.service.log_lines import JsonLogLines, TextLines
 from likewise.service.reporting import Reporter
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
@@ -26,7 +26,7 @@ MONITOR = "/v1/monitors/default"
 @pytest.fixture
 def written():
     """Everything that is logged, at every level, as text and as JSON."""
-    streams = {TextLines: io.StringIO(), JsonLines: io.StringIO()}
+    streams = {TextLines: io.StringIO(), JsonLogLines: io.StringIO()}
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     handlers = []
@@ -44,7 +44,7 @@ def written():
 
 
 def objects(streams):
-    return [json.loads(line) for line in streams[JsonLines].getvalue().splitlines()]
+    return [json.loads(line) for line in streams[JsonLogLines].getvalue().splitlines()]
 
 
 REFUSED = [

@@ -11,7 +11,7 @@ from likewise.service.app import App
 from likewise.service.remote.verbs import VERBS
 from likewise.service.routes.openapi import description
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Server, Settings
+from likewise.service.settings import Limits, Served, Server, ServiceSettings
 from likewise.service.tokens import new_token
 from tests.serving import serving, settings
 
@@ -19,7 +19,7 @@ SCOPES = ("observe", "read", "review", "erase", "admin")
 
 
 def an_app():
-    served = Settings({"default": Served(rule="rule.toml")}, Server(), Limits())
+    served = ServiceSettings({"default": Served(rule="rule.toml")}, Server(), Limits())
     return App(Service(served))
 
 

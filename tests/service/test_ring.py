@@ -6,10 +6,10 @@ import likewise as lw
 from likewise.monitors.protocol import Decision
 from likewise.service.hosted import Hosted
 from likewise.service.recent import Recent
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.events import _told
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Settings
+from likewise.service.settings import Limits, Served, ServiceSettings
 
 LIMITS = Limits(recent=5, witnesses=2)
 
@@ -53,7 +53,7 @@ def test_listeners_hear_of_every_verdict_in_order():
 def test_a_reader_that_is_too_slow_is_cut_off_and_told_so():
     async def run():
         served = hosted()
-        service = Service(Settings({"default": Served(rule="-")}, limits=LIMITS))
+        service = Service(ServiceSettings({"default": Served(rule="-")}, limits=LIMITS))
         reader = _told(service, served, -1)
         assert await anext(reader) == b"retry: 1000\n\n"
         for i in range(3):
@@ -73,7 +73,7 @@ def test_a_reader_that_is_too_slow_is_cut_off_and_told_so():
 def test_a_reader_is_told_when_the_server_ends():
     async def run():
         served = hosted()
-        service = Service(Settings({"default": Served(rule="-")}, limits=LIMITS))
+        service = Service(ServiceSettings({"default": Served(rule="-")}, limits=LIMITS))
         service.monitors = {"default": served}
         reader = _told(service, served, -1)
         await anext(reader)
@@ -109,7 +109,7 @@ def test_who_waits_for_room_gets_it_and_who_does_not_is_refused(tmp_path):
         await asyncio.sleep(0)
         try:
             await served.observe(Decision([50.0], "a"))
-        except Refused as error:
+        except Refusal as error:
             assert error.status == 429 and error.retry
         else:
             raise AssertionError("there was no room")

@@ -135,6 +135,24 @@ def test_what_makes_no_sense_is_refused_with_the_reason_and_leaves_no_trace(
     assert server.get().json()["rows"] == before
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"x": [[1, 9007199254740993]], "z": ["a"]}',
+        b'{"x": [[1, -9007199254740993]], "z": ["a"], "type": "float64"}',
+        b'{"decisions": [{"x": [0.5, 9007199254740993], "z": "a"}]}',
+    ],
+)
+def test_a_whole_number_of_a_batch_that_would_be_rounded_is_refused(server, body):
+    server.post("observe", {"x": [0.0, 0.0], "z": "a"})
+    before = server.get().json()["rows"]
+    answer = server.post("batch", body)
+    assert answer.status == 422, answer.body
+    assert "9007199254740993" in answer.json()["message"]
+    assert server.post("batch", b'{"x": [[1.0, 1e300]], "z": ["a"]}').status == 200
+    assert server.get().json()["rows"] == before + 1
+
+
 def test_a_date_as_label_is_the_date(server):
     first = server.post("observe", {"x": [4000.0, 0], "z": {"date": "2026-01-31"}}).json()
     again = server.post("observe", {"x": [4000.0, 0], "z": {"date": "2026-01-31"}}).json()

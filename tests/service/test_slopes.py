@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.settings import Served, Settings
+from likewise.service.settings import Served, ServiceSettings
 from tests.service.asgi_calls import call, serving
 
 RULE = 'metric = "l2"\nepsilon = 1.0\noutput = "number"\n'
@@ -126,7 +126,7 @@ def test_what_is_about_contradictions_refuses_with_the_reason(tmp_path):
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, table, words):
     with pytest.raises(lw.BadRule, match=words):
-        Settings.of({"monitors": {"m": {"rule": "r.toml", **table}}}, tmp_path)
+        ServiceSettings.of({"monitors": {"m": {"rule": "r.toml", **table}}}, tmp_path)
 
 
 def test_a_rule_or_a_ledger_that_has_no_slopes_is_refused(tmp_path):

@@ -12,7 +12,7 @@ import likewise as lw
 from likewise.service.app import App
 from likewise.service.hosted import Hosted
 from likewise.service.service import Service
-from likewise.service.settings import Limits, Served, Settings
+from likewise.service.settings import Limits, Served, ServiceSettings
 from tests.service.oracle_counts import counts_of
 
 ARROW = b"application/vnd.apache.arrow.stream"
@@ -31,7 +31,7 @@ RULES = {
 
 def an_app():
     """The application in this process, without a socket."""
-    service = Service(Settings({name: Served(rule="-") for name in RULES}, limits=LIMITS))
+    service = Service(ServiceSettings({name: Served(rule="-") for name in RULES}, limits=LIMITS))
     service.monitors = {}
     for name, rule in RULES.items():
         monitor = lw.Monitor(rule, comparable=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from likewise.buffering.answers import Answers, Part
 from likewise.buffering.bounded_queue import BoundedQueue
-from likewise.buffering.decisions import Decision, Waiting
+from likewise.buffering.decisions import SubmittedDecision, Waiting
 from likewise.buffering.receipt import Receipt
 from likewise.buffering.tally import Tally
 from likewise.runtime.log import logger
@@ -29,7 +29,9 @@ class Accounts:
         self.answers = answers
         self._tell = tell
         self._told_to_fail = False
-        self.queue: BoundedQueue[Decision]  # whose lock is held while something changes here
+        self.queue: BoundedQueue[
+            SubmittedDecision
+        ]  # whose lock is held while something changes here
 
     # By whoever submits
 

@@ -24,7 +24,7 @@ from likewise.buffering import frames
 from likewise.buffering.accounts import Accounts
 from likewise.buffering.answers import Answers
 from likewise.buffering.bounded_queue import FULL as NO_ROOM
-from likewise.buffering.decisions import Copies, Decision, Waiting
+from likewise.buffering.decisions import Copies, SubmittedDecision, Waiting
 from likewise.buffering.receipt import (
     CLOSED,
     CRASH,
@@ -37,7 +37,7 @@ from likewise.buffering.receipt import (
     Stats,
 )
 from likewise.buffering.recovery import recovered
-from likewise.buffering.settings import Settings, WhenFull
+from likewise.buffering.settings import BufferSettings, WhenFull
 from likewise.buffering.spill import NO_MEMORY, Spill
 from likewise.buffering.tally import Tally
 from likewise.buffering.telling import TOGETHER, Teller, has_ids, is_durable
@@ -97,7 +97,7 @@ def buffered(
     A lost decision has a receipt that says why, is counted (`stats.lost`), and told to the monitor
     before it judges the next: every later verdict says how many are missing.
     """
-    settings = Settings(
+    settings = BufferSettings(
         capacity=capacity,
         max_bytes=max_bytes,
         when_full=when_full,
@@ -118,7 +118,7 @@ class Buffered:
     As a context manager it is closed when it is left. The monitor stays open, and is the caller's.
     """
 
-    def __init__(self, monitor: AnyMonitor, settings: Settings) -> None:
+    def __init__(self, monitor: AnyMonitor, settings: BufferSettings) -> None:
         if iscoroutinefunction(monitor.observe_many):
             raise BadRule(
                 f"the monitor is {monitor!r}, whose calls are awaited, and a buffer waits in a"
@@ -144,7 +144,7 @@ class Buffered:
             folder, most = Path(settings.spill), settings.max_spill_bytes
             self._spill = Spill(folder, most_bytes=most, fsync=settings.fsync)
         self._position = None if self._spill is None else self._spill.position
-        self._worker: Worker[Decision] = Worker(
+        self._worker: Worker[SubmittedDecision] = Worker(
             self._work,
             name="likewise-buffer",
             most=settings.capacity,
@@ -217,7 +217,7 @@ class Buffered:
             return _new(Receipt, (number, None, None, None, None, None))
         return self._without_room(decision, size)
 
-    def _check(self, decision: Decision) -> None:
+    def _check(self, decision: SubmittedDecision) -> None:
         if decision.model is not None and not self._teller.takes_models:
             raise BadDecision(
                 f"the model is {decision.model!r}, but this monitor does not keep which model made"
@@ -226,7 +226,7 @@ class Buffered:
         if self._position is not None:
             frames.check(decision)
 
-    def _without_room(self, decision: Decision, size: int) -> Receipt:
+    def _without_room(self, decision: SubmittedDecision, size: int) -> Receipt:
         """Do what was chosen for a decision that found no room."""
         most = self.settings.max_bytes
         if size > most:
@@ -248,7 +248,7 @@ class Buffered:
                 lambda: queue.has_room(size) or self._state != _OPEN, min(left, 3600.0)
             )
 
-    def _put_or_lose(self, decision: Decision, size: int, left: float) -> Receipt | None:
+    def _put_or_lose(self, decision: SubmittedDecision, size: int, left: float) -> Receipt | None:
         """The receipt of a decision; None if it is to wait for room, for which so much is left."""
         number, when_full = self._queue.put(decision, size), self.settings.when_full
         if number != NO_ROOM:
@@ -262,7 +262,7 @@ class Buffered:
         self._worker.hurry()
         return None
 
-    def _spilled(self, decision: Decision) -> Receipt:
+    def _spilled(self, decision: SubmittedDecision) -> Receipt:
         """To the folder, or lost if that is full; from here on all that comes goes there."""
         spill, reason = self._spill, None
         assert spill is not None

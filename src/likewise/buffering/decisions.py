@@ -30,7 +30,7 @@ _new = tuple.__new__
 _OVERHEAD = 500  # bytes of an entry, its tuple, and an array without its numbers
 
 
-class Decision(NamedTuple):
+class SubmittedDecision(NamedTuple):
     """A decision that waits."""
 
     x: Any
@@ -43,7 +43,7 @@ class Decision(NamedTuple):
     model: Any = None
 
 
-Waiting = Entry[Decision]
+Waiting = Entry[SubmittedDecision]
 
 
 class Copies:
@@ -53,7 +53,7 @@ class Copies:
         self.columns = rule.features is not None
         self.vectors = not self.columns and rule.embed is None
 
-    def of(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> tuple[Decision, int]:
+    def of(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> tuple[SubmittedDecision, int]:
         """A decision of its own, and how many bytes it takes in memory, about."""
         if self.vectors:
             x = x.copy() if type(x) is ndarray else np.array(numbers_of(x, "the input"))
@@ -67,7 +67,7 @@ class Copies:
         if time is not None:
             time = microseconds(time)
         # Half the time of calling the class.
-        return _new(Decision, (x, z, key, time, time_ns() // 1000, model)), size
+        return _new(SubmittedDecision, (x, z, key, time, time_ns() // 1000, model)), size
 
 
 def _row(x: Any) -> dict[Any, Any]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.buffering.decisions import Decision
+from likewise.buffering.decisions import SubmittedDecision
 from likewise.ledger import words
 from likewise.reading.protocol import FROM_ROW
 from likewise.values.errors import BadDecision, BadFile
@@ -33,7 +33,7 @@ _ARRAYS = "fiubcSUmM"  # kinds of NumPy's types whose bytes are the whole of the
 HEAD_BYTES = _HEAD.size
 
 
-def check(decision: Decision) -> None:
+def check(decision: SubmittedDecision) -> None:
     """Raise BadDecision if a decision cannot be written."""
     for name, value in zip(("input", "output", "key"), decision[:3], strict=True):
         if value is not FROM_ROW:
@@ -66,7 +66,7 @@ def _check(value: Any, what: str) -> None:
         ) from None
 
 
-def frame(number: int, decision: Decision) -> bytes:
+def frame(number: int, decision: SubmittedDecision) -> bytes:
     """A decision that `check` lets pass, with its number."""
     return framed(number, body_of(decision))
 
@@ -103,7 +103,7 @@ def _checksum(number: int, body: bytes) -> int:
 # Bodies
 
 
-def body_of(decision: Decision) -> bytes:
+def body_of(decision: SubmittedDecision) -> bytes:
     pieces: list[bytes] = []
     told = {"x": _written(decision.x, pieces), "submitted": decision.submitted}
     if decision.z is not FROM_ROW:  # which None may be
@@ -136,14 +136,14 @@ def _put(data: bytes, pieces: list[bytes]) -> tuple[int, int]:
     return start, start + len(data)
 
 
-def decision_of(body: bytes) -> Decision:
+def decision_of(body: bytes) -> SubmittedDecision:
     """The decision in a body; raise BadFile if it makes no sense."""
     try:
         (length,) = _JSON.unpack_from(body)
         start = _JSON.size + length
         told = json.loads(body[_JSON.size : start])
         values = {name: _read(value, body[start:]) for name, value in told.items()}
-        return Decision(
+        return SubmittedDecision(
             x=values["x"],
             z=values.get("z", FROM_ROW),
             key=values.get("key"),

@@ -13,7 +13,7 @@ POLICIES = ("block", "spill", "drop_newest")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class BufferSettings:
     """As `lw.buffered` explains them."""
 
     capacity: int

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from likewise.buffering.decisions import Decision, Waiting
+from likewise.buffering.decisions import SubmittedDecision, Waiting
 from likewise.buffering.frames import HEAD_BYTES, decision_of, frame, length_of, next_frame
 from likewise.buffering.position import Position
 from likewise.ledger.folder import WriterLock
@@ -181,7 +181,7 @@ class Spill:
 
     # Appending
 
-    def append(self, number: int, decision: Decision) -> bool:
+    def append(self, number: int, decision: SubmittedDecision) -> bool:
         """Have a decision wait there; whether there was room for it."""
         data = frame(number, decision)
         if self.bytes + len(data) > self._most_bytes:

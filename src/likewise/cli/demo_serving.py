@@ -75,7 +75,7 @@ def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
     except ModuleNotFoundError as error:
         raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
     from likewise.cli.loans import DECISIONS, RULE, UPDATED, UPDATED_ON, stream
-    from likewise.service.settings import Served, Server, Settings
+    from likewise.service.settings import Served, Server, ServiceSettings
 
     rows = stream()
     say_lines(
@@ -86,7 +86,7 @@ def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
         rule = Path(folder) / "loans.toml"
         rule.write_text(RULE, encoding="utf-8")
         served = Served(rule=str(rule), ledger=str(Path(folder) / "loans.ledger"))
-        settings = Settings({MONITOR: served}, server=Server(port=port))
+        settings = ServiceSettings({MONITOR: served}, server=Server(port=port))
 
         def tell(line: str) -> None:
             where = line.partition("listening on ")[2]

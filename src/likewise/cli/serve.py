@@ -47,7 +47,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
     from likewise.service.log_lines import write_log
-    from likewise.service.settings import Served, Server, Settings
+    from likewise.service.settings import Served, Server, ServiceSettings
 
     if (config is None) == (rule is None and ledger is None):
         raise Stop("expected a CONFIG, or --rule and --ledger for a single monitor.")
@@ -56,12 +56,12 @@ def serve(
             raise Stop(f"--log-format is {log_format!r}; expected text or json.")
         write_log(log_format)
     if config is not None:
-        settings = Settings.read(config)
+        settings = ServiceSettings.read(config)
     else:
         one = Served(
             rule=None if rule is None else str(rule), ledger=None if ledger is None else str(ledger)
         )
-        settings = Settings({"default": one})
+        settings = ServiceSettings({"default": one})
     told = {"host": host, "port": port, "uds": None if uds is None else str(uds)}
     given = {name: value for name, value in told.items() if value is not None}
     server: Server = replace(settings.server, workers=workers, **given)  # type: ignore[arg-type]

@@ -12,10 +12,10 @@ import time as clock
 from typing import Self, TypeVar
 
 from likewise.client import calls
-from likewise.client.calls import Call, State
+from likewise.client.calls import Call, MonitorState
 from likewise.client.client import Client
 from likewise.client.connecting import RETRIES, TIMEOUT, Place, was_sent
-from likewise.client.exchange import INSTANCE, Answer, Exchange, Firsts
+from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer
 from likewise.client.methods import awaiting
 from likewise.intake.packed import pack, unpack
 from likewise.rules.rule import Rule
@@ -51,7 +51,7 @@ class AsyncClient:
 
         self.place = Place(url, monitor, token, timeout, retries, uds, witnesses, make_keys)
         self.closed = False
-        self._known_state: State | None = None
+        self._known_state: MonitorState | None = None
         self._instance: str | None = None
         self._firsts = Firsts()
         self._waiting = Client(self.place)
@@ -75,7 +75,7 @@ class AsyncClient:
                 response = await self._http.post(
                     self.place.base + call.verb, content=body, headers=headers
                 )
-                answer = Answer(response.status_code, response.headers, response.content)
+                answer = HttpAnswer(response.status_code, response.headers, response.content)
             except httpx2.TransportError as error:
                 await asyncio.sleep(exchange.failed(error, sent=was_sent(error)))
                 continue
@@ -85,7 +85,7 @@ class AsyncClient:
                 return call.read(unpack(answer.body), self._waiting.past)
             await asyncio.sleep(pause)
 
-    async def _state(self) -> State:
+    async def _state(self) -> MonitorState:
         self._known_state = await self._make(calls.state())
         return self._known_state
 

@@ -62,7 +62,7 @@ class Call(Generic[T]):
 
 
 @dataclass(frozen=True)
-class State:
+class MonitorState:
     """What a service says about a monitor."""
 
     rule: Rule
@@ -73,9 +73,9 @@ class State:
     comparable: bool
 
 
-def state() -> Call[State]:
+def state() -> Call[MonitorState]:
     return Call(
-        "state", {}, lambda told, _: State(**{**told, "rule": Rule.from_toml(told["rule"])})
+        "state", {}, lambda told, _: MonitorState(**{**told, "rule": Rule.from_toml(told["rule"])})
     )
 
 

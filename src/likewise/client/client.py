@@ -11,9 +11,9 @@ import time as clock
 from typing import Any, Self, TypeVar
 
 from likewise.client import calls
-from likewise.client.calls import Call, State
+from likewise.client.calls import Call, MonitorState
 from likewise.client.connecting import RETRIES, TIMEOUT, Place, was_sent
-from likewise.client.exchange import INSTANCE, Answer, Exchange, Firsts
+from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer
 from likewise.client.methods import waiting
 from likewise.client.past import RemotePast
 from likewise.intake.packed import pack, unpack
@@ -70,7 +70,7 @@ class Client:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.closed = False
-        self._state: State | None = None
+        self._state: MonitorState | None = None
         self._instance: str | None = None
         self._firsts = Firsts()
         self._left_to_parent: list[Any] = []
@@ -110,7 +110,7 @@ class Client:
                 response = self._http.post(
                     self.place.base + call.verb, content=body, headers=headers
                 )
-                answer = Answer(response.status_code, response.headers, response.content)
+                answer = HttpAnswer(response.status_code, response.headers, response.content)
             except httpx2.TransportError as error:
                 clock.sleep(exchange.failed(error, sent=was_sent(error)))
                 continue
@@ -120,11 +120,11 @@ class Client:
                 return call.read(unpack(answer.body), self._past)
             clock.sleep(pause)
 
-    def _known(self) -> State:
+    def _known(self) -> MonitorState:
         """What was last asked of the service about the monitor; asked now if it never was."""
         return self._asked() if self._state is None else self._state
 
-    def _asked(self) -> State:
+    def _asked(self) -> MonitorState:
         self._state = self._make(calls.state())
         return self._state
 

@@ -37,7 +37,7 @@ _CLASSES = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What came back: the status of HTTP, headers in lower case, and the body."""
 
     status: int
@@ -110,7 +110,7 @@ class Exchange:
         self._maybe_done |= sent
         return self._next(f"{type(error).__name__}: {error}", None)
 
-    def answered(self, answer: Answer) -> float | None:
+    def answered(self, answer: HttpAnswer) -> float | None:
         """None if this is the answer; else the seconds to wait. Raises what the service raised."""
         if answer.status == 200 and answer.headers.get("content-type", "") == CONTENT_TYPE:
             return None

@@ -19,7 +19,7 @@ from likewise.pages.times import iso, moment
 from likewise.pages.visit import Visit
 from likewise.runtime.log import logger
 from likewise.service.counts import EDGES, Durations
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.administration import insist_on_ledger
 from likewise.service.routes.events import EventStream
 from likewise.values.errors import LikewiseError
@@ -114,7 +114,7 @@ async def known(visit: Visit) -> HealthBody:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 body.head = str(await hosted.do(monitor.head))
-        except (TimeoutError, LikewiseError, Refused):
+        except (TimeoutError, LikewiseError, Refusal):
             body.head = None
         verified = visit.live.verified.get(hosted.name)
         if verified is not None:
@@ -271,7 +271,7 @@ async def verify(visit: Visit, _: Fields) -> str:
     hosted, service = visit.hosted, visit.service
     insist_on_ledger(hosted)
     if service.verifying.locked():
-        raise Refused(503, "a ledger is being verified already; one at a time.", retry=10.0)
+        raise Refusal(503, "a ledger is being verified already; one at a time.", retry=10.0)
     await service.verifying.acquire()
     verifying = visit.live.verified[hosted.name] = Verifying(clock.time())
     try:

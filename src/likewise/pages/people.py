@@ -26,7 +26,7 @@ from likewise.reports.stored_pairs import entry_of
 from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import plain
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import whole
 from likewise.values.errors import BadRow
 from likewise.values.plain import json_value
@@ -65,7 +65,7 @@ async def known(visit: Visit) -> dict[str, Any]:
     if not text:
         return told
     if len(text) > _LONGEST:
-        raise Refused(400, f"the key has {len(text):,} characters; expected at most {_LONGEST:,}.")
+        raise Refusal(400, f"the key has {len(text):,} characters; expected at most {_LONGEST:,}.")
     after = whole("after", visit.query["after"]) if visit.query.get("after") else None
     if hosted.monitor.durable:
         await hosted.flush()
@@ -330,7 +330,7 @@ async def erase(visit: Visit, fields: Mapping[str, str]) -> str:
     hosted = visit.hosted
     text = fields.get("key", "")
     if not text or fields.get("again", "") != text:
-        raise Refused(
+        raise Refusal(
             422, "the key that was typed is another one. Nothing was erased: go back and try again."
         )
     whole_person = fields.get("person") == "all"

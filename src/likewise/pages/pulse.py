@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from likewise.ledger.ledger import Ledger
-from likewise.service.alerts.usual_band import Band, Conclusion, Window, conclude
+from likewise.service.alerts.usual_band import Band, Conclusion, RateWindow, conclude
 from likewise.service.hosted import Hosted
 
 SEEDED = 200_000
@@ -108,7 +108,7 @@ class _Track:
     span: Span
     windows: dict[int, Growth] = field(default_factory=dict)
     concluded: dict[int, Conclusion] = field(default_factory=dict)
-    usual: list[Window] = field(default_factory=list)
+    usual: list[RateWindow] = field(default_factory=list)
     following: int | None = None
     """The first window of which nothing was concluded yet; None: begin at the first there is."""
 
@@ -133,12 +133,12 @@ class _Track:
 
     def _conclude(self, number: int) -> Conclusion:
         lately = self.lately(number)
-        window = Window(number, lately.comparable, lately.violations)
+        window = RateWindow(number, lately.comparable, lately.violations)
         conclusion = conclude(window, self.usual, _BAND)
         leaving = number - _LATELY + 1
         if conclusion.finding not in ("above", "below") and leaving in self.windows:
             left = self.windows[leaving]
-            self.usual.append(Window(leaving, left.comparable, left.violations))
+            self.usual.append(RateWindow(leaving, left.comparable, left.violations))
         return conclusion
 
     def lately(self, number: int) -> Growth:

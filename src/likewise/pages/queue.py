@@ -20,7 +20,7 @@ from likewise.pages.screen import Part, Screen
 from likewise.pages.tally import totals
 from likewise.pages.visit import Visit
 from likewise.reports.document import section
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.slopes import insist_on_contradictions
 from likewise.values.errors import BadRow
 from likewise.values.printing import figure, percent
@@ -74,7 +74,7 @@ async def known(visit: Visit) -> QueueLook:
     insist_on_contradictions(hosted.name, hosted.slopes)
     state = visit.query.get("state", "") or "open"
     if state not in STATES:
-        raise Refused(400, f"state: expected one of {', '.join(STATES)}.")
+        raise Refusal(400, f"state: expected one of {', '.join(STATES)}.")
     may = visit.allows("review")
     leases, log = LEASES.of(hosted), REVIEWS.of(hosted)
     look, more = None, False

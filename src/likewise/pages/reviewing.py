@@ -20,7 +20,7 @@ from likewise.pages.tally import PerMonitor
 from likewise.pages.times import moment
 from likewise.pages.visit import Visit
 from likewise.service.auditing import note
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.administration import insist_on_ledger
 from likewise.service.routes.query_values import whole
 from likewise.values.safe import safe
@@ -116,7 +116,7 @@ def history(look: PairLook) -> str:
 async def review(visit: Visit, fields: Mapping[str, str]) -> str:
     disposition = fields.get("disposition", "")
     if disposition not in FINAL:
-        raise Refused(
+        raise Refusal(
             422, f"the disposition is {disposition[:60]!r}; expected one of {', '.join(FINAL)}."
         )
     return await _write(visit, fields, disposition)
@@ -135,7 +135,7 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
     leases = LEASES.of(hosted)
     holder = leases.holder(row)
     if not leases.claim(row, reviewer):
-        raise Refused(
+        raise Refusal(
             409, f"{holder!r} works on row {row}. Nothing was written: take another pair."
         )
     try:
@@ -144,13 +144,13 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
         last = str(said[-1].event) if said else "-1"
         if last != seen:
             who = said[-1].reviewer if said else "somebody"
-            raise Refused(
+            raise Refusal(
                 409,
                 f"{who[:100]!r} has reviewed row {row} since you opened it. Nothing was written:"
                 " look at it again.",
             )
         if disposition == "open" and (not said or said[-1].reviewer != reviewer):
-            raise Refused(409, "only the last review can be taken back, by whoever wrote it.")
+            raise Refusal(409, "only the last review can be taken back, by whoever wrote it.")
 
         def written() -> None:
             note(hosted, reviewer, "review", row=row)

@@ -24,7 +24,7 @@ from likewise.reports.words import within_in_words, wording
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import number
 from likewise.values.errors import BadDecision
 from likewise.values.printing import figure, listed, percent
@@ -192,7 +192,7 @@ async def known(visit: Visit) -> RuleLook:
     text = visit.query.get("epsilon", "")
     epsilon = number("epsilon", text) if text else None
     if epsilon == 0:
-        raise Refused(400, "epsilon is 0; expected a number above 0.")
+        raise Refusal(400, "epsilon is 0; expected a number above 0.")
     asked, lines = await _asked(hosted, anew=False)
     monitor = hosted.monitor
     return RuleLook(

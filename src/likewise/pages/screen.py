@@ -24,7 +24,7 @@ from likewise.pages.live import Live
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, SigningIn, Viewer
 from likewise.pages.visit import Visit
-from likewise.service.refusals import Refused, told
+from likewise.service.refusals import Refusal, told
 from likewise.service.wire import encode
 from likewise.values.errors import LikewiseError
 from likewise.values.safe import safe
@@ -117,7 +117,7 @@ class Entrance:
                 title = screen.title if isinstance(screen.title, str) else screen.title(known)
                 main, assets = screen.main(known, visit), screen.assets
                 response = page(visit, title, main, here=screen.place, assets=assets)
-            except (LikewiseError, Refused) as error:
+            except (LikewiseError, Refusal) as error:
                 return self.refusal(request, error, visit, screen.place)
             self.signing_in.keep(request, response)
             return response
@@ -140,7 +140,7 @@ class Entrance:
                 visit = self.visit(request, form.scope)
                 fields = await self.fields(request)
                 to = await form.handle(visit, fields)
-            except (LikewiseError, Refused) as error:
+            except (LikewiseError, Refusal) as error:
                 return self.refusal(request, error, visit, form.path.partition("/")[0])
             return RedirectResponse(to, 303, HEADERS)
 
@@ -155,32 +155,32 @@ class Entrance:
     # Who may
 
     def visit(self, request: Request, scope: str) -> Visit:
-        """Who looks at what; Refused if they may not."""
+        """Who looks at what; Refusal if they may not."""
         viewer = self.viewer(request)
         name = request.path_params["name"]
         if not viewer.allows(scope, name):
-            raise Refused(403, f"{viewer.name!r} may not {scope} with the monitor {name!r}.")
+            raise Refusal(403, f"{viewer.name!r} may not {scope} with the monitor {name!r}.")
         hosted = self.service.named(name)
         return Visit(request, self.service, self.settings, viewer, hosted, self.live)
 
     def viewer(self, request: Request) -> Viewer:
         viewer = self.signing_in.viewer(request)
         if viewer is None:
-            raise Refused(401, "sign in first, with a token of the service.")
+            raise Refusal(401, "sign in first, with a token of the service.")
         return viewer
 
     async def fields(self, request: Request) -> Fields:
-        """What a form sent; Refused if it is not from a page of ours."""
+        """What a form sent; Refusal if it is not from a page of ours."""
         body = await self.door.body(request.scope, request.receive)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
-            raise Refused(415, "expected a form (application/x-www-form-urlencoded).")
+            raise Refusal(415, "expected a form (application/x-www-form-urlencoded).")
         sent = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
         self.signing_in.check_form(request, sent.pop(CSRF_FIELD, ""))
         return sent
 
     def refusal(
-        self, request: Request, error: LikewiseError | Refused, visit: Visit | None, here: str
+        self, request: Request, error: LikewiseError | Refusal, visit: Visit | None, here: str
     ) -> Response:
         """Why it is refused, as a page; whoever can sign in is led there."""
         status, _, _ = told(error)

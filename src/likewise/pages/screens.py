@@ -24,7 +24,7 @@ from likewise.pages.signing_in import CSRF_FIELD
 from likewise.pages.static_files import static
 from likewise.pages.visit import address
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.values.safe import safe
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class _Doors:
         entrance = self._entrance
         try:
             viewer = entrance.viewer(request)
-        except Refused as error:
+        except Refusal as error:
             return entrance.refusal(request, error, None, "")
         known = entrance.service.settings.monitors
         names = [name for name in known if viewer.allows("read", name)]
@@ -129,7 +129,7 @@ class _Doors:
             fields = await entrance.fields(request)
             to = RedirectResponse(_inside(request.query_params.get("next", "/")), 303, HEADERS)
             entrance.signing_in.sign_in(request, fields.get("token", ""), to)
-        except Refused as error:
+        except Refusal as error:
             return self._asked(request, str(error), error.status)
         return to
 
@@ -137,7 +137,7 @@ class _Doors:
         entrance = self._entrance
         try:
             await entrance.fields(request)
-        except Refused as error:
+        except Refusal as error:
             return entrance.refusal(request, error, None, "")
         response = RedirectResponse("/sign-in", 303, HEADERS)
         entrance.signing_in.sign_out(request, response)

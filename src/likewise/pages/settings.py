@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
 
-from likewise.service.settings import SCOPES, Settings, made
+from likewise.service.settings import SCOPES, ServiceSettings, made
 from likewise.values.errors import BadRule
 
 EVERYBODY = "*"
@@ -74,7 +74,7 @@ class PagesSettings:
         return tuple(self.roles.get(name, self.roles.get(EVERYBODY, ())))
 
 
-def pages_settings(settings: Settings) -> PagesSettings:
+def pages_settings(settings: ServiceSettings) -> PagesSettings:
     """From the settings of the service."""
     told: dict[str, Any] = dict(settings.pages)
     roles = told.pop("roles", {})

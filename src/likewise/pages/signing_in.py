@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from likewise.pages.settings import PagesSettings
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.service import Service
 from likewise.service.settings import SCOPES, Token, allowed
 
@@ -88,17 +88,17 @@ class SigningIn:
     # Who it is
 
     def viewer(self, request: Request) -> Viewer | None:
-        """Who asks; None if they have to sign in first. Refused if they cannot be let in."""
+        """Who asks; None if they have to sign in first. Refusal if they cannot be let in."""
         csrf = self.csrf(request)
         named = self._named_by_proxy(request)
         if named is not None:
             scopes = self._settings.roles_of(named)
             if not scopes:
-                raise Refused(403, f"{named[:100]!r} has no role in [pages.roles].")
+                raise Refusal(403, f"{named[:100]!r} has no role in [pages.roles].")
             return Viewer(named, scopes, None, csrf)
         if not self._service.tokens:
             if self._settings.proxy_header is not None:
-                raise Refused(403, "the proxy in front names nobody.")
+                raise Refusal(403, "the proxy in front names nobody.")
             self._insist_on_this_machine(request)
             return Viewer(LOCAL, SCOPES, None, csrf)
         token = self._service.tokens.of(request.headers.get("authorization", "").encode("latin-1"))
@@ -125,7 +125,7 @@ class SigningIn:
 
     def _insist_on_this_machine(self, request: Request) -> None:
         if self._service.settings.server.uds is None and request.url.hostname not in _HERE:
-            raise Refused(
+            raise Refusal(
                 403,
                 "this server has no tokens and is for its own machine: open it as localhost.",
             )
@@ -133,10 +133,10 @@ class SigningIn:
     # Sessions
 
     def sign_in(self, request: Request, token_text: str, response: Response) -> Token:
-        """Begin a session, whose cookie the response carries; Refused if the token is not known."""
+        """Begin a session, whose cookie the response carries; Refusal if the token is not known."""
         token = self._service.tokens.of(b"Bearer " + token_text.strip().encode("utf-8", "replace"))
         if token is None:
-            raise Refused(401, "this token is not known.")
+            raise Refusal(401, "this token is not known.")
         now = self._now()
         self._forget_ended(now)
         while len(self._sessions) >= self._settings.sessions:
@@ -213,10 +213,10 @@ class SigningIn:
         return hmac.new(self._key, f"csrf {family}".encode(), hashlib.sha256).hexdigest()
 
     def check_form(self, request: Request, said: str) -> None:
-        """Refused if a form does not come from a page of this session."""
+        """Refusal if a form does not come from a page of this session."""
         known = _id_of(request, self.cookie_name(request)) is not None
         if not known or not hmac.compare_digest(self.csrf(request).encode(), said.encode()):
-            raise Refused(
+            raise Refusal(
                 403,
                 "this form is from another session, or from before the server was started again."
                 " Nothing was done: go back, load the page again, and send it once more.",

@@ -11,7 +11,7 @@ from importlib.resources import files
 from starlette.requests import Request
 from starlette.responses import Response
 
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 
 _FILES = {
     "style.css": ("likewise.reports", "style.css", "text/css"),
@@ -39,7 +39,7 @@ def static_url(name: str) -> str:
 async def static(request: Request) -> Response:
     name = request.path_params["file"]
     if name not in _FILES:
-        raise Refused(404, f"there is no file {name[:100]!r}.")
+        raise Refusal(404, f"there is no file {name[:100]!r}.")
     headers = {
         "cache-control": "public, max-age=31536000, immutable",
         "x-content-type-options": "nosniff",

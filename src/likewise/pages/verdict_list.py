@@ -21,7 +21,7 @@ from likewise.reports.stored_pairs import entry_of
 from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import as_text, plain
 from likewise.service.looking_back.verdict_pages import typed_group
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import moment, number, whole
 from likewise.service.slopes import insist_on_contradictions
 from likewise.values.errors import BadRow
@@ -51,23 +51,23 @@ class Wanted:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "Wanted":
-        """From an address; Refused where it makes no sense. What is empty is not asked for."""
+        """From an address; Refusal where it makes no sense. What is empty is not asked for."""
         told = {name: value for name, value in query.items() if value != ""}
         order = told.get("order", "newest")
         if order not in ORDERS:
-            raise Refused(400, f"order: expected one of {', '.join(ORDERS)}.")
+            raise Refusal(400, f"order: expected one of {', '.join(ORDERS)}.")
         review = told.get("review")
         if review is not None and review not in DISPOSITIONS:
-            raise Refused(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
+            raise Refusal(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
         group = told.get("group")
         if group is not None and ":" not in group:
-            raise Refused(400, "group: expected column:value.")
+            raise Refusal(400, "group: expected column:value.")
         for name in ("since", "until"):
             if name in told:
                 moment(name, told[name])
         lines = whole("lines", told["lines"]) if "lines" in told else LINES
         if not 1 <= lines <= MOST_LINES:
-            raise Refused(400, f"lines is {lines}; expected 1 to {MOST_LINES}.")
+            raise Refusal(400, f"lines is {lines}; expected 1 to {MOST_LINES}.")
         return cls(
             order,
             lines,
@@ -118,7 +118,7 @@ def _place(text: str, order: str) -> Place:
     """Where to go on: a row; or a distance and a row."""
     distance, comma, row = text.rpartition(",")
     if bool(comma) != (order == "nearest"):
-        raise Refused(400, f"from is {text[:100]!r}, which is no place in this order.")
+        raise Refusal(400, f"from is {text[:100]!r}, which is no place in this order.")
     return Place(whole("from", row), number("from", distance) if comma else None)
 
 
@@ -218,7 +218,7 @@ def from_memory(hosted: Hosted, wanted: Wanted, recent: Sequence[Verdict], gone:
     """recent: the verdicts that the monitor has, in order; gone: whether there were earlier ones"""
     for name in ("since", "until", "group", "review"):
         if getattr(wanted, name) is not None:
-            raise Refused(400, f"{name} needs a ledger, and this monitor is in memory.")
+            raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
     verdicts = [one for one in recent if one.violation and _passes(hosted, one, wanted)]
     verdicts.sort(key=lambda one: _rank(one, wanted.order))
     if wanted.behind is not None:

@@ -22,7 +22,7 @@ from likewise.pages.verdict_list import ORDERS, Wanted, all_listed, listed
 from likewise.pages.visit import Visit
 from likewise.reports.workbook import Workbook
 from likewise.service.looking_back.plain_values import as_text
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.values.cells import cell_of
 from likewise.values.safe import safe
 
@@ -248,7 +248,7 @@ async def as_csv(visit: Visit) -> Response:
 
 async def as_workbook(visit: Visit) -> Response:
     if find_spec("xlsxwriter") is None:
-        raise Refused(
+        raise Refusal(
             501, "a file for Excel needs xlsxwriter: pip install 'likewise[excel]'. CSV is there."
         )
     lines, complete = await _lines_of(visit)

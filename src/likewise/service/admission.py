@@ -15,7 +15,7 @@ from likewise.ledger import words
 from likewise.ledger.times import microseconds
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits
 from likewise.values.errors import BadFile
 
@@ -24,7 +24,7 @@ _PLAIN = (int, float, datetime.date, datetime.datetime)
 
 
 def checked(limits: Limits, label: Any, key: Any, model: Any) -> None:
-    """Raise Refused if a label, a key or the name of a model is too long."""
+    """Raise Refusal if a label, a key or the name of a model is too long."""
     if isinstance(label, str) and len(label) > limits.label_bytes >> 2:
         _check_length("the output", label, limits.label_bytes)
     if isinstance(key, str) and len(key) > limits.key_bytes >> 2:
@@ -42,11 +42,11 @@ def checked_all(limits: Limits, what: str, values: Iterable[Any], most: int) -> 
 
 def _check_length(what: str, text: str, most: int) -> None:
     if len(text.encode()) > most:
-        raise Refused(413, f"{what} has more than {most} bytes.")
+        raise Refusal(413, f"{what} has more than {most} bytes.")
 
 
 def checked_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table, as a monitor takes it; Refused if a text is too long."""
+    """A row of a table, as a monitor takes it; Refusal if a text is too long."""
     features = rule.features or {}
     return {
         name: plain_value(value, _most(limits, features.get(name)))
@@ -55,7 +55,7 @@ def checked_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str,
 
 
 def check_words(what: str, words: Any, most: int) -> None:
-    """Raise Refused if a word is too long; of any type that a label, key or category may have."""
+    """Raise Refusal if a word is too long; of any type that a label, key or category may have."""
     if isinstance(words, np.ndarray):
         words = words.tolist() if words.dtype.kind in "OSUT" else ()
     for word in words:
@@ -63,7 +63,7 @@ def check_words(what: str, words: Any, most: int) -> None:
             if len(word) > most >> 2:
                 _check_length(what, word, most)
         elif isinstance(word, _COMPOSED) and len(str(word)) > most:
-            raise Refused(413, f"{what} has more than {most} characters.")
+            raise Refusal(413, f"{what} has more than {most} characters.")
 
 
 def check_table(limits: Limits, rule: Rule, rows: Any) -> None:
@@ -104,7 +104,7 @@ def plain_value(value: Any, most: int) -> Any:
     try:
         return words.of_plain(value)
     except BadFile:
-        raise Refused(
+        raise Refusal(
             422,
             f"{str(value)[:100]} is no value; expected text, a number, true or false, a list of"
             ' such, or an object such as {"date": "2026-01-31"}.',
@@ -116,7 +116,7 @@ def label_of(limits: Limits, label: Any, kind: str) -> Any:
     if isinstance(label, list | dict) and kind == "label":
         label = plain_value(label, limits.label_bytes)
         if len(str(label)) > limits.label_bytes:
-            raise Refused(413, f"the output has more than {limits.label_bytes} characters.")
+            raise Refusal(413, f"the output has more than {limits.label_bytes} characters.")
     return label
 
 
@@ -126,11 +126,11 @@ def checked_time(limits: Limits, time: Any) -> Any:
         return None
     skew = limits.skew_seconds
     if skew == 0:
-        raise Refused(422, "a time is given, but this server takes its own: leave it out.")
+        raise Refusal(422, "a time is given, but this server takes its own: leave it out.")
     apart = microseconds(time) / 1e6 - clock.time()
     if abs(apart) > skew:
         side = "ahead of" if apart > 0 else "behind"
-        raise Refused(
+        raise Refusal(
             422,
             f"the time is {abs(apart):,.0f} s {side} the server's; at most {skew:g} are taken.",
         )

@@ -19,10 +19,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from likewise.runtime.log import logger
-from likewise.service.calls import Call, Hot
+from likewise.service.calls import AdmittedCall, Hot
 from likewise.service.door import ASGIScope, Door, Gone, Receive, Send
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refused, told
+from likewise.service.refusals import Refusal, told
 from likewise.service.routes import (
     administration,
     alerts,
@@ -75,7 +75,7 @@ class App:
         found = [route for module in self._modules for route in _routes(module, self)]
         handlers: Any = {
             LikewiseError: self._refused,
-            Refused: self._refused,
+            Refusal: self._refused,
             Gone: self._gone,
             HTTPException: self._no_route,
             Exception: self._failed,
@@ -111,7 +111,7 @@ class App:
                 self.door.check_room()
             begun = _Begun(send)
             await self._other(scope, receive, begun)
-        except Refused as error:
+        except Refusal as error:
             await self._tell(error, send)
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", path)
@@ -134,8 +134,8 @@ class App:
             query = queries(scope)
             kind = headers.get(b"content-type", b"")
             body = await self.door.body_with(headers.get(b"content-length"), receive)
-            body = await hot(Call(hosted, token, query, kind, body))
-        except Refused as error:
+            body = await hot(AdmittedCall(hosted, token, query, kind, body))
+        except Refusal as error:
             counted = self.service.refused if hosted is None else hosted.counts.refused
             counted[str(error.status)] += 1
             status, body, retry = told(error)
@@ -155,13 +155,13 @@ class App:
         hosted = self.service.named(name)
         await streams.stream(self.service, hosted, queries(scope), receive, send)
 
-    async def _tell(self, error: Refused | LikewiseError, send: Send) -> None:
+    async def _tell(self, error: Refusal | LikewiseError, send: Send) -> None:
         status, body, retry = told(error)
         self.service.refused[str(status)] += 1
         await _answer(send, status, body, retry)
 
     async def _refused(self, _: Request, error: Exception) -> Response:
-        assert isinstance(error, LikewiseError | Refused)
+        assert isinstance(error, LikewiseError | Refusal)
         status, body, retry = told(error)
         self.service.refused[str(status)] += 1
         headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
@@ -180,7 +180,7 @@ class App:
             404: f"there is no route {path!r}; GET /openapi.json lists them.",
             405: f"{path!r} does not take {method}.",
         }
-        refused = Refused(error.status_code, why.get(error.status_code, str(error.detail)))
+        refused = Refusal(error.status_code, why.get(error.status_code, str(error.detail)))
         response = await self._refused(request, refused)
         response.headers.update(error.headers or {})
         return response
@@ -217,7 +217,7 @@ async def _answer(send: Send, status: int, body: bytes, retry: float | None) -> 
 
 def fault(error: Exception) -> bytes:
     """What is answered if likewise itself fails."""
-    why = Refused(500, f"a fault of likewise, please report it: {type(error).__name__}.")
+    why = Refusal(500, f"a fault of likewise, please report it: {type(error).__name__}.")
     return told(why)[1]
 
 

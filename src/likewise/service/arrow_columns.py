@@ -19,7 +19,7 @@ import numpy as np
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.service.arrow_stream import check_stream
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.values.frames import ColumnTable
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -34,7 +34,7 @@ _COLUMNS = 10_000
 
 
 def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
-    """The arguments of `observe_many`, from a stream; Refused if it is none, or has others."""
+    """The arguments of `observe_many`, from a stream; Refusal if it is none, or has others."""
     check_stream(body, most)
     table = _with_pyarrow(body) if find_spec("pyarrow") is not None else _with_polars(body)
     own = _columns_of_rule(rule)
@@ -44,16 +44,16 @@ def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
     }
     if rule.features is not None:
         if not table:
-            raise Refused(422, "the stream has no columns of the rule.")
+            raise Refusal(422, "the stream has no columns of the rule.")
         return {"x": ColumnTable(table), "z": FROM_ROW, **beside}
     if "z" not in table:
-        raise Refused(422, "the stream has no column `z`.")
+        raise Refusal(422, "the stream has no column `z`.")
     z = table.pop("z")
     x = table.pop("x", None)
     if x is None:
         x = _stacked(table)
     elif table:
-        raise Refused(422, f"the stream has `x` and also {next(iter(table))!r}; expected one.")
+        raise Refusal(422, f"the stream has `x` and also {next(iter(table))!r}; expected one.")
     elif rule.embed is not None:
         x = _listed(x)
     return {"x": x, "z": z, **beside}
@@ -81,9 +81,9 @@ def _columns_of_rule(rule: Rule) -> set[str]:
 def _stacked(table: dict[str, Any]) -> Any:
     for name, column in table.items():
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in "iuf":
-            raise Refused(422, f"the column {name!r} is no feature: expected numbers, none missing")
+            raise Refusal(422, f"the column {name!r} is no feature: expected numbers, none missing")
     if not table:
-        raise Refused(422, "the stream has no features: expected `x`, or a column for each.")
+        raise Refusal(422, "the stream has no features: expected `x`, or a column for each.")
     return np.stack(list(table.values()), axis=1)
 
 
@@ -92,8 +92,8 @@ def _listed(column: Any) -> list[Any]:
     return values
 
 
-def _unreadable(error: BaseException) -> Refused:
-    return Refused(400, f"the body is no Arrow stream: {str(error)[:200]}.")
+def _unreadable(error: BaseException) -> Refusal:
+    return Refusal(400, f"the body is no Arrow stream: {str(error)[:200]}.")
 
 
 # PyArrow
@@ -133,7 +133,7 @@ def _check_type(pa: Any, name: str, kind: Any) -> None:
         or types.is_date(inner)
     ) and (inner is kind or types.is_dictionary(kind)):
         return
-    raise Refused(
+    raise Refusal(
         422,
         f"the column {name!r} is of type {kind}; expected numbers, text, true or false, times, or"
         " lists of numbers.",
@@ -150,7 +150,7 @@ def _of_pyarrow(pa: Any, name: str, column: Any) -> Any:
     try:
         return column.to_pylist()
     except (ValueError, OverflowError, pa.ArrowException) as error:  # a date that Python has not
-        raise Refused(422, f"the column {name!r} cannot be read: {str(error)[:200]}.") from None
+        raise Refusal(422, f"the column {name!r} cannot be read: {str(error)[:200]}.") from None
 
 
 def _matrix(pa: Any, name: str, column: Any) -> Any:
@@ -160,19 +160,19 @@ def _matrix(pa: Any, name: str, column: Any) -> Any:
         return np.empty((0, 0))
     values = column.flatten()
     if column.null_count or values.null_count:
-        raise Refused(422, f"the column {name!r} has places without a value.")
+        raise Refusal(422, f"the column {name!r} has places without a value.")
     if not pa.types.is_fixed_size_list(column.type):
         lengths = np.diff(column.offsets.to_numpy())
         if (lengths != lengths[0]).any():
-            raise Refused(422, f"the lists of {name!r} are not equally long.")
+            raise Refusal(422, f"the lists of {name!r} are not equally long.")
     return values.to_numpy(zero_copy_only=False).reshape(count, len(values) // count)
 
 
 def _check_names(names: list[str]) -> None:
     if len(names) > _COLUMNS:
-        raise Refused(413, f"the stream has {len(names)} columns; at most {_COLUMNS} are taken.")
+        raise Refusal(413, f"the stream has {len(names)} columns; at most {_COLUMNS} are taken.")
     if len(set(names)) < len(names):
-        raise Refused(400, "two columns of the stream have the same name.")
+        raise Refusal(400, "two columns of the stream have the same name.")
 
 
 # Polars
@@ -185,7 +185,7 @@ def _with_polars(body: bytes) -> dict[str, Any]:
         table = pl.read_ipc_stream(io.BytesIO(body), use_pyarrow=False)
         _check_names(table.columns)
         return {name: _of_polars(pl, name, table[name]) for name in table.columns}
-    except Refused:
+    except Refusal:
         raise
     except Exception as error:
         raise _unreadable(error) from None
@@ -199,11 +199,11 @@ def _of_polars(pl: Any, name: str, column: Any) -> Any:
     kind = column.dtype
     if isinstance(kind, pl.List | pl.Array):
         if column.null_count() or column.explode().null_count():
-            raise Refused(422, f"the column {name!r} has places without a value.")
+            raise Refusal(422, f"the column {name!r} has places without a value.")
         return np.array(column.to_list())
     if kind.is_numeric() and column.null_count() == 0:
         return column.to_numpy()
     known = kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Date, pl.Datetime)
     if not known and not isinstance(kind, pl.Categorical | pl.Enum):
-        raise Refused(422, f"the column {name!r} is of type {kind}, which is not taken.")
+        raise Refusal(422, f"the column {name!r} is of type {kind}, which is not taken.")
     return column.to_list()

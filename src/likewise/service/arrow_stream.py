@@ -13,7 +13,7 @@ Not here: values (arrow_columns.py).
 import struct
 from dataclasses import dataclass
 
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 
 _SCHEMA, _DICTIONARY, _RECORDS = 1, 2, 3
 
@@ -47,7 +47,7 @@ class _Table:
 
 
 def check_stream(body: bytes, most: int) -> int:
-    """How many rows a stream has; Refused if it has too many, or is none that is taken."""
+    """How many rows a stream has; Refusal if it has too many, or is none that is taken."""
     try:
         return _walked(memoryview(body), most)
     except (struct.error, IndexError, OverflowError):
@@ -80,19 +80,19 @@ def _walked(data: memoryview, most: int) -> int:
         if kind != _SCHEMA:
             rows += _rows_of(table, kind)
             if rows > most:
-                raise Refused(413, f"the stream has more than {most} rows, the most taken at once.")
+                raise Refusal(413, f"the stream has more than {most} rows, the most taken at once.")
     if not begun:
         raise _broken("there is no schema")
     return rows
 
 
 def _rows_of(table: _Table, kind: int) -> int:
-    """The rows of a message; Refused if it is compressed."""
+    """The rows of a message; Refusal if it is compressed."""
     records = table.table(1) if kind == _DICTIONARY else table
     if records is None:
         raise _broken("a dictionary has no values")
     if records.place(3) is not None:
-        raise Refused(
+        raise Refusal(
             415, "the stream is compressed, and how long it is cannot be seen: send it plain."
         )
     rows = records.whole(0, "<q", 8)
@@ -112,5 +112,5 @@ def _signed(data: memoryview, at: int) -> int:
     return _number(data, at, "<i", 4)
 
 
-def _broken(why: str) -> Refused:
-    return Refused(400, f"the body is no Arrow stream: {why}.")
+def _broken(why: str) -> Refusal:
+    return Refusal(400, f"the body is no Arrow stream: {why}.")

@@ -7,7 +7,7 @@ from likewise.service.hosted import Hosted
 from likewise.service.settings import Token
 
 
-class Call(NamedTuple):
+class AdmittedCall(NamedTuple):
     """What a hot route is given."""
 
     hosted: Hosted
@@ -17,5 +17,5 @@ class Call(NamedTuple):
     body: bytes
 
 
-Hot = Callable[[Call], Awaitable[bytes]]
-"""What answers one: the body of the answer, or Refused, or a LikewiseError."""
+Hot = Callable[[AdmittedCall], Awaitable[bytes]]
+"""What answers one: the body of the answer, or Refusal, or a LikewiseError."""

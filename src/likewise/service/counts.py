@@ -27,7 +27,7 @@ class Durations:
 
 
 @dataclass
-class Counts:
+class ServiceCounts:
     """Since the start of this process."""
 
     decisions: Counter[str] = field(default_factory=Counter)

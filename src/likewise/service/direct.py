@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from likewise.runtime.log import logger
 from likewise.service.app import App, fault
-from likewise.service.refusals import Refused, told
+from likewise.service.refusals import Refusal, told
 from likewise.service.routes.decisions import decision_of
 from likewise.service.strict import decoded
 from likewise.service.wire import decode_decision
@@ -54,7 +54,7 @@ class DirectAnswers:
             token = door.sender(headers.get(b"authorization"), "observe", name)
             decision = decision_of(hosted, decoded(decode_decision, body))
             door.count(token)
-        except (Refused, LikewiseError):
+        except (Refusal, LikewiseError):
             return None
         try:
             answer = hosted.told_bytes(hosted.observe_now(decision))

@@ -8,7 +8,7 @@ import time as clock
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.service import Service
 from likewise.service.settings import Token
 
@@ -32,12 +32,12 @@ class Door:
         self._allowance: dict[str, tuple[float, float]] = {}  # by token: requests left, and when
 
     def check_room(self) -> None:
-        """Raise Refused if too many requests are under way, this one included."""
+        """Raise Refusal if too many requests are under way, this one included."""
         if self._service.under_way > self._limits.requests:
-            raise Refused(503, f"{self._limits.requests} requests are under way.", retry=1.0)
+            raise Refusal(503, f"{self._limits.requests} requests are under way.", retry=1.0)
 
     def admit(self, scope: ASGIScope, wanted: str, monitor: str | None = None) -> Token | None:
-        """Who sends it; Refused if it may not do that. None where there are no tokens.
+        """Who sends it; Refusal if it may not do that. None where there are no tokens.
 
         wanted: one of SCOPES
         """
@@ -58,14 +58,14 @@ class Door:
             return None
         token = tokens.of(authorization)
         if token is None:
-            raise Refused(401, "expected a header Authorization: Bearer and a token that is known.")
+            raise Refusal(401, "expected a header Authorization: Bearer and a token that is known.")
         if not token.allows(wanted, monitor):
             with_it = "" if monitor is None else f" with the monitor {monitor!r}"
-            raise Refused(403, f"the token {token.name!r} may not {wanted}{with_it}.")
+            raise Refusal(403, f"the token {token.name!r} may not {wanted}{with_it}.")
         return token
 
     def count(self, token: Token | None) -> None:
-        """Count a request; Refused if the token sends too many."""
+        """Count a request; Refusal if the token sends too many."""
         rate = self._limits.rate
         if token is None or not rate:
             return
@@ -73,7 +73,7 @@ class Door:
         left, since = self._allowance.get(token.name, (rate * _BURST_SECONDS, now))
         left = min(rate * _BURST_SECONDS, left + rate * (now - since))
         if left < 1:
-            raise Refused(
+            raise Refusal(
                 429,
                 f"the token {token.name!r} sends more than {rate:g} requests a second.",
                 retry=(1 - left) / rate,
@@ -81,14 +81,14 @@ class Door:
         self._allowance[token.name] = left - 1, now
 
     async def body(self, scope: ASGIScope, receive: Receive) -> bytes:
-        """The whole body; Refused if it is too long or too slow, Gone if it never ends."""
+        """The whole body; Refusal if it is too long or too slow, Gone if it never ends."""
         return await self.body_with(header(scope, b"content-length"), receive)
 
     async def body_with(self, told: bytes | None, receive: Receive) -> bytes:
         """`body`, by the header Content-Length."""
         most = self._limits.body_bytes
         if told is not None and told.isdigit() and int(told) > most:
-            raise Refused(413, f"the body has {int(told)} bytes; at most {most} are taken.")
+            raise Refusal(413, f"the body has {int(told)} bytes; at most {most} are taken.")
         message = await receive()
         if not message.get("more_body"):
             if message["type"] == "http.disconnect":
@@ -100,7 +100,7 @@ class Door:
             async with asyncio.timeout(self._limits.body_seconds):
                 while True:
                     if size > most:
-                        raise Refused(413, f"the body has more than {most} bytes.")
+                        raise Refusal(413, f"the body has more than {most} bytes.")
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Gone
@@ -110,9 +110,9 @@ class Door:
                         break
         except TimeoutError:
             seconds = self._limits.body_seconds
-            raise Refused(408, f"the body took longer than {seconds:g} s to come.") from None
+            raise Refusal(408, f"the body took longer than {seconds:g} s to come.") from None
         if size > most:
-            raise Refused(413, f"the body has more than {most} bytes.")
+            raise Refusal(413, f"the body has more than {most} bytes.")
         return b"".join(chunks)
 
 

@@ -30,9 +30,9 @@ from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import Decision
 from likewise.runtime.log import logger
 from likewise.service.answers import verdict_bytes
-from likewise.service.counts import Counts
+from likewise.service.counts import ServiceCounts
 from likewise.service.recent import Recent
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits, Served
 from likewise.service.slopes import Slopes
 from likewise.service.wire import encode
@@ -78,7 +78,7 @@ class Hosted:
         """Of a monitor that names slopes."""
         self.settings = settings
         self.limits = limits
-        self.counts = Counts()
+        self.counts = ServiceCounts()
         self.listeners: list[Listener] = []
         self.next_row = monitor.rows
         """Known without waiting for the monitor's turn."""
@@ -192,7 +192,7 @@ class Hosted:
     ) -> asyncio.Future[Any]:
         most = self.limits.waiting_rows
         if self.waiting_rows and self.waiting_rows + rows > most:
-            raise Refused(
+            raise Refusal(
                 429, f"{self.waiting_rows} decisions wait already, of at most {most}.", retry=1.0
             )
         loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 FORMATS = ("text", "json")
 
 
-class JsonLines(logging.Formatter):
+class JsonLogLines(logging.Formatter):
     """Each line an object: time, level, logger, message, and the fields of an event."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -44,7 +44,7 @@ class TextLines(logging.Formatter):
 def write_log(form: str, stream: TextIO | None = None, level: int = logging.INFO) -> None:
     """Have what is logged from now on written, to standard error unless told otherwise."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.setFormatter(JsonLogLines() if form == "json" else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

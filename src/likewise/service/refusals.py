@@ -29,7 +29,7 @@ _STATUS = (
 )
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """Refused before a monitor was asked.
 
     retry   seconds after which it may be tried again, for Retry-After
@@ -45,9 +45,9 @@ def status_of(error: LikewiseError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
 
 
-def told(error: LikewiseError | Refused) -> tuple[int, bytes, float | None]:
+def told(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None]:
     """Status, body, and when to try again."""
-    if isinstance(error, Refused):
+    if isinstance(error, Refusal):
         return error.status, encode(ErrorBody("Refused", str(error))), error.retry
     row = error.row if isinstance(error, RepeatedKey) else None
     status = status_of(error)

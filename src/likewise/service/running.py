@@ -28,7 +28,7 @@ from likewise.service.app import App
 from likewise.service.metrics.otlp import Otlp
 from likewise.service.reporting import Reporter
 from likewise.service.service import Service
-from likewise.service.settings import Server, Settings
+from likewise.service.settings import Server, ServiceSettings
 from likewise.values.errors import BadRule
 
 _KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connection
@@ -36,7 +36,7 @@ _BACKLOG = 2048
 _KNOWN_UVICORN = ("0.54",)  # releases whose protocol answers directly; see direct.py
 
 
-def serve(settings: Settings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
+def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
     """Serve until SIGTERM or SIGINT.
 
     tell    told in a line each when it listens, and when the monitors can be asked

@@ -18,8 +18,8 @@ from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
 from likewise.service.arrow_columns import load_library
 from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refused
-from likewise.service.settings import Limits, Served, Settings
+from likewise.service.refusals import Refusal
+from likewise.service.settings import Limits, Served, ServiceSettings
 from likewise.service.slopes import Slopes
 from likewise.service.tokens import Tokens
 from likewise.values.errors import BadRule
@@ -30,7 +30,7 @@ _WAIT_SECONDS = 30.0  # of a rolling restart: the process before may still be wr
 class Service:
     """The monitors by name, and whether they can be asked."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.tokens = Tokens(settings.tokens)
         self.monitors: Mapping[str, Hosted] = {}
@@ -79,13 +79,13 @@ class Service:
         self.ready = not self.stopping
 
     def named(self, name: str) -> Hosted:
-        """The monitor of that name; Refused if there is none, or none can be asked now."""
+        """The monitor of that name; Refusal if there is none, or none can be asked now."""
         hosted = self.monitors.get(name)
         if not self.ready:
             why = "the server is ending" if self.stopping else "the ledgers are being opened"
-            raise Refused(503, f"{why}: try again soon.", retry=1.0)
+            raise Refusal(503, f"{why}: try again soon.", retry=1.0)
         if hosted is None:
-            raise Refused(404, f"there is no monitor {name!r}; GET /v1/monitors lists them.")
+            raise Refusal(404, f"there is no monitor {name!r}; GET /v1/monitors lists them.")
         return hosted
 
     def stop(self) -> None:

@@ -237,7 +237,7 @@ class OtlpSettings:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """All of it."""
 
     monitors: Mapping[str, Served]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 
 _T = TypeVar("_T")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
@@ -22,13 +22,13 @@ _HALF_WRITTEN = re.compile(rb"\\u[dD]")
 
 
 def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
-    """A body as a value of a type; Refused if it is none."""
+    """A body as a value of a type; Refusal if it is none."""
     try:
         value = decode(body)
     except msgspec.ValidationError as error:
-        raise Refused(422, f"the body is not what is expected: {error}.") from None
+        raise Refusal(422, f"the body is not what is expected: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, f"the body is no JSON: {error}.") from None
+        raise Refusal(400, f"the body is no JSON: {error}.") from None
     if body.count(b":") != _names_of(value) or (b"\\" in body and _HALF_WRITTEN.search(body)):
         _check_closely(body)
     return value
@@ -47,11 +47,11 @@ def _check_closely(body: bytes) -> None:
     plain = msgspec.json.decode(body)
     written = sum(1 for found in _STRING.finditer(body) if found[1] is not None)
     if written != _count(plain):
-        raise Refused(400, "the body has a name twice in one object; expected each name once.")
+        raise Refusal(400, "the body has a name twice in one object; expected each name once.")
 
 
 def _count(plain: Any) -> int:
-    """The names in all objects of a value; Refused at half a surrogate."""
+    """The names in all objects of a value; Refusal at half a surrogate."""
     if isinstance(plain, dict):
         if any(_HALF.search(name) for name in plain):
             raise _half()
@@ -63,5 +63,5 @@ def _count(plain: Any) -> int:
     return 0
 
 
-def _half() -> Refused:
-    return Refused(400, "the body has half a surrogate pair, which is no character.")
+def _half() -> Refusal:
+    return Refusal(400, "the body has half a surrogate pair, which is no character.")

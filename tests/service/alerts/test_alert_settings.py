@@ -9,7 +9,7 @@ import pytest
 from likewise.service.alerts import settings as module
 from likewise.service.alerts.conditions import KINDS
 from likewise.service.alerts.settings import alert_settings
-from likewise.service.settings import Settings
+from likewise.service.settings import ServiceSettings
 from likewise.values.errors import BadRule
 
 HOOK = {"name": "hook", "kind": "webhook", "url": "https://example.org/", "secret_env": "S"}
@@ -18,12 +18,14 @@ ENVIRONMENT = {"S": "a secret of some length", "URL": "json://user:password@loca
 
 def read(tmp_path, alerts, *, ledger="loans.ledger", environment=ENVIRONMENT):
     monitor = {"rule": "rule.toml"} | ({"ledger": ledger} if ledger else {})
-    settings = Settings.of({"monitors": {"loans": monitor}, "alerts": alerts}, tmp_path)
+    settings = ServiceSettings.of({"monitors": {"loans": monitor}, "alerts": alerts}, tmp_path)
     return alert_settings(settings, environment)
 
 
 def test_without_a_table_there_are_no_alerts(tmp_path):
-    assert alert_settings(Settings.of({"monitors": {"a": {"rule": "r"}}}, tmp_path), {}) is None
+    assert (
+        alert_settings(ServiceSettings.of({"monitors": {"a": {"rule": "r"}}}, tmp_path), {}) is None
+    )
 
 
 def test_the_outbox_is_beside_the_ledger_or_where_it_is_said_to_be(tmp_path):

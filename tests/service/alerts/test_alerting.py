@@ -9,7 +9,7 @@ import likewise as lw
 from likewise.service.alerts.alerting import _Watched
 from likewise.service.alerts.conditions import Thresholds, began
 from likewise.service.alerts.outbox import Outbox
-from likewise.service.alerts.settings import AlertSettings, Receiver
+from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from likewise.service.alerts.sources import Heard
 from likewise.service.hosted import Hosted
 from likewise.service.settings import Limits, Served
@@ -36,7 +36,7 @@ def loans(tmp_path):
 
 
 def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp_path):
-    hook = Receiver("hook", "webhook", "http://127.0.0.1:1/", "s" * 16)
+    hook = AlertReceiver("hook", "webhook", "http://127.0.0.1:1/", "s" * 16)
     settings = AlertSettings(
         tmp_path / "alerts",
         thresholds=Thresholds(no_decisions_seconds=0),

@@ -13,7 +13,7 @@ from likewise.service.alerts.conditions import (
     resumed,
     step,
 )
-from likewise.service.alerts.usual_band import Band, Window, conclude
+from likewise.service.alerts.usual_band import Band, RateWindow, conclude
 
 SMALL = Thresholds(
     window_seconds=10.0,
@@ -124,7 +124,7 @@ def test_rates_are_judged_window_by_window(steps):
         window = sums.setdefault(int(one.time // 10), [0, 0])
         window[0] += one.comparable
         window[1] += one.violations
-    windows = [Window(number, *counts) for number, counts in sorted(sums.items())]
+    windows = [RateWindow(number, *counts) for number, counts in sorted(sums.items())]
     holds, expected, concluded = False, {}, None
     for i, window in enumerate(windows):
         earlier = [w for w in windows[:i] if w.comparable][-5:]
@@ -175,7 +175,7 @@ def test_a_clock_that_is_set_back_ends_nothing():
     seen, changes = step(seen, News(500.0, decisions=1, comparable=1), SMALL)
     assert changes == []
     assert seen.time == 1005.0
-    assert seen.window == Window(100, 1, 0)
+    assert seen.window == RateWindow(100, 1, 0)
 
 
 def test_time_in_which_nobody_could_be_asked_is_no_silence():

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from likewise.service.alerts.conditions import Change, began
+from likewise.service.alerts.conditions import AlertChange, began
 from likewise.service.alerts.delivery import Delivery, sender_of
 from likewise.service.alerts.outbox import Outbox
-from likewise.service.alerts.settings import AlertSettings, Receiver
+from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from tests.service.alerts.receivers import Receiver as Listening
 
 SEEN = began(5.0, missing=0, head="")
@@ -26,7 +26,7 @@ def listening():
 
 def hook(name, url, **settings):
     given = {"pause_seconds": 0.01, "backoff_seconds": 0.01, "timeout_seconds": 5.0, **settings}
-    return Receiver(name, "webhook", url, "a secret of some length", **given)
+    return AlertReceiver(name, "webhook", url, "a secret of some length", **given)
 
 
 def told(tmp_path, receivers, alerts, is_done, waited_seconds=0.0):
@@ -54,7 +54,7 @@ def told(tmp_path, receivers, alerts, is_done, waited_seconds=0.0):
         Outbox(AlertSettings(tmp_path / "alerts", receivers=tuple(receivers)))
     ) as outbox:
         for i in range(alerts):
-            change = Change("begun", "burst", 10.0, {"count": i + 1})
+            change = AlertChange("begun", "burst", 10.0, {"count": i + 1})
             outbox.keep(f"monitor-{i}", SEEN, 0, [change], now=time.time() - waited_seconds)
         return asyncio.run(run(outbox))
 
@@ -116,7 +116,7 @@ def test_no_log_has_an_address_or_a_secret(tmp_path, listening, caplog, kind, st
     if kind == "apprise":
         url = url.replace("http", "json")
     secret = "" if kind == "apprise" else "a secret of some length"
-    receiver = Receiver(
+    receiver = AlertReceiver(
         "hook", kind, url, secret, pause_seconds=0.01, backoff_seconds=0.01, give_up_seconds=1000.0
     )
     told(tmp_path, [receiver], 1, lambda _: listening.taken or listening.refused)

@@ -12,7 +12,7 @@ import pytest
 from likewise.service.alerts.alert import Alert
 from likewise.service.alerts.delivery import AppriseSender, HTTPSender, NotTaken
 from likewise.service.alerts.messages import text_of
-from likewise.service.alerts.settings import Receiver
+from likewise.service.alerts.settings import AlertReceiver
 from likewise.values.errors import BadRule
 from tests.service.alerts.receivers import Receiver as Listening
 from tests.service.alerts.receivers import free_port, until
@@ -88,7 +88,7 @@ def sent(receiver, alerts):
 
 
 def test_alertmanager_takes_an_alert_and_its_end(alertmanager):
-    receiver = Receiver("manager", "alertmanager", alertmanager, repeat_seconds=60.0)
+    receiver = AlertReceiver("manager", "alertmanager", alertmanager, repeat_seconds=60.0)
 
     def listed():
         with urllib.request.urlopen(f"{alertmanager}/api/v2/alerts", timeout=5) as answer:
@@ -114,7 +114,7 @@ def test_apprise_tells_people():
     listening = Listening()
     listening.start()
     try:
-        receiver = Receiver("people", "apprise", f"json://127.0.0.1:{listening.port}/hook")
+        receiver = AlertReceiver("people", "apprise", f"json://127.0.0.1:{listening.port}/hook")
         sender = AppriseSender(receiver)
         alerts = [alert(), alert(ended=time.time())]
         asyncio.run(sender.send(alerts, time.time()))
@@ -134,7 +134,7 @@ def test_apprise_tells_people():
 def test_an_address_that_apprise_does_not_know_is_refused_without_being_shown():
     pytest.importorskip("apprise")
     with pytest.raises(BadRule, match="none that Apprise knows") as refused:
-        AppriseSender(Receiver("people", "apprise", "nonsense://secret-word"))
+        AppriseSender(AlertReceiver("people", "apprise", "nonsense://secret-word"))
     assert "secret-word" not in str(refused.value)
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_taken_says_so_without_where_it_was_sent(status, too_large):
     listening.status = status
     listening.start()
     try:
-        receiver = Receiver("hook", "webhook", listening.url, "a secret of some length")
+        receiver = AlertReceiver("hook", "webhook", listening.url, "a secret of some length")
         with pytest.raises(NotTaken, match=f"it answered {status}") as refused:
             sent(receiver, [alert()])
         assert refused.value.too_large == too_large

@@ -6,15 +6,15 @@ from dataclasses import asdict
 
 import pytest
 
-from likewise.service.alerts.conditions import Change, News, Thresholds, began, step
+from likewise.service.alerts.conditions import AlertChange, News, Thresholds, began, step
 from likewise.service.alerts.outbox import Outbox
-from likewise.service.alerts.settings import AlertSettings, Receiver
+from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from likewise.values.errors import BadFile
 
-HOOK = Receiver("hook", "webhook", "http://127.0.0.1:1/", "s" * 16, repeat_seconds=100.0)
-MANAGER = Receiver("manager", "alertmanager", "http://127.0.0.1:1/", repeat_seconds=60.0)
-BEGUN = Change("begun", "burst", 10.0, {"count": 1})
-ENDED = Change("ended", "burst", 50.0)
+HOOK = AlertReceiver("hook", "webhook", "http://127.0.0.1:1/", "s" * 16, repeat_seconds=100.0)
+MANAGER = AlertReceiver("manager", "alertmanager", "http://127.0.0.1:1/", repeat_seconds=60.0)
+BEGUN = AlertChange("begun", "burst", 10.0, {"count": 1})
+ENDED = AlertChange("ended", "burst", 50.0)
 SEEN = began(5.0, missing=0, head="a")
 
 
@@ -110,7 +110,7 @@ def test_an_alert_that_was_acknowledged_before_it_was_told_is_told(made):
 
 
 def test_receivers_hear_of_their_monitors_only(made):
-    mine = Receiver("mine", "webhook", "http://127.0.0.1:1/", "s" * 16, monitors=("loans",))
+    mine = AlertReceiver("mine", "webhook", "http://127.0.0.1:1/", "s" * 16, monitors=("loans",))
     outbox = made(HOOK, mine)
     keep(outbox, "other", 1, [BEGUN])
     assert len(outbox.due(HOOK, 10.0, 100)) == 1
@@ -144,7 +144,7 @@ def test_a_transaction_that_fails_leaves_no_trace(made):
     outbox = made(HOOK)
     keep(outbox, "loans", 1, [BEGUN])
     with pytest.raises(Exception, match="UNIQUE"):
-        keep(outbox, "loans", 2, [Change("ended", "losses", 20.0), BEGUN])
+        keep(outbox, "loans", 2, [AlertChange("ended", "losses", 20.0), BEGUN])
     assert outbox.seen("loans") == (SEEN, 1)
     keep(outbox, "loans", 3, [ENDED])
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from likewise.service.alerts.usual_band import Band, Window, conclude, spread, wilson
+from likewise.service.alerts.usual_band import Band, RateWindow, conclude, spread, wilson
 
 
 def score_interval(found, of, deviations):
@@ -34,7 +34,9 @@ def test_an_interval_has_the_rates_within_so_many_deviations(of, share, deviatio
 def test_the_spread_is_pearsons(counts):
     of = np.array([n for n, _ in counts])
     found = np.array([round(n * share) for n, share in counts])
-    windows = [Window(i, int(n), int(k)) for i, (n, k) in enumerate(zip(of, found, strict=True))]
+    windows = [
+        RateWindow(i, int(n), int(k)) for i, (n, k) in enumerate(zip(of, found, strict=True))
+    ]
     rate = found.sum() / of.sum()
     if rate in (0.0, 1.0):
         assert spread(windows) == 1.0
@@ -53,7 +55,7 @@ def windows_of(rng, count, of, rate, varying=0.0):
         rates = rng.beta(rate * size, (1 - rate) * size, count)
     else:
         rates = np.full(count, rate)
-    return [Window(i, of, k) for i, k in enumerate(rng.binomial(of, rates).tolist())]
+    return [RateWindow(i, of, k) for i, k in enumerate(rng.binomial(of, rates).tolist())]
 
 
 @pytest.mark.parametrize("varying", [0.0, 0.002])
@@ -72,29 +74,29 @@ def test_a_rate_four_times_as_high_is_called_above():
     found = []
     for _ in range(200):
         earlier = windows_of(rng, 48, 1000, 0.01)
-        window = Window(48, 1000, int(rng.binomial(1000, 0.04)))
+        window = RateWindow(48, 1000, int(rng.binomial(1000, 0.04)))
         found.append(conclude(window, earlier, Band()).finding)
     assert found.count("above") >= 190
     assert "below" not in found
 
 
 def test_none_where_there_were_many_is_called_below():
-    earlier = [Window(i, 1000, 50) for i in range(24)]
-    assert conclude(Window(24, 1000, 0), earlier, Band()).finding == "below"
+    earlier = [RateWindow(i, 1000, 50) for i in range(24)]
+    assert conclude(RateWindow(24, 1000, 0), earlier, Band()).finding == "below"
 
 
 def test_too_little_is_said_rather_than_guessed():
     band = Band(least_comparable=100, least_windows=12)
-    many = [Window(i, 1000, 10) for i in range(12)]
-    few = conclude(Window(12, 99, 99), many, band)
+    many = [RateWindow(i, 1000, 10) for i in range(12)]
+    few = conclude(RateWindow(12, 99, 99), many, band)
     assert few.finding == "cannot be concluded"
     assert few.because == "99 comparable decisions of at least 100"
-    young = conclude(Window(12, 1000, 999), many[1:], band)
+    young = conclude(RateWindow(12, 1000, 999), many[1:], band)
     assert young.finding == "cannot be concluded"
     assert young.because == "11 earlier windows of at least 12"
-    assert conclude(Window(12, 100, 99), many, band).finding == "above"
+    assert conclude(RateWindow(12, 100, 99), many, band).finding == "above"
 
 
 def test_windows_without_comparable_decisions_say_nothing_of_what_is_usual():
-    empty = [Window(i) for i in range(100)]
-    assert conclude(Window(100, 1000, 500), empty, Band()).finding == "cannot be concluded"
+    empty = [RateWindow(i) for i in range(100)]
+    assert conclude(RateWindow(100, 1000, 500), empty, Band()).finding == "cannot be concluded"

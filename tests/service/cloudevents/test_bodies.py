@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from likewise.service.cloudevents.bodies import read
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from tests.service.cloudevents.payloads import (
     V1_REQUEST,
     V1_RESPONSE,
@@ -40,7 +40,7 @@ def tensor(datatype, shape, data, name="x"):
 
 
 def refusal(body, kind="request"):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Refusal) as caught:
         read(kind, body, MOST)
     return caught.value.status, str(caught.value)
 

@@ -4,15 +4,15 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
-from likewise.service.cloudevents.events import Event
-from likewise.service.cloudevents.joining import Half, Joiner, Outcome, Pair
+from likewise.service.cloudevents.events import CloudEvent
+from likewise.service.cloudevents.joining import EventPair, Half, Joiner, JoinOutcome
 from tests.strategies import prove
 
 MOST, SECONDS = 4, 10.0
 
 
 def half(id_, kind, body=b"a", count=1):
-    return Half(Event(str(id_), kind, body), count)
+    return Half(CloudEvent(str(id_), kind, body), count)
 
 
 class Oracle:
@@ -94,7 +94,7 @@ def test_joiner_says_what_the_oracle_says():
             added += 1
             expected = oracle.add(id_, kind, body, now)
             outcome = joiner.add(half(id_, kind, body), now)
-            if isinstance(outcome, Pair):
+            if isinstance(outcome, EventPair):
                 bodies, first = expected
                 assert outcome.request.event.body == bodies["request"]
                 assert outcome.response.event.body == bodies["response"]
@@ -110,7 +110,7 @@ def test_joiner_says_what_the_oracle_says():
             else:
                 assert outcome.value == expected
                 seen[expected] += 1
-                settled[expected] += outcome is not Outcome.WAITING
+                settled[expected] += outcome is not JoinOutcome.WAITING
             gone = joiner.expire(now)
             assert [one.kind for one in gone] == [kind for _, kind in oracle.expire(now)]
             settled["gone"] += len(gone)
@@ -129,9 +129,11 @@ def test_joiner_says_what_the_oracle_says():
 
 def test_halves_of_two_services_with_one_id_do_not_meet():
     joiner = Joiner(10, 60, 1 << 20)
-    assert joiner.add(Half(Event("1", "request", b"a", service="a"), 1), 0) is Outcome.WAITING
-    other = Half(Event("1", "response", b"a", service="b"), 1)
-    assert joiner.add(other, 0) is Outcome.WAITING
+    assert (
+        joiner.add(Half(CloudEvent("1", "request", b"a", service="a"), 1), 0) is JoinOutcome.WAITING
+    )
+    other = Half(CloudEvent("1", "response", b"a", service="b"), 1)
+    assert joiner.add(other, 0) is JoinOutcome.WAITING
     assert len(joiner) == 2
 
 

@@ -16,7 +16,7 @@ import likewise as lw
 from likewise.service.app import App
 from likewise.service.metrics.otlp import Otlp
 from likewise.service.service import Service
-from likewise.service.settings import OtlpSettings, Served, Settings
+from likewise.service.settings import OtlpSettings, Served, ServiceSettings
 from tests.service.asgi_calls import RULE, call
 from tests.service.metrics.test_prometheus import busy, values
 
@@ -76,7 +76,7 @@ def test_collector_gets_what_a_scrape_says_and_every_violation(tmp_path, collect
 
     async def scenario():
         served = Served(rule=str(tmp_path / "rule.toml"), ledger=str(tmp_path / "ledger"))
-        service = Service(Settings({"default": served}))
+        service = Service(ServiceSettings({"default": served}))
         app = App(service)
         otlp = Otlp(service, OtlpSettings(url))
         await asyncio.to_thread(service.open)
@@ -125,7 +125,7 @@ def test_collector_that_is_away_does_not_hold_up_the_end(tmp_path):
     (tmp_path / "rule.toml").write_text(RULE)
 
     async def scenario():
-        service = Service(Settings({"default": Served(rule=str(tmp_path / "rule.toml"))}))
+        service = Service(ServiceSettings({"default": Served(rule=str(tmp_path / "rule.toml"))}))
         app = App(service)
         with socket.socket() as nobody:  # bound, and nobody listens
             nobody.bind(("127.0.0.1", 0))
@@ -143,10 +143,10 @@ def test_collector_that_is_away_does_not_hold_up_the_end(tmp_path):
 
 def test_settings_have_a_table_for_it(tmp_path):
     told = {"monitors": {"a": {"rule": "r"}}, "otlp": {"endpoint": "http://a", "every_seconds": 5}}
-    assert Settings.of(told, tmp_path).otlp == OtlpSettings("http://a", 5.0)
-    assert Settings.of({"monitors": {"a": {"rule": "r"}}}, tmp_path).otlp is None
+    assert ServiceSettings.of(told, tmp_path).otlp == OtlpSettings("http://a", 5.0)
+    assert ServiceSettings.of({"monitors": {"a": {"rule": "r"}}}, tmp_path).otlp is None
     with pytest.raises(lw.BadRule, match="'endpoint' is missing"):
-        Settings.of(told | {"otlp": {}}, tmp_path)
+        ServiceSettings.of(told | {"otlp": {}}, tmp_path)
 
 
 def test_endpoint_and_interval_are_checked():

@@ -15,7 +15,7 @@ from typing import Any
 
 from likewise.runtime.log import logger
 from likewise.service.alerts.alert import Alert
-from likewise.service.alerts.conditions import Change, Seen, began, resumed, step
+from likewise.service.alerts.conditions import AlertChange, Seen, began, resumed, step
 from likewise.service.alerts.delivery import Delivery, sender_of
 from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertSettings
@@ -49,7 +49,7 @@ class _Watched:
         """In a thread: see what is new and keep it; whether an alert began or ended."""
         news, rows = self._source.look(self._rows, heard)
         seen: Seen = self.seen
-        changes: list[Change] = []
+        changes: list[AlertChange] = []
         for one in news:
             told = one if self._settings.keys else replace(one, last_key=None)
             seen, more = step(seen, told, self._settings.thresholds)

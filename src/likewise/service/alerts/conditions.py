@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from likewise.service.alerts.usual_band import Band, Conclusion, Window, conclude
+from likewise.service.alerts.usual_band import Band, Conclusion, RateWindow, conclude
 
 Kind = Literal["violation_rate", "burst", "same_input", "losses", "no_decisions", "stale_head"]
 KINDS: tuple[Kind, ...] = (
@@ -97,8 +97,8 @@ class Seen:
     head: str = ""
     head_since: float = 0.0
     """Since when the head has not moved, or nothing has waited."""
-    window: Window | None = None
-    earlier: tuple[Window, ...] = ()
+    window: RateWindow | None = None
+    earlier: tuple[RateWindow, ...] = ()
     """Closed windows with comparable decisions, oldest first."""
     rate: Conclusion = field(
         default_factory=lambda: Conclusion("cannot be concluded", "no window has closed yet")
@@ -112,7 +112,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AlertChange:
     """An alert begins, goes on with other details, or ends."""
 
     what: Literal["begun", "continued", "ended"]
@@ -126,11 +126,11 @@ def began(time: float, *, missing: int, head: str) -> Seen:
     return Seen(time, missing, time, head, time)
 
 
-def step(seen: Seen, news: News, thresholds: Thresholds) -> tuple[Seen, list[Change]]:
+def step(seen: Seen, news: News, thresholds: Thresholds) -> tuple[Seen, list[AlertChange]]:
     """What is remembered after some news, and what has changed."""
     now = max(seen.time, news.time)  # a clock that was set back does not undo anything
     holding = dict(seen.holding)
-    changes: list[Change] = []
+    changes: list[AlertChange] = []
     after = _with_window(seen, news, now, thresholds)
     if after.rate is not seen.rate:
         changes += _rate(after.rate, holding, now)
@@ -166,19 +166,19 @@ def step(seen: Seen, news: News, thresholds: Thresholds) -> tuple[Seen, list[Cha
 def _with_window(seen: Seen, news: News, now: float, thresholds: Thresholds) -> Seen:
     """Close the window if its time is over, and count the news in the one of now."""
     number = int(now // thresholds.window_seconds)
-    window, earlier, rate = seen.window or Window(number), seen.earlier, seen.rate
+    window, earlier, rate = seen.window or RateWindow(number), seen.earlier, seen.rate
     if number > window.number:
         rate = conclude(window, earlier, thresholds.band)
         if window.comparable:
             earlier = (*earlier, window)[-thresholds.windows :]
-        window = Window(number)
-    counted = Window(
+        window = RateWindow(number)
+    counted = RateWindow(
         window.number, window.comparable + news.comparable, window.violations + news.violations
     )
     return replace(seen, window=counted, earlier=earlier, rate=rate)
 
 
-def _rate(rate: Conclusion, holding: dict[str, Holding], now: float) -> list[Change]:
+def _rate(rate: Conclusion, holding: dict[str, Holding], now: float) -> list[AlertChange]:
     if rate.finding == "cannot be concluded":
         return []
     details = {
@@ -200,7 +200,7 @@ def _counted(
     holding: dict[str, Holding],
     now: float,
     quiet_seconds: float,
-) -> list[Change]:
+) -> list[AlertChange]:
     """An alert that begins and goes on with a count, and ends when it no longer grows."""
     before = holding.get(kind)
     if count:
@@ -213,10 +213,10 @@ def _counted(
             details["row"] = news.last_row
             if news.last_key is not None:
                 details["key"] = news.last_key
-        return [Change("begun" if before is None else "continued", kind, now, details)]
+        return [AlertChange("begun" if before is None else "continued", kind, now, details)]
     if before is not None and now - before.latest >= quiet_seconds:
         del holding[kind]
-        return [Change("ended", kind, now)]
+        return [AlertChange("ended", kind, now)]
     return []
 
 
@@ -228,7 +228,7 @@ def _whether(
     now: float,
     *,
     tell: bool = False,
-) -> list[Change]:
+) -> list[AlertChange]:
     """An alert that lasts as long as something is so.
 
     tell: whether an alert that goes on gets the new details
@@ -236,12 +236,12 @@ def _whether(
     before = holding.get(kind)
     if holds and before is None:
         holding[kind] = Holding(now, now)
-        return [Change("begun", kind, now, details)]
+        return [AlertChange("begun", kind, now, details)]
     if holds and tell:
-        return [Change("continued", kind, now, details)]
+        return [AlertChange("continued", kind, now, details)]
     if before is not None and not holds:
         del holding[kind]
-        return [Change("ended", kind, now)]
+        return [AlertChange("ended", kind, now)]
     return []
 
 

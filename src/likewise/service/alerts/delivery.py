@@ -28,7 +28,7 @@ from likewise.service.alerts.messages import (
     webhook_body,
 )
 from likewise.service.alerts.outbox import Outbox
-from likewise.service.alerts.settings import Receiver
+from likewise.service.alerts.settings import AlertReceiver
 from likewise.values.errors import BadRule
 
 _TOGETHER = 100  # alerts in one message
@@ -58,7 +58,7 @@ class Sender(Protocol):
 class HTTPSender:
     """Posts JSON: to a webhook, signed, or to Alertmanager."""
 
-    def __init__(self, receiver: Receiver, public_url: str) -> None:
+    def __init__(self, receiver: AlertReceiver, public_url: str) -> None:
         try:
             import httpx2
         except ImportError:
@@ -102,7 +102,7 @@ class HTTPSender:
 class AppriseSender:
     """Tells people through Apprise: mail, chat and some hundred other services."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: AlertReceiver) -> None:
         where = f"alerts, receiver {receiver.name!r}"
         try:
             import apprise
@@ -131,7 +131,7 @@ class AppriseSender:
         pass
 
 
-def sender_of(receiver: Receiver, public_url: str) -> Sender:
+def sender_of(receiver: AlertReceiver, public_url: str) -> Sender:
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if receiver.kind == "apprise":
@@ -144,7 +144,7 @@ class Delivery:
 
     def __init__(
         self,
-        receiver: Receiver,
+        receiver: AlertReceiver,
         sender: Sender,
         outbox: Outbox,
         in_thread: Callable[..., Any],

@@ -24,9 +24,9 @@ from typing import Any
 
 from likewise.runtime import private_files as private
 from likewise.service.alerts.alert import Alert
-from likewise.service.alerts.conditions import Change, Holding, Seen
-from likewise.service.alerts.settings import AlertSettings, Receiver
-from likewise.service.alerts.usual_band import Conclusion, Window
+from likewise.service.alerts.conditions import AlertChange, Holding, Seen
+from likewise.service.alerts.settings import AlertReceiver, AlertSettings
+from likewise.service.alerts.usual_band import Conclusion, RateWindow
 from likewise.values.errors import BadFile
 
 _VERSION = 1
@@ -73,7 +73,7 @@ class Outbox:
         return None if found is None else (_seen_of(found[0]), found[1])
 
     def keep(
-        self, monitor: str, seen: Seen, rows: int, changes: Sequence[Change], *, now: float
+        self, monitor: str, seen: Seen, rows: int, changes: Sequence[AlertChange], *, now: float
     ) -> None:
         """Remember what was seen of a monitor, with the alerts that began, went on or ended.
 
@@ -109,7 +109,7 @@ class Outbox:
                     self._end(database, monitor, kind, time, time)
 
     def _begin(
-        self, database: sqlite3.Connection, monitor: str, change: Change, now: float
+        self, database: sqlite3.Connection, monitor: str, change: AlertChange, now: float
     ) -> None:
         number = database.execute(
             "INSERT INTO alert (id, kind, monitor, began, details) VALUES (?, ?, ?, ?, ?)",
@@ -141,7 +141,7 @@ class Outbox:
             [(now, now, number) for (number,) in numbers],
         )  # fmt: skip
 
-    def _bound(self, database: sqlite3.Connection, receiver: Receiver) -> None:
+    def _bound(self, database: sqlite3.Connection, receiver: AlertReceiver) -> None:
         """Give up the oldest where too many wait, those that are over first."""
         (count,) = database.execute(
             "SELECT count(*) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
@@ -169,7 +169,7 @@ class Outbox:
 
     # Telling
 
-    def due(self, receiver: Receiver, now: float, most: int) -> list[Alert]:
+    def due(self, receiver: AlertReceiver, now: float, most: int) -> list[Alert]:
         """Alerts that a receiver is to be told of now, oldest first."""
         with self._lock:
             rows = self._database.execute(
@@ -179,7 +179,7 @@ class Outbox:
             ).fetchall()
         return [_alert(row) for row in rows]
 
-    def next_due(self, receiver: Receiver) -> float | None:
+    def next_due(self, receiver: AlertReceiver) -> float | None:
         """When a receiver is to be told of something next."""
         with self._lock:
             (due,) = self._database.execute(
@@ -188,7 +188,7 @@ class Outbox:
             ).fetchone()
         return None if due is None else float(due)
 
-    def told(self, receiver: Receiver, alerts: Sequence[Alert], now: float) -> None:
+    def told(self, receiver: AlertReceiver, alerts: Sequence[Alert], now: float) -> None:
         """A receiver has taken these, in the state that they are given in."""
         with self._writing() as database:
             for alert in alerts:
@@ -205,7 +205,7 @@ class Outbox:
                     (alert.status, due, now if due is None else due, number, receiver.name),
                 )
 
-    def give_up(self, receiver: Receiver, now: float) -> int:
+    def give_up(self, receiver: AlertReceiver, now: float) -> int:
         """Give up what could not be told for too long; how many alerts that were."""
         with self._writing() as database:
             count = database.execute(
@@ -291,7 +291,7 @@ class Outbox:
 
 
 def _repeated(
-    receiver: Receiver, ended: float | None, acknowledged: float | None, now: float
+    receiver: AlertReceiver, ended: float | None, acknowledged: float | None, now: float
 ) -> float | None:
     """When an alert that was told is told again; None if it is not."""
     if ended is not None or not receiver.repeat_seconds:
@@ -358,8 +358,8 @@ def _seen_of(text: str) -> Seen:
     return Seen(
         **{
             **body,
-            "window": None if window is None else Window(**window),
-            "earlier": tuple(Window(**one) for one in body["earlier"]),
+            "window": None if window is None else RateWindow(**window),
+            "earlier": tuple(RateWindow(**one) for one in body["earlier"]),
             "rate": Conclusion(**body["rate"]),
             "holding": {kind: Holding(**one) for kind, one in body["holding"].items()},
         }

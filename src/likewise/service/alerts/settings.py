@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 
 from likewise.service.alerts.conditions import KINDS, Thresholds
 from likewise.service.alerts.usual_band import Band
-from likewise.service.settings import NAME, Settings, made
+from likewise.service.settings import NAME, ServiceSettings, made
 from likewise.values.errors import BadRule
 
 RECEIVERS = ("webhook", "alertmanager", "apprise")
@@ -43,7 +43,7 @@ _LEAST_SECRET = 16  # characters
 
 
 @dataclass(frozen=True)
-class Receiver:
+class AlertReceiver:
     """Who is told, and how."""
 
     name: str
@@ -113,7 +113,7 @@ class AlertSettings:
 
     outbox: Path
     thresholds: Thresholds = field(default_factory=Thresholds)
-    receivers: tuple[Receiver, ...] = ()
+    receivers: tuple[AlertReceiver, ...] = ()
     every_seconds: float = 1.0
     """How often is looked whether there is something to tell."""
     keys: bool = False
@@ -125,7 +125,7 @@ class AlertSettings:
 
 
 def alert_settings(
-    settings: Settings, environment: Mapping[str, str] = os.environ
+    settings: ServiceSettings, environment: Mapping[str, str] = os.environ
 ) -> AlertSettings | None:
     """What the settings say of alerts; None if they say nothing, and nobody is told."""
     if not settings.alerts:
@@ -181,7 +181,7 @@ def _check(table: _Table) -> None:
         raise BadRule(f"alerts: {unknown[0]!r} is no kind; there are {', '.join(KINDS)}")
 
 
-def _outbox(table: _Table, settings: Settings) -> Path:
+def _outbox(table: _Table, settings: ServiceSettings) -> Path:
     if table.outbox is not None:
         return Path(table.outbox)
     for served in settings.monitors.values():
@@ -193,7 +193,9 @@ def _outbox(table: _Table, settings: Settings) -> Path:
     )
 
 
-def _receiver(told: Any, settings: Settings, environment: Mapping[str, str]) -> Receiver:
+def _receiver(
+    told: Any, settings: ServiceSettings, environment: Mapping[str, str]
+) -> AlertReceiver:
     table: _Told = made(_Told, "alerts, receivers", told)
     where = f"alerts, receiver {table.name!r}"
     if not NAME.fullmatch(table.name):
@@ -217,7 +219,7 @@ def _receiver(told: Any, settings: Settings, environment: Mapping[str, str]) -> 
         repeat = 60.0 if table.kind == "alertmanager" else 14_400.0
     if not repeat >= 0 or (table.kind == "alertmanager" and repeat == 0):
         raise BadRule(f"{where}: repeat_seconds is {repeat}; expected more than 0")
-    receiver = Receiver(
+    receiver = AlertReceiver(
         table.name,
         table.kind,
         url,
@@ -233,7 +235,7 @@ def _receiver(told: Any, settings: Settings, environment: Mapping[str, str]) -> 
     return receiver
 
 
-def _check_receiver(where: str, receiver: Receiver) -> None:
+def _check_receiver(where: str, receiver: AlertReceiver) -> None:
     if not receiver.url:
         raise BadRule(f"{where}: expected a url, or url_env or url_file with one")
     if receiver.kind == "webhook" and len(receiver.secret) < _LEAST_SECRET:

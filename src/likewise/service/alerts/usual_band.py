@@ -19,7 +19,7 @@ Finding = Literal["usual", "above", "below", "cannot be concluded"]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RateWindow:
     """Counts of a stretch of time."""
 
     number: int
@@ -58,7 +58,7 @@ class Conclusion:
     spread: float = 1.0
 
 
-def conclude(window: Window, earlier: Sequence[Window], band: Band) -> Conclusion:
+def conclude(window: RateWindow, earlier: Sequence[RateWindow], band: Band) -> Conclusion:
     """Compare a window with those before it."""
     known = [one for one in earlier if one.comparable > 0]
     usual = sum(one.violations for one in known)
@@ -82,7 +82,7 @@ def conclude(window: Window, earlier: Sequence[Window], band: Band) -> Conclusio
     return Conclusion(finding, "", **counts, low=low, high=high, spread=wide)
 
 
-def spread(windows: Sequence[Window]) -> float:
+def spread(windows: Sequence[RateWindow]) -> float:
     """How much more windows differ than chance alone would have them; at least 1."""
     of = sum(one.comparable for one in windows)
     rate = sum(one.violations for one in windows) / of if of else 0.0

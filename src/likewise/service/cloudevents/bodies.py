@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from likewise.service.cloudevents.tensors import Array, Tensor, arrays_of
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 
 # Strings are passed over whole; one without an end is found at once, and by its empty group.
 _MARKS = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\]]', re.DOTALL)
@@ -45,7 +45,7 @@ class Rows:
 
 
 def read(kind: str, body: bytes, most_rows: int) -> Rows:
-    """A body of this kind, request or response; Refused if it is none."""
+    """A body of this kind, request or response; Refusal if it is none."""
     told, raw = _split(_decode_request if kind == "request" else _decode_response, body)
     if isinstance(told, _Request):
         listed, tensors, model = told.instances, told.inputs, None
@@ -55,15 +55,15 @@ def read(kind: str, body: bytes, most_rows: int) -> Rows:
         expected = "predictions or outputs"
         model = ":".join(filter(None, (told.model_name, told.model_version))) or None
     if (listed is None) == (tensors is None):
-        raise Refused(422, f"the {kind} has not one of {expected}.")
+        raise Refusal(422, f"the {kind} has not one of {expected}.")
     if tensors is not None:
         arrays = arrays_of(tensors, raw, most_rows)
         return Rows(len(next(iter(arrays.values()))), arrays=arrays, model=model)
     assert listed is not None
     if raw:
-        raise Refused(400, "the body is no JSON.")
+        raise Refusal(400, "the body is no JSON.")
     if not 1 <= len(listed) <= most_rows:
-        raise Refused(
+        raise Refusal(
             413 if listed else 422,
             f"the {kind} has {len(listed)} rows; from 1 to {most_rows} are taken.",
         )
@@ -75,15 +75,15 @@ def _split(decode: Any, body: bytes) -> tuple[Any, bytes]:
     try:
         return decode(body), b""
     except msgspec.ValidationError as error:
-        raise Refused(422, f"the body is not what is expected: {error}.") from None
+        raise Refusal(422, f"the body is not what is expected: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         end = _end_of_json(body)
     try:
         return decode(body[:end]), body[end:]
     except msgspec.ValidationError as error:
-        raise Refused(422, f"the body is not what is expected: {error}.") from None
+        raise Refusal(422, f"the body is not what is expected: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refused(400, "the body is no JSON.") from None
+        raise Refusal(400, "the body is no JSON.") from None
 
 
 def _end_of_json(body: bytes) -> int:

@@ -21,9 +21,9 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.service.admission import checked, checked_time
 from likewise.service.cloudevents.bodies import Rows
-from likewise.service.cloudevents.events import Event
+from likewise.service.cloudevents.events import CloudEvent
 from likewise.service.cloudevents.tensors import Array
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits
 
 _Get = Callable[[int], Any]
@@ -31,25 +31,25 @@ _Get = Callable[[int], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ColumnNames:
     """What the address says about bodies."""
 
     output: str | None = None
     columns: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, query: dict[str, str]) -> "Names":
+    def of(cls, query: dict[str, str]) -> "ColumnNames":
         unknown = query.keys() - {"output", "columns"}
         if unknown:
-            raise Refused(400, "the address has a parameter other than `output` and `columns`.")
+            raise Refusal(400, "the address has a parameter other than `output` and `columns`.")
         columns = query.get("columns")
         names = None if columns is None else tuple(columns.split(","))
         if names is not None and len(set(names)) < len(names):
-            raise Refused(400, "a column is named twice in the address.")
+            raise Refusal(400, "a column is named twice in the address.")
         return cls(query.get("output"), names)
 
 
-class Mismatch(Refused):
+class Mismatch(Refusal):
     """The halves of a pair have not equally many rows."""
 
     def __init__(self, requests: int, responses: int) -> None:
@@ -60,9 +60,13 @@ class Mismatch(Refused):
 
 
 def decisions_of(
-    rule: Rule, limits: Limits, events: tuple[Event, Event], rows: tuple[Rows, Rows], names: Names
+    rule: Rule,
+    limits: Limits,
+    events: tuple[CloudEvent, CloudEvent],
+    rows: tuple[Rows, Rows],
+    names: ColumnNames,
 ) -> list[Decision]:
-    """All of them; Refused if one cannot be what the rule is about."""
+    """All of them; Refusal if one cannot be what the rule is about."""
     request, response = events
     inputs, outputs = rows
     if inputs.count != outputs.count:
@@ -78,7 +82,7 @@ def decisions_of(
         x, z = x_of(place), z_of(place)
         if table and isinstance(z, dict):
             if z.keys() & x.keys():
-                raise Refused(422, "a column is in the request and in the response.")
+                raise Refusal(422, "a column is in the request and in the response.")
             x, z = x | z, FROM_ROW
         key = f"{response.id}/{place}"
         checked(limits, z, key, model)
@@ -91,7 +95,7 @@ def _vector(rule: Rule, inputs: Rows) -> _Get:
         listed = inputs.listed
         texts = rule.embed is not None
         if not all(isinstance(one, list) or (texts and isinstance(one, str)) for one in listed):
-            raise Refused(422, "the rule is about vectors: expected lists as instances.")
+            raise Refusal(422, "the rule is about vectors: expected lists as instances.")
         return listed.__getitem__
     arrays = list((inputs.arrays or {}).values())
     if len(arrays) > 1:
@@ -105,7 +109,7 @@ def _vector(rule: Rule, inputs: Rows) -> _Get:
 def _beside(arrays: list[Array]) -> Array:
     """A tensor for each coordinate, side by side."""
     if any(array.size != len(array) or array.dtype == object for array in arrays):
-        raise Refused(422, "there are several tensors: expected one number of each for a decision.")
+        raise Refusal(422, "there are several tensors: expected one number of each for a decision.")
     return np.column_stack([array.reshape(len(array)) for array in arrays])
 
 
@@ -113,7 +117,7 @@ def _numbers(array: Array) -> Array:
     return array.astype(np.uint8) if array.dtype == np.bool_ else array
 
 
-def _row_of_table(inputs: Rows, names: Names) -> _Get:
+def _row_of_table(inputs: Rows, names: ColumnNames) -> _Get:
     if inputs.arrays is not None:
         arrays = inputs.arrays
         if names.columns is None or len(arrays) > 1:
@@ -129,7 +133,7 @@ def _row_of_table(inputs: Rows, names: Names) -> _Get:
     if wanted is None or not all(
         isinstance(one, list) and len(one) == len(wanted) for one in listed
     ):
-        raise Refused(
+        raise Refusal(
             422,
             "the rule is about a table: expected objects as instances, a tensor for each column, or"
             " lists as long as the columns that the address names (?columns=…).",
@@ -137,7 +141,7 @@ def _row_of_table(inputs: Rows, names: Names) -> _Get:
     return lambda place: dict(zip(wanted, listed[place], strict=True))
 
 
-def _output(rule: Rule, limits: Limits, outputs: Rows, names: Names) -> _Get:
+def _output(rule: Rule, limits: Limits, outputs: Rows, names: ColumnNames) -> _Get:
     """The output of a row, or for a table all of them by name."""
     if outputs.arrays is not None:
         columns = {name: _columns(array) for name, array in outputs.arrays.items()}
@@ -158,11 +162,11 @@ def _output(rule: Rule, limits: Limits, outputs: Rows, names: Names) -> _Get:
     return listed_output
 
 
-def _chosen(there: list[str], names: Names) -> str:
+def _chosen(there: list[str], names: ColumnNames) -> str:
     if names.output is None and len(there) == 1:
         return there[0]
     if names.output is None or names.output not in there:
-        raise Refused(
+        raise Refusal(
             422, "expected one output, or the name of one of them in the address (?output=…)."
         )
     return names.output
@@ -178,13 +182,13 @@ def _columns(array: Array) -> _Get:
 def _shaped(rule: Rule, limits: Limits, z: Any) -> Any:
     """An output as the rule's kind of output takes it."""
     if z is None or isinstance(z, dict):
-        raise Refused(422, "a row of the response has no output.")
+        raise Refusal(422, "a row of the response has no output.")
     if rule.output == "probabilities" and not isinstance(z, list):
         return [z]
     if rule.output == "label" and isinstance(z, list):
         label = _frozen(z)
         if len(repr(label)) > limits.label_bytes:
-            raise Refused(413, f"the output has more than {limits.label_bytes} bytes.")
+            raise Refusal(413, f"the output has more than {limits.label_bytes} bytes.")
         return label
     return z
 
@@ -192,5 +196,5 @@ def _shaped(rule: Rule, limits: Limits, z: Any) -> Any:
 def _frozen(value: Any) -> Any:
     """Lists as tuples, to any depth that a tensor or msgspec lets through."""
     if isinstance(value, dict):
-        raise Refused(422, "an output has an object inside.")
+        raise Refusal(422, "an output has an object inside.")
     return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits
 
 _GZIP = b"\x1f\x8b"
@@ -26,7 +26,7 @@ _PLACE_DIGITS = 8  # of a key: a slash and the place of a decision in its predic
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CloudEvent:
     """One half of a prediction.
 
     service, namespace, component, endpoint   KServe's names, "" where they are not given
@@ -64,8 +64,8 @@ _decode_batch = msgspec.json.Decoder(list[_Structured]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -> list[Event]:
-    """The events of a request; Refused if it has none, or one that makes no sense."""
+def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -> list[CloudEvent]:
+    """The events of a request; Refusal if it has none, or one that makes no sense."""
     body = _inflated(body, limits.body_bytes)
     attributes: dict[str, str] = {}
     content_type = ""
@@ -79,19 +79,19 @@ def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -
     if content_type == "application/cloudevents-batch+json":
         return [_of_structured(one, limits) for one in _decoded(_decode_batch, body)]
     if not attributes:
-        raise Refused(
+        raise Refusal(
             400,
             "there is no event: expected headers ce-id, ce-type, …, or the content type"
             " application/cloudevents+json.",
         )
     missing = [n for n in ("specversion", "id", "type", "source") if n not in attributes]
     if missing:
-        raise Refused(400, f"the event has no header ce-{missing[0]}.")
+        raise Refusal(400, f"the event has no header ce-{missing[0]}.")
     return [
         _checked(
             attributes["specversion"],
             attributes["type"],
-            Event(
+            CloudEvent(
                 attributes["id"],
                 "",
                 body,
@@ -106,17 +106,17 @@ def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -
     ]
 
 
-def _of_structured(one: _Structured, limits: Limits) -> Event:
+def _of_structured(one: _Structured, limits: Limits) -> CloudEvent:
     if one.data_base64 is not None:
         try:
             body = base64.b64decode(one.data_base64, validate=True)
         except (binascii.Error, ValueError):
-            raise Refused(400, "data_base64 is no base64.") from None
+            raise Refusal(400, "data_base64 is no base64.") from None
     else:
         body = bytes(one.data)
         if body.startswith(b'"'):  # a body that is text, which may be JSON in turn
             body = _decoded(_decode_text, body).encode()
-    event = Event(
+    event = CloudEvent(
         one.id,
         "",
         _inflated(body, limits.body_bytes),
@@ -129,23 +129,23 @@ def _of_structured(one: _Structured, limits: Limits) -> Event:
     return _checked(one.specversion, one.type, event, limits)
 
 
-def _checked(version: str, type_: str, event: Event, limits: Limits) -> Event:
+def _checked(version: str, type_: str, event: CloudEvent, limits: Limits) -> CloudEvent:
     if version != "1.0":
-        raise Refused(400, "the event's specversion is not 1.0.")
+        raise Refusal(400, "the event's specversion is not 1.0.")
     kind = next((kind for end, kind in _KINDS.items() if type_.endswith(end)), None)
     if kind is None:
-        raise Refused(
+        raise Refusal(
             422,
             "the event's type is neither org.kubeflow.serving.inference.request nor .response.",
         )
     most = limits.key_bytes - _PLACE_DIGITS
     if not event.id or len(event.id.encode()) > most:
-        raise Refused(422, f"the event's id has no bytes, or more than {most}.")
+        raise Refusal(422, f"the event's id has no bytes, or more than {most}.")
     for name in (event.service, event.namespace, event.component, event.endpoint):
         if len(name.encode()) > limits.label_bytes:
-            raise Refused(413, f"an attribute has more than {limits.label_bytes} bytes.")
+            raise Refusal(413, f"an attribute has more than {limits.label_bytes} bytes.")
     if not event.body:
-        raise Refused(422, "the event has no data.")
+        raise Refusal(422, "the event has no data.")
     return replace(event, kind=kind)
 
 
@@ -156,11 +156,11 @@ def _inflated(body: bytes, most: int) -> bytes:
     try:
         inflated = unpacking.decompress(body, most + 1)
     except zlib.error:
-        raise Refused(400, "the body begins as gzip does, and is none.") from None
+        raise Refusal(400, "the body begins as gzip does, and is none.") from None
     if len(inflated) > most:
-        raise Refused(413, f"the body has more than {most} bytes when it is inflated.")
+        raise Refusal(413, f"the body has more than {most} bytes when it is inflated.")
     if not unpacking.eof or unpacking.unused_data:
-        raise Refused(400, "the body is gzipped, and does not end where it should.")
+        raise Refusal(400, "the body is gzipped, and does not end where it should.")
     return inflated
 
 
@@ -168,13 +168,13 @@ def _unquoted(value: bytes) -> str:
     try:
         return unquote(value.decode("latin-1"), errors="strict")
     except UnicodeDecodeError:
-        raise Refused(400, "a header of the event is not percent-encoded UTF-8.") from None
+        raise Refusal(400, "a header of the event is not percent-encoded UTF-8.") from None
 
 
 def _decoded(decode: Callable[[bytes], Any], body: bytes) -> Any:
     try:
         return decode(body)
     except msgspec.ValidationError as error:
-        raise Refused(422, f"the event is not what is expected: {error}.") from None
+        raise Refusal(422, f"the event is not what is expected: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refused(400, "the event is no JSON.") from None
+        raise Refusal(400, "the event is no JSON.") from None

@@ -20,13 +20,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
 
-from likewise.service.cloudevents.events import Event
+from likewise.service.cloudevents.events import CloudEvent
 
 _OVERHEAD = 512  # bytes of a half beside its body, roughly
 Id = tuple[str, str, str, str]
 
 
-class Outcome(Enum):
+class JoinOutcome(Enum):
     """Of a half that makes no pair."""
 
     WAITING = "waiting"
@@ -39,7 +39,7 @@ class Outcome(Enum):
 class Half:
     """An event, and how many decisions it stands for."""
 
-    event: Event
+    event: CloudEvent
     count: int
     digest: bytes = field(init=False)
 
@@ -62,7 +62,7 @@ class Half:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class EventPair:
     """Both halves; `first` is the one that came first."""
 
     request: Half
@@ -109,28 +109,28 @@ class Joiner:
         """Halves that wait."""
         return len(self._waiting)
 
-    def add(self, half: Half, now: float) -> Pair | Outcome:
+    def add(self, half: Half, now: float) -> EventPair | JoinOutcome:
         """A half came: the pair that it completes, or what it is."""
         past = self._past.get(half.id)
         if past is not None:
             known = past.digests.get(half.kind)
             if known is None:
                 past.digests[half.kind] = half.digest
-                return Outcome.LATE
-            return Outcome.REPEATED if known == half.digest else Outcome.DIFFERENT
+                return JoinOutcome.LATE
+            return JoinOutcome.REPEATED if known == half.digest else JoinOutcome.DIFFERENT
         other = self._waiting.get(half.id)
         if other is None:
             self._wait(half, now)
-            return Outcome.WAITING
+            return JoinOutcome.WAITING
         if other.half.kind == half.kind:
             same = other.half.digest == half.digest
-            return Outcome.REPEATED if same else Outcome.DIFFERENT
+            return JoinOutcome.REPEATED if same else JoinOutcome.DIFFERENT
         first = self._take(half.id)
         self._remember(half.id, now, first, half)
         request, response = (half, first) if half.kind == "request" else (first, half)
-        return Pair(request, response, first)
+        return EventPair(request, response, first)
 
-    def put_back(self, pair: Pair, now: float) -> None:
+    def put_back(self, pair: EventPair, now: float) -> None:
         """A pair could not be taken now: its first half waits again, as if it came now."""
         self._past.pop(pair.first.id, None)
         if pair.first.id not in self._waiting:

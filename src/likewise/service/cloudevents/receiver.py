@@ -21,11 +21,11 @@ from typing import Any
 
 from likewise.runtime.log import logger
 from likewise.service.cloudevents import bodies
-from likewise.service.cloudevents.decisions import Mismatch, Names, decisions_of
-from likewise.service.cloudevents.events import Event
-from likewise.service.cloudevents.joining import GivenUp, Half, Joiner, Outcome, Pair
+from likewise.service.cloudevents.decisions import ColumnNames, Mismatch, decisions_of
+from likewise.service.cloudevents.events import CloudEvent
+from likewise.service.cloudevents.joining import EventPair, GivenUp, Half, Joiner, JoinOutcome
 from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refused, status_of
+from likewise.service.refusals import Refusal, status_of
 from likewise.values.errors import BadFile, LikewiseError
 
 _TRY_AGAIN_SECONDS = 1.0
@@ -45,13 +45,13 @@ class Received:
     status: int = 200
     retry: float | None = None
 
-    def refuse(self, place: int, error: LikewiseError | Refused) -> None:
+    def refuse(self, place: int, error: LikewiseError | Refusal) -> None:
         """Tell why an event, or a decision of its pair, was refused; the first sets the status."""
-        known = isinstance(error, Refused)
-        status = error.status if isinstance(error, Refused) else status_of(error)
+        known = isinstance(error, Refusal)
+        status = error.status if isinstance(error, Refusal) else status_of(error)
         if self.status == 200 or status >= 500:
             self.status = status
-        if isinstance(error, Refused) and error.retry is not None:
+        if isinstance(error, Refusal) and error.retry is not None:
             self.retry = error.retry
         name = "Refused" if known else type(error).__name__
         self.refused.append({"event": place, "error": name, "message": str(error)})
@@ -68,7 +68,7 @@ class Received:
         return told | ({"refused": self.refused} if self.refused else {})
 
 
-class Receiver:
+class EventReceiver:
     """The halves of one monitor's predictions."""
 
     def __init__(self, hosted: Hosted) -> None:
@@ -79,22 +79,24 @@ class Receiver:
         self._telling: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    async def take(self, events: list[Event], names: Names) -> Received:
+    async def take(self, events: list[CloudEvent], names: ColumnNames) -> Received:
         """Events of one request; each is taken or refused by itself."""
         received = Received(len(events))
         for place, event in enumerate(events):
             try:
                 await self._take(place, event, names, received)
-            except (Refused, LikewiseError) as error:
+            except (Refusal, LikewiseError) as error:
                 received.refuse(place, error)
         return received
 
-    async def _take(self, place: int, event: Event, names: Names, received: Received) -> None:
+    async def _take(
+        self, place: int, event: CloudEvent, names: ColumnNames, received: Received
+    ) -> None:
         hosted, limits = self._hosted, self._hosted.limits
         counts = hosted.counts
         try:
             rows = bodies.read(event.kind, event.body, limits.batch_rows)
-        except Refused as error:
+        except Refusal as error:
             counts.refused[str(error.status)] += 1
             raise
         now = clock.monotonic()
@@ -102,27 +104,27 @@ class Receiver:
         self._expire(now)
         outcome = self.joiner.add(half, now)
         self._expire(now)
-        if outcome is Outcome.WAITING:
+        if outcome is JoinOutcome.WAITING:
             received.waiting += 1
-        elif outcome is Outcome.REPEATED:
+        elif outcome is JoinOutcome.REPEATED:
             received.repeated += 1
             counts.repeated_events[event.kind] += 1
-        elif outcome is Outcome.LATE:
+        elif outcome is JoinOutcome.LATE:
             received.late += 1
             counts.unpaired[event.kind] += 1
-        elif outcome is Outcome.DIFFERENT:
+        elif outcome is JoinOutcome.DIFFERENT:
             counts.refused["RepeatedKey"] += rows.count
-            raise Refused(409, f"another {event.kind} with this id came, and was different.")
+            raise Refusal(409, f"another {event.kind} with this id came, and was different.")
         else:
             await self._judge(place, outcome, half, rows, names, received)
 
     async def _judge(
         self,
         place: int,
-        pair: Pair,
+        pair: EventPair,
         half: Half,
         rows: bodies.Rows,
-        names: Names,
+        names: ColumnNames,
         received: Received,
     ) -> None:
         hosted, counts = self._hosted, self._hosted.counts
@@ -134,7 +136,7 @@ class Receiver:
         except Mismatch:
             counts.refused["mismatch"] += max(rows.count, other.count)
             raise
-        except Refused as error:
+        except Refusal as error:
             counts.refused[str(error.status)] += rows.count
             raise
         except LikewiseError as error:
@@ -142,8 +144,8 @@ class Receiver:
             raise
         try:
             answers = await hosted.observe_each(decisions)
-        except (Refused, BadFile) as error:
-            if isinstance(error, Refused):
+        except (Refusal, BadFile) as error:
+            if isinstance(error, Refusal):
                 counts.refused[str(error.status)] += len(decisions)
             self.joiner.put_back(pair, clock.monotonic())
             self._expire(clock.monotonic())
@@ -196,7 +198,7 @@ class Receiver:
                 self._untold[kind] -= count
                 if not self._untold[kind]:
                     del self._untold[kind]
-        except (Refused, LikewiseError) as error:
+        except (Refusal, LikewiseError) as error:
             logger.warning(
                 "losses could not be written, and will be tried again: %s", type(error).__name__
             )

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 
 _TYPES = {
     "BOOL": np.dtype(np.bool_),
@@ -55,7 +55,7 @@ class Tensor(msgspec.Struct, frozen=True):
 
 
 def arrays_of(tensors: list[Tensor], raw: bytes, most_rows: int) -> dict[str, Array]:
-    """By name; all of them have equally many rows. Refused if something does not fit."""
+    """By name; all of them have equally many rows. Refusal if something does not fit."""
     arrays: dict[str, Array] = {}
     at = 0
     for tensor in tensors:
@@ -64,30 +64,30 @@ def arrays_of(tensors: list[Tensor], raw: bytes, most_rows: int) -> dict[str, Ar
         if tensor.data is not None:
             array = _of_json(tensor, tensor.data)
         elif size is None or not 0 <= size <= len(raw) - at:
-            raise Refused(422, "a tensor has neither data nor as many raw bytes as it says.")
+            raise Refusal(422, "a tensor has neither data nor as many raw bytes as it says.")
         else:
             array = _of_bytes(tensor, raw[at : at + size])
             at += size
         if tensor.name in arrays:
-            raise Refused(422, "two tensors have the same name.")
+            raise Refusal(422, "two tensors have the same name.")
         arrays[tensor.name] = array.reshape(tensor.shape)
     if at != len(raw):
-        raise Refused(422, "there are more raw bytes than the tensors say.")
+        raise Refusal(422, "there are more raw bytes than the tensors say.")
     if len({len(array) for array in arrays.values()}) != 1:
-        raise Refused(422, "the tensors have no rows, or not equally many.")
+        raise Refusal(422, "the tensors have no rows, or not equally many.")
     return arrays
 
 
 def _check_shape(tensor: Tensor, most_rows: int) -> None:
     shape = tensor.shape
     if not 1 <= len(shape) <= _MOST_DIMENSIONS or min(shape) < 1:
-        raise Refused(
+        raise Refusal(
             422, f"a tensor's shape has no dimension, a size below 1, or over {_MOST_DIMENSIONS}."
         )
     if shape[0] > most_rows:
-        raise Refused(413, f"a tensor has {shape[0]} rows; at most {most_rows} are taken.")
+        raise Refusal(413, f"a tensor has {shape[0]} rows; at most {most_rows} are taken.")
     if tensor.datatype not in _TYPES and tensor.datatype != "BYTES":
-        raise Refused(
+        raise Refusal(
             422, f"a tensor's datatype is not known; expected BYTES, {', '.join(_TYPES)}."
         )
 
@@ -96,16 +96,16 @@ def _of_json(tensor: Tensor, data: list[Any]) -> Array:
     flat = _flat(data, tensor.shape)
     if tensor.datatype == "BYTES":
         if not all(type(value) is str for value in flat):
-            raise Refused(422, "a tensor of BYTES has something else than text.")
+            raise Refusal(422, "a tensor of BYTES has something else than text.")
         return np.array(flat, object)
     kind = _TYPES[tensor.datatype]
     if not set(map(type, flat)) <= set(_KINDS[kind.kind]):
-        raise Refused(422, f"a tensor of {tensor.datatype} has something else in its data.")
+        raise Refusal(422, f"a tensor of {tensor.datatype} has something else in its data.")
     try:
         with np.errstate(over="ignore"):  # infinite then, which the monitor refuses
             return np.array(flat, kind)
     except (OverflowError, ValueError):
-        raise Refused(422, f"a number does not fit into {tensor.datatype}.") from None
+        raise Refusal(422, f"a number does not fit into {tensor.datatype}.") from None
 
 
 def _flat(data: list[Any], shape: list[int]) -> list[Any]:
@@ -119,10 +119,10 @@ def _flat(data: list[Any], shape: list[int]) -> list[Any]:
         if len(level) != expected or not all(
             type(one) is list and len(one) == size for one in level
         ):
-            raise Refused(422, "a tensor's data is not nested as its shape says.")
+            raise Refusal(422, "a tensor's data is not nested as its shape says.")
         level = list(chain.from_iterable(level))
     if len(level) != whole:
-        raise Refused(422, "a tensor has more or fewer values than its shape says.")
+        raise Refusal(422, "a tensor has more or fewer values than its shape says.")
     return level
 
 
@@ -132,7 +132,7 @@ def _of_bytes(tensor: Tensor, raw: bytes) -> Array:
         return np.array(_texts(raw, count), object)
     kind = np.dtype("<u2") if tensor.datatype == "BF16" else _TYPES[tensor.datatype]
     if len(raw) != count * kind.itemsize:
-        raise Refused(422, "a tensor has more or fewer raw bytes than its shape says.")
+        raise Refusal(422, "a tensor has more or fewer raw bytes than its shape says.")
     if tensor.datatype == "BOOL":  # any byte but 0 is true
         truths: Array = np.frombuffer(raw, np.uint8) != 0
         return truths
@@ -154,7 +154,7 @@ def _texts(raw: bytes, count: int) -> list[str]:
             texts.append(raw[at + 4 : at + 4 + size].decode())
             at += 4 + size
     except UnicodeDecodeError:
-        raise Refused(422, "a tensor of BYTES is no UTF-8 text.") from None
+        raise Refusal(422, "a tensor of BYTES is no UTF-8 text.") from None
     if at != len(raw) or len(texts) != count:
-        raise Refused(422, "a tensor of BYTES does not have as many texts as its shape says.")
+        raise Refusal(422, "a tensor of BYTES does not have as many texts as its shape says.")
     return texts

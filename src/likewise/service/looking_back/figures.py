@@ -8,7 +8,7 @@ from likewise.ledger.ledger import Ledger
 from likewise.ledger.times import shown
 from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import plain_position
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.wire import MonitorBody, PositionsBody, StatsBody
 
 
@@ -26,7 +26,7 @@ async def stats_of(hosted: Hosted, last: str | None = None) -> StatsBody:
         await hosted.flush()
         return await hosted.look(lambda ledger: _from_ledger(ledger, last))
     if last is not None:
-        raise Refused(
+        raise Refusal(
             400, "last is about times, which only a ledger of contradictions keeps: leave it out."
         )
     return _since_start(hosted)

@@ -16,7 +16,7 @@ from likewise.intake.verdict_json import answer, stored_answer
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import as_text, plain
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.slopes import insist_on_contradictions
 from likewise.service.wire import PageBody
 
@@ -111,7 +111,7 @@ def _entry_dict(ledger: Ledger, entry: Entry, witnesses: int, review: str | None
 def _from_memory(hosted: Hosted, filters: VerdictFilters) -> PageBody:
     for name in ("since", "until", "group", "review", "output"):
         if getattr(filters, name) is not None:
-            raise Refused(400, f"{name} needs a ledger, and this monitor is in memory.")
+            raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
     recent = hosted.recent
     page: list[dict[str, Any]] = []
     following = None

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from likewise.service.counts import EDGES, Durations
 from likewise.service.hosted import Hosted
 from likewise.service.metrics.names import ALL
-from likewise.service.metrics.reading import Reading
+from likewise.service.metrics.reading import MetricsReading
 from likewise.service.metrics.samples import samples
 
 _EDGES = tuple(repr(edge) for edge in EDGES)
@@ -30,7 +30,7 @@ _VIOLATIONS = "likewise_violations_total"
 class _Families(Collector):
     """All that was read, family by family."""
 
-    def __init__(self, hosted: Sequence[tuple[Hosted, Reading | None]]) -> None:
+    def __init__(self, hosted: Sequence[tuple[Hosted, MetricsReading | None]]) -> None:
         self._hosted = hosted
 
     def collect(self) -> Iterable[Metric]:
@@ -60,7 +60,7 @@ _KINDS = {
 }
 
 
-def page(hosted: Sequence[tuple[Hosted, Reading | None]], accept: str) -> tuple[bytes, str]:
+def page(hosted: Sequence[tuple[Hosted, MetricsReading | None]], accept: str) -> tuple[bytes, str]:
     """What a scrape is answered, and its content type."""
     encode, content_type = choose_encoder(accept)
     return encode(_Families(hosted)), content_type

@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricsReading:
     """What a monitor said."""
 
     rows: int
@@ -43,11 +43,11 @@ class Disk:
         return cls(told.f_bavail * told.f_frsize, told.f_blocks * told.f_frsize)
 
 
-def read(monitor: Monitor) -> Reading:
+def read(monitor: Monitor) -> MetricsReading:
     """Ask a monitor; may wait for its turn."""
     told = monitor.explain()
     path = monitor.path if monitor.durable else None
-    return Reading(
+    return MetricsReading(
         told.remembered,
         told.remembered * told.bytes_per_decision,
         told.share_visited,
@@ -62,10 +62,10 @@ class Readings:
     """The last reading of each monitor."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Reading] = {}
+        self._last: dict[str, MetricsReading] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
-    async def of(self, hosted: Hosted) -> Reading | None:
+    async def of(self, hosted: Hosted) -> MetricsReading | None:
         """The reading now, or the last one if the monitor is busy; None before the first."""
         asking = self._asking.get(hosted.name)
         if asking is None:
@@ -74,7 +74,7 @@ class Readings:
         await asyncio.wait([asking], timeout=PATIENCE_SECONDS)
         return self._last.get(hosted.name)
 
-    def last(self, hosted: Hosted) -> Reading | None:
+    def last(self, hosted: Hosted) -> MetricsReading | None:
         """The last one, without asking."""
         return self._last.get(hosted.name)
 

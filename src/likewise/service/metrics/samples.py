@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from likewise.service.counts import Durations
 from likewise.service.hosted import Hosted
 from likewise.service.metrics.names import MODELS, OTHER
-from likewise.service.metrics.reading import Reading
+from likewise.service.metrics.reading import MetricsReading
 
 Labels = tuple[str, ...]
 """Values in the order of the metric's labels, without the monitor's name."""
@@ -19,7 +19,7 @@ class Sample:
     labels: Labels = ()
 
 
-def samples(hosted: Hosted, reading: Reading | None) -> Iterator[Sample]:
+def samples(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
     """All of them; those that are not known are left out."""
     counts = hosted.counts
     for name, by_model in (
@@ -52,7 +52,7 @@ def samples(hosted: Hosted, reading: Reading | None) -> Iterator[Sample]:
     yield from _of_reading(hosted, reading)
 
 
-def _of_reading(hosted: Hosted, reading: Reading | None) -> Iterator[Sample]:
+def _of_reading(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
     if reading is None:
         return
     yield Sample("likewise_missing_decisions", reading.missing)

@@ -15,7 +15,7 @@ from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
 from likewise.service.admission import check_table, check_words, checked_time
 from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.requests import InDoubt, MaybeDone
 from likewise.service.settings import Limits
 from likewise.values.errors import BadFile, LikewiseError
@@ -143,7 +143,7 @@ def _batch(hosted: Hosted, fields: Fields) -> tuple[Fields, int]:
     except TypeError:
         count = 1  # the monitor says what is wrong with it
     if count > limits.batch_rows:
-        raise Refused(
+        raise Refusal(
             413, f"the batch has {count} decisions; at most {limits.batch_rows} are taken."
         )
     z, keys, models, sources = (_listed(arguments.get(name)) for name in _WORDS)
@@ -159,7 +159,7 @@ def _listed(values: Any) -> Any:
 
 
 def _check_words(hosted: Hosted, x: Any, z: Any, keys: Any, names: Any) -> None:
-    """Raise Refused if a label, a key, a name or a text of a table is too long."""
+    """Raise Refusal if a label, a key, a name or a text of a table is too long."""
     limits, rule = hosted.limits, hosted.monitor.rule
     if rule.output == "label":
         check_words("an output", z, limits.label_bytes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.remote.deciding import Fields
 
 
@@ -56,11 +56,11 @@ _LOOKS = frozenset(
 async def past(hosted: Hosted, fields: Fields) -> Any:
     look, limits = fields.pop("look", None), hosted.limits
     if look not in _LOOKS:
-        raise Refused(404, f"a past cannot be asked for {look!r}.")
+        raise Refusal(404, f"a past cannot be asked for {look!r}.")
     if look == "like_models":
         fields["rows"] = range(*fields["rows"])
     elif np.size(fields.get("rows", ())) > limits.batch_rows:
-        raise Refused(413, f"at most {limits.batch_rows} rows can be looked at together.")
+        raise Refusal(413, f"at most {limits.batch_rows} rows can be looked at together.")
     past = hosted.monitor.past
 
     def looked() -> Any:
@@ -68,7 +68,7 @@ async def past(hosted: Hosted, fields: Fields) -> Any:
             rows = np.atleast_1d(fields["rows"])
             size = len(rows) * (past.inputs(rows[:1]).nbytes if len(rows) else 0)
             if size > limits.body_bytes and len(rows) > 1:
-                raise Refused(413, f"these rows take more than {limits.body_bytes} bytes.")
+                raise Refusal(413, f"these rows take more than {limits.body_bytes} bytes.")
         answer = getattr(past, look)(**fields)
         if look == "points":
             return {"vectors": answer.vectors, "left_open": answer.left_open} | {

@@ -17,7 +17,7 @@ from likewise.service.admission import checked, label_of
 from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.slopes import insist_on_contradictions
 from likewise.service.strict import decoded
 from likewise.service.wire import (
@@ -106,10 +106,10 @@ class _Calls:
         hosted, who, body = await self._asked(request, "erase", wire.decode_erase)
         keys, rows = body.keys, body.rows
         if (keys is None) == (rows is None):
-            raise Refused(422, "expected keys, or rows.")
+            raise Refusal(422, "expected keys, or rows.")
         count, most = len(keys or rows or ()), hosted.limits.batch_rows
         if not 1 <= count <= most:
-            raise Refused(422, f"there are {count} to erase; expected 1 to {most}.")
+            raise Refusal(422, f"there are {count} to erase; expected 1 to {most}.")
         monitor = hosted.monitor
 
         def erased() -> ErasedBody:
@@ -160,9 +160,9 @@ class _Calls:
         try:
             head = None if body.head is None else Head.of(body.head)
         except BadFile as error:
-            raise Refused(422, str(error)) from None
+            raise Refusal(422, str(error)) from None
         if self._service.verifying.locked():
-            raise Refused(503, "a ledger is being verified already; one at a time.", retry=10.0)
+            raise Refusal(503, "a ledger is being verified already; one at a time.", retry=10.0)
         async with self._service.verifying:
             await hosted.do(lambda: note(hosted, who, "verify"))
             found = await hosted.aside(lambda: hosted.monitor.verify(head))

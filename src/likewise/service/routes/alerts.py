@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.operations import Operation, Query
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.wire import encode
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def routes(app: "App") -> list[BaseRoute]:
     def alerting_of(name: str) -> Alerting:
         service.named(name)  # 404 or 503
         if service.alerting is None:
-            raise Refused(404, "this service has no alerts: its settings have no table [alerts].")
+            raise Refusal(404, "this service has no alerts: its settings have no table [alerts].")
         return service.alerting
 
     async def listed(request: Request) -> Response:
@@ -104,10 +104,10 @@ def routes(app: "App") -> list[BaseRoute]:
         alerting = alerting_of(name)
         status = request.query_params.get("status")
         if status not in (None, "firing", "resolved"):
-            raise Refused(400, f"status is {status!r}; expected firing or resolved.")
+            raise Refusal(400, f"status is {status!r}; expected firing or resolved.")
         told = request.query_params.get("limit", "100")
         if not (told.isascii() and told.isdigit() and 1 <= int(told) <= _MOST):
-            raise Refused(400, f"limit is {told!r}; expected 1 to {_MOST}.")
+            raise Refusal(400, f"limit is {told!r}; expected 1 to {_MOST}.")
         found = await alerting.alerts(name, int(told), status)
         receivers = await alerting.receivers(name)
         body = AlertsBody(
@@ -124,7 +124,7 @@ def routes(app: "App") -> list[BaseRoute]:
         by = "anyone" if token is None else token.name
         alert = await alerting.acknowledge(name, id, by)
         if alert is None:
-            raise Refused(404, f"the monitor {name!r} has no alert with that id.")
+            raise Refusal(404, f"the monitor {name!r} has no alert with that id.")
         return Response(encode(AlertBody(**alert.to_dict())), media_type="application/json")
 
     return [

@@ -8,12 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from likewise.service.cloudevents.decisions import Names
+from likewise.service.cloudevents.decisions import ColumnNames
 from likewise.service.cloudevents.events import events_of
-from likewise.service.cloudevents.receiver import Receiver
+from likewise.service.cloudevents.receiver import EventReceiver
 from likewise.service.door import Gone
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.wire import encode
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ OPERATIONS = [
 
 def routes(app: "App") -> list[BaseRoute]:
     service, door = app.service, app.door
-    receivers: dict[str, Receiver] = {}
+    receivers: dict[str, EventReceiver] = {}
 
     async def receive(request: Request) -> Response:
         name = request.path_params["name"]
@@ -48,15 +48,15 @@ def routes(app: "App") -> list[BaseRoute]:
             body = await door.body(request.scope, request.receive)
             query = dict(parse_qsl(request.scope["query_string"].decode("latin-1")))
             events = events_of(request.scope["headers"], body, hosted.limits)
-            names = Names.of(query)
+            names = ColumnNames.of(query)
         except Gone:
             return Response(status_code=400)  # to nobody
-        except Refused as error:
+        except Refusal as error:
             hosted.counts.refused[str(error.status)] += 1
             raise
         receiver = receivers.get(name)
         if receiver is None:
-            receiver = receivers[name] = Receiver(hosted)
+            receiver = receivers[name] = EventReceiver(hosted)
             service.before_drain.append(receiver.close)
         received = await receiver.take(events, names)
         headers = {} if received.retry is None else {"retry-after": str(round(received.retry))}

@@ -1,7 +1,7 @@
 """Decisions come in: one, a batch, or only to be checked."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,14 @@ from likewise.service.admission import (
 )
 from likewise.service.answers import verdict_bodies
 from likewise.service.arrow_columns import ARROW, columns_of
-from likewise.service.calls import Call
+from likewise.service.calls import AdmittedCall
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation, Query
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.strict import decoded
 from likewise.service.wire import BatchBody, ColumnsBody, DecisionBody, RowsBody, VerdictBody
 from likewise.values.frames import ColumnTable
+from likewise.values.plain import EXACT, numbers_of
 from likewise.values.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def routes(_: "App") -> list[BaseRoute]:
     return []
 
 
-async def observe(call: Call) -> bytes:
+async def observe(call: AdmittedCall) -> bytes:
     """One decision: its verdict."""
     hosted = call.hosted
     durable = waits(call.query) == "durable"
@@ -87,12 +88,12 @@ async def observe(call: Call) -> bytes:
     return hosted.told_bytes(verdict)
 
 
-async def check(call: Call) -> bytes:
+async def check(call: AdmittedCall) -> bytes:
     """The verdict on a decision as if it came now."""
     hosted = call.hosted
     decision = decision_of(hosted, decoded(wire.decode_decision, call.body))
     if decision.key is not None or decision.source is not None:
-        raise Refused(422, "a decision that is only checked has no key and no source.")
+        raise Refusal(422, "a decision that is only checked has no key and no source.")
     verdict = await hosted.do(
         partial(
             hosted.monitor.check, decision.x, decision.z, time=decision.time, model=decision.model
@@ -101,7 +102,7 @@ async def check(call: Call) -> bytes:
     return hosted.told_bytes(verdict)
 
 
-async def batch(call: Call) -> bytes:
+async def batch(call: AdmittedCall) -> bytes:
     """Many decisions: their verdicts, or all of them refused."""
     hosted = call.hosted
     durable = waits(call.query) == "durable"
@@ -153,15 +154,15 @@ def decision_of(hosted: Hosted, body: DecisionBody) -> Decision:
     x: Any = body.x
     if rule.features is not None:
         if body.values is None or x is not None or body.z is not None:
-            raise Refused(422, "the rule is about a table: expected `values`, without `x` and `z`.")
+            raise Refusal(422, "the rule is about a table: expected `values`, without `x` and `z`.")
         x, z = checked_row(limits, rule, body.values), FROM_ROW
         checked(limits, None, body.key, body.model)
     else:
         z = body.z
         if body.values is not None or x is None:
-            raise Refused(422, "the rule is about vectors: expected `x` and `z`, not `values`.")
+            raise Refusal(422, "the rule is about vectors: expected `x` and `z`, not `values`.")
         if z is None:
-            raise Refused(422, "there is no output: expected `z`.")
+            raise Refusal(422, "there is no output: expected `z`.")
         if type(z) is list or type(z) is dict:
             z = label_of(limits, z, rule.output)
         checked(limits, z, body.key, body.model)
@@ -171,7 +172,7 @@ def decision_of(hosted: Hosted, body: DecisionBody) -> Decision:
     return Decision(x, z, body.key, time, body.model, body.source, body.position)
 
 
-def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
+def _columns_of(hosted: Hosted, call: AdmittedCall) -> dict[str, Any]:
     """The arguments of `observe_many`."""
     rule, limits = hosted.monitor.rule, hosted.limits
     if call.content_type.partition(b";")[0].strip().lower() == ARROW.encode():
@@ -181,6 +182,7 @@ def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
     elif rule.features is None and rule.embed is None:
         body = decoded(wire.decode_vectors, call.body)
         x = _of_floats(body.x) if body.type is None else _matrix(body.x, body.type)
+        _check_exact(x, lambda: decoded(wire.decode_columns, call.body).x)
         columns = {"x": x, "z": body.z, **_beside(body)}
     else:
         sent = decoded(wire.decode_columns, call.body)
@@ -203,7 +205,7 @@ def _columns_of(hosted: Hosted, call: Call) -> dict[str, Any]:
     if columns["times"] is not None:
         columns["times"] = [checked_time(limits, time) for time in columns["times"]]
         if any(time is None for time in columns["times"]):
-            raise Refused(422, "some decisions of the batch have a time and some have none.")
+            raise Refusal(422, "some decisions of the batch have a time and some have none.")
     return columns
 
 
@@ -227,7 +229,7 @@ def _labels(hosted: Hosted, z: Any) -> Any:
         checked_all(limits, "an output", z, limits.label_bytes)
     if kind != "label":
         if type(None) in kinds:
-            raise Refused(422, "a decision of the batch has no output.")
+            raise Refusal(422, "a decision of the batch has no output.")
         return z
     if kinds <= _NUMBERS | {str, type(None)}:
         return z
@@ -240,10 +242,12 @@ def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
     rule = hosted.monitor.rule
     times = [one.time for one in each]
     if any(time is None for time in times) and any(time is not None for time in times):
-        raise Refused(422, "some decisions of the batch have a time and some have none.")
+        raise Refusal(422, "some decisions of the batch have a time and some have none.")
     x: Any = [one.x for one in each]
     if rule.features is None and rule.embed is None:
-        x = _matrix(x, None)
+        matrix = _matrix(x, None)
+        _check_exact(matrix, lambda: [one.x for one in each])
+        x = matrix
     return {
         "x": x,
         "z": FROM_ROW if rule.features is not None else [one.z for one in each],
@@ -266,37 +270,46 @@ def _of_floats(rows: list[list[float]]) -> Any:
     return np.frombuffer(numbers).reshape(len(rows), width) if width else _matrix(rows, None)
 
 
+def _check_exact(x: Any, sent: Callable[[], Any]) -> None:
+    """Raise BadDecision if a whole number was rounded when inputs became floats.
+
+    sent: the inputs as they came; asked for only if some number is large enough
+    """
+    if x.size and max(x.max(), -x.min()) >= EXACT:
+        numbers_of(sent(), "x")
+
+
 def _matrix(rows: list[Any], kind: str | None) -> Any:
     kind = kind or "float64"
     if kind not in _STORAGE:
-        raise Refused(422, f"the type is {kind!r}; expected one of {', '.join(_STORAGE)}.")
+        raise Refusal(422, f"the type is {kind!r}; expected one of {', '.join(_STORAGE)}.")
     try:
         with np.errstate(over="ignore"):
             matrix = np.array(rows, kind)
     except (ValueError, OverflowError, TypeError) as error:
-        raise Refused(422, f"x is no matrix of {kind}: {error}.") from None
+        raise Refusal(422, f"x is no matrix of {kind}: {error}.") from None
     return matrix
 
 
 def _table(hosted: Hosted, body: ColumnsBody) -> tuple[Any, Any]:
     if body.values is None:
         if body.x is None or body.z is None or hosted.monitor.rule.features is not None:
-            raise Refused(422, "the rule is about a table: expected `values` by column.")
+            raise Refusal(422, "the rule is about a table: expected `values` by column.")
         if len(body.x) != len(body.z):
-            raise Refused(422, "x and z are not equally long.")
+            raise Refusal(422, "x and z are not equally long.")
         return body.x, body.z
     if hosted.monitor.rule.features is None or body.x is not None or body.z is not None:
-        raise Refused(422, "expected `x` and `z`, or, for a rule about a table, `values`.")
+        raise Refusal(422, "expected `x` and `z`, or, for a rule about a table, `values`.")
     sizes = {len(column) for column in body.values.values()}
     if len(sizes) != 1:
-        raise Refused(422, "the columns of `values` are not equally long.")
+        raise Refusal(422, "the columns of `values` are not equally long.")
     return ColumnTable(body.values), FROM_ROW
 
 
 def _check_count(hosted: Hosted, count: int) -> None:
     most = hosted.limits.batch_rows
     if count > most:
-        raise Refused(413, f"the batch has {count} decisions; at most {most} are taken.")
+        raise Refusal(413, f"the batch has {count} decisions; at most {most} are taken.")
 
 
 def _some(values: list[Any]) -> list[Any] | None:
@@ -312,5 +325,5 @@ def one_of(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str
     """A word of a query; the first choice unless given."""
     given = query.get(name, choices[0])
     if given not in choices:
-        raise Refused(400, f"{name} is {given[:100]!r}; expected {' or '.join(choices)}.")
+        raise Refusal(400, f"{name} is {given[:100]!r}; expected {' or '.join(choices)}.")
     return given

@@ -26,7 +26,7 @@ from likewise.ledger.ledger import Ledger
 from likewise.service.door import ASGIScope, Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation, Query
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import whole
 from likewise.service.service import Service
 from likewise.service.wire import encode
@@ -59,7 +59,7 @@ def routes(app: "App") -> list[BaseRoute]:
         hosted = service.named(name)
         most = service.settings.limits.readers
         if service.readers >= most:
-            raise Refused(503, f"{most} readers listen already.", retry=10.0)
+            raise Refusal(503, f"{most} readers listen already.", retry=10.0)
         said = request.headers.get("last-event-id") or request.query_params.get("after")
         row = hosted.next_row - 1 if said is None else whole("the last id", said)
         return EventStream(service, _told(service, hosted, row))

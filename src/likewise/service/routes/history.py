@@ -22,7 +22,7 @@ from likewise.service.looking_back.verdict_pages import (
     verdict_page,
 )
 from likewise.service.operations import Operation, Query
-from likewise.service.refusals import Refused
+from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import moment, number, whole
 from likewise.service.wire import (
     HeadBody,
@@ -156,16 +156,16 @@ def _json(body: Any) -> Response:
 
 
 def _filters(query: Mapping[str, str]) -> VerdictFilters:
-    """What a query asks for; Refused where it makes no sense."""
+    """What a query asks for; Refusal where it makes no sense."""
     limit = whole("limit", query["limit"]) if "limit" in query else PAGE
     if not 1 <= limit <= MOST_PAGE:
-        raise Refused(400, f"limit is {limit}; expected 1 to {MOST_PAGE}.")
+        raise Refusal(400, f"limit is {limit}; expected 1 to {MOST_PAGE}.")
     review = query.get("review")
     if review is not None and review not in DISPOSITIONS:
-        raise Refused(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
+        raise Refusal(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
     column, colon, value = query.get("group", "").partition(":")
     if "group" in query and not colon:
-        raise Refused(400, "group: expected column:value.")
+        raise Refusal(400, "group: expected column:value.")
     return VerdictFilters(
         after=whole("after", query["after"]) if "after" in query else -1,
         limit=limit,

@@ -22,7 +22,7 @@ from likewise.service.auditing import note
 from likewise.service.door import Door, Gone
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refused, told
+from likewise.service.refusals import Refusal, told
 from likewise.service.remote.verbs import VERBS, Answering, Verb
 from likewise.service.requests import INSTANCE, REQUEST, InDoubt, MaybeDone, Repeat, Requests
 from likewise.service.settings import Token
@@ -55,7 +55,7 @@ def routes(app: "App") -> list[BaseRoute]:
         try:
             verb = VERBS.get(asked)
             if verb is None:
-                raise Refused(404, f"a client cannot ask for {asked!r}.")
+                raise Refusal(404, f"a client cannot ask for {asked!r}.")
             door.check_room()
             token = _admit(door, request, verb, name)
             hosted = service.named(name)
@@ -64,7 +64,7 @@ def routes(app: "App") -> list[BaseRoute]:
             who = "" if token is None else token.name
             question = _Question(hosted, asked, verb, who, body)
             answer = await _answer(requests, request.headers.get(REQUEST), question)
-        except (Refused, LikewiseError) as error:
+        except (Refusal, LikewiseError) as error:
             status, text, retry = told(error)
             waits = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
             return Response(text, status, {**headers, **waits}, "application/json")
@@ -83,7 +83,7 @@ def _admit(door: Door, request: Request, verb: Verb, name: str) -> Token | None:
     for scope in verb.scopes[:-1]:
         try:
             return door.admit(request.scope, scope, name)
-        except Refused as error:
+        except Refusal as error:
             if error.status != 403:
                 raise
     return door.admit(request.scope, verb.scopes[-1], name)
@@ -112,7 +112,7 @@ class _Question:
         try:
             return pack(await answering(self.hosted, fields), "the answer")
         except TypeError as error:  # of names that a method does not have
-            raise Refused(422, f"the body is not what is expected: {error}.") from None
+            raise Refusal(422, f"the body is not what is expected: {error}.") from None
 
 
 async def _answer(requests: Requests, header: str | None, question: _Question) -> bytes:
@@ -123,7 +123,7 @@ async def _answer(requests: Requests, header: str | None, question: _Question) -
     try:
         repeat = Repeat.of(header)
     except ValueError:
-        raise Refused(400, f"the header {REQUEST} cannot be read.") from None
+        raise Refusal(400, f"the header {REQUEST} cannot be read.") from None
     hosted = question.hosted
     if_unknown: Callable[[], Awaitable[bytes]] | None = do
     if hosted.monitor.durable:

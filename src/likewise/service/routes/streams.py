@@ -21,7 +21,7 @@ from likewise.service import wire
 from likewise.service.door import Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refused, status_of
+from likewise.service.refusals import Refusal, status_of
 from likewise.service.routes.decisions import _WAIT, decision_of, waits
 from likewise.service.service import Service
 from likewise.service.strict import decoded
@@ -57,7 +57,7 @@ def routes(_: "App") -> "list[BaseRoute]":
     return []
 
 
-class Lines:
+class StreamLines:
     """Cuts what comes into lines; None for one that is too long."""
 
     def __init__(self, most: int) -> None:
@@ -93,7 +93,7 @@ async def stream(
 ) -> None:
     """Answer line by line until the client, or the server, ends."""
     durable = waits(query) == "durable"
-    lines, number, more = Lines(hosted.limits.line_bytes), 0, True
+    lines, number, more = StreamLines(hosted.limits.line_bytes), 0, True
     seconds = hosted.limits.body_seconds
     start = {"type": "http.response.start", "status": 200}
     await send({**start, "headers": [(b"content-type", NDJSON.encode())]})
@@ -113,7 +113,7 @@ async def stream(
             number += len(some)
             if body and not await _sent(send, body, seconds):
                 return
-    last = b"" if not more else _error(Refused(503, _ENDING), number + 1)
+    last = b"" if not more else _error(Refusal(503, _ENDING), number + 1)
     await send({"type": "http.response.body", "body": last})
 
 
@@ -149,7 +149,7 @@ async def _answered(
     try:
         await hosted.room(len(decisions))
         answers = iter(await hosted.observe_each(decisions, durable=durable))
-    except (BadFile, Refused) as error:
+    except (BadFile, Refusal) as error:
         answers = iter([error] * len(decisions))
     told = []
     for place, one in enumerate(read, number + 1):
@@ -161,11 +161,11 @@ async def _answered(
     return b"".join(told)
 
 
-def _read(hosted: Hosted, line: bytes | None) -> Decision | Refused | LikewiseError | None:
+def _read(hosted: Hosted, line: bytes | None) -> Decision | Refusal | LikewiseError | None:
     """A decision, why it is none, or None for a blank line."""
     if line is None:
         most = hosted.limits.line_bytes
-        error = Refused(413, f"the line has more than {most} bytes.")
+        error = Refusal(413, f"the line has more than {most} bytes.")
     elif not line.strip():
         return None
     else:
@@ -174,14 +174,14 @@ def _read(hosted: Hosted, line: bytes | None) -> Decision | Refused | LikewiseEr
         except LikewiseError as refused:
             hosted.counts.refused[type(refused).__name__] += 1
             return refused
-        except Refused as refused:
+        except Refusal as refused:
             error = refused
     hosted.counts.refused[str(error.status)] += 1
     return error
 
 
-def _error(error: Refused | LikewiseError, line: int) -> bytes:
-    if isinstance(error, Refused):
+def _error(error: Refusal | LikewiseError, line: int) -> bytes:
+    if isinstance(error, Refusal):
         said = LineError("Refused", str(error), error.status, line)
     else:
         row, last = getattr(error, "row", None), getattr(error, "last", UNSET)
