@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks import (
     bars_buffering,
+    bars_cluster,
     bars_ledger,
     bars_people,
     bars_serve,
@@ -192,6 +193,7 @@ BARS = [
     *bars_ledger.BARS,
     *bars_watched.BARS,
     *bars_buffering.BARS,
+    *bars_cluster.BARS,
     *bars_serve.BARS,
     *bars_streams.BARS,
 ]

@@ -17,6 +17,7 @@ import pytest
 from benchmarks import (
     bars,
     child,
+    cluster_simulation,
     firsts,
     neighbours,
     oracle,
@@ -67,6 +68,17 @@ def test_question_is_answered_and_checked(answers, name):
     assert "failed" not in answer, answer["failed"]
     assert answer["checks"], "a measurement nobody checked"
     assert all(table["rows"] for table in answer["tables"].values())
+
+
+@pytest.mark.slow
+def test_cluster_is_measured_and_checked_and_can_be_simulated(setting):
+    answer = ask("cluster", setting)
+    if "skipped" in answer:
+        pytest.skip(answer["skipped"])
+    assert "failed" not in answer, answer["failed"]
+    assert len(answer["tables"]["overhead"]["rows"]) == 9 and answer["checks"]
+    told = cluster_simulation.measured_cases(answer["tables"])
+    assert len(told) == 9 and all(simulated > 0 for _, _, simulated in told)
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ SECTIONS = {
         "docs/how-to/serve-beside-fastapi",
         "docs/how-to/serve-in-production",
         "docs/how-to/serve-alerts",
+        "docs/how-to/more-than-one-machine",
         "docs/how-to/look-and-decide",
         "docs/how-to/erase-a-person",
         "docs/how-to/prove-a-ledger",

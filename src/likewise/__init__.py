@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from likewise.rules.embedder import Embedder
     from likewise.rules.feature import Feature
     from likewise.rules.rule import Rule
+    from likewise.sharding.monitor import ClusterMonitor
+    from likewise.sharding.opening import cluster
     from likewise.values.errors import (
         BadDecision,
         BadFile,
@@ -79,6 +81,7 @@ _HOMES = {
     "Calibration": "monitors.calibration",
     "CannotLook": "values.errors",
     "Client": "client.client",
+    "ClusterMonitor": "sharding.monitor",
     "Compared": "values.verdicts",
     "Decision": "monitors.protocol",
     "Embedder": "rules.embedder",
@@ -121,6 +124,7 @@ _HOMES = {
     "Witnesses": "values.verdicts",
     "buffered": "buffering.buffered",
     "calibrate": "monitors.calibration",
+    "cluster": "sharding.opening",
     "connect": "client.client",
     "back_up": "ledger.backup",
     "migrate": "monitors.migrating",
@@ -142,6 +146,7 @@ __all__ = [
     "Calibration",
     "CannotLook",
     "Client",
+    "ClusterMonitor",
     "Compared",
     "Decision",
     "Embedder",
@@ -186,6 +191,7 @@ __all__ = [
     "back_up",
     "buffered",
     "calibrate",
+    "cluster",
     "connect",
     "migrate",
     "open",

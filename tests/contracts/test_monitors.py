@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.monitors.opening import Keeping
 from tests.letter_embedders import letters
+from tests.ray_cluster import reused
 from tests.served_monitors import connected
+from tests.sharded import in_process
 
 COUNT = 60
 
@@ -175,6 +178,19 @@ KINDS["ledger of texts"] = Kept(
     texts,
     near_texts,
     (17, "0"),
+)
+KINDS["cluster of vectors"] = Kept(
+    lambda folder: reused(folder / "ledger", VECTORS, Keeping(durability="off")),
+    points,
+    near_points,
+    BAD_POINT,
+)
+KINDS["cluster of a table, shards in this process"] = Kept(
+    lambda folder: in_process(folder / "ledger", PEOPLE, comparable=True),
+    people,
+    near_people,
+    BAD_PERSON,
+    comparable=True,
 )
 SERVED = [
     "vectors, comparables",

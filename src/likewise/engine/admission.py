@@ -23,6 +23,7 @@ from numpy import ndarray
 
 from likewise.engine.chooser import Chooser, Index, MakeTree
 from likewise.engine.neighbour_count import NeighbourCount
+from likewise.engine.protocol import MayLack, StandsElsewhere
 from likewise.engine.refusal import refusal, wrong_shape
 from likewise.engine.wildcards import Wildcards
 from likewise.history.decisions import History
@@ -105,6 +106,8 @@ class Admission:
         self._room = 0
         self._busy = False  # whether every decision is followed by some work on the index
         self._filed = False
+        self._unchallenged = False  # whether the index was asked for, and fills itself
+        self._may_lack = False  # whether the index may have to answer without some of the past
         self.storage: str = self.rule.storage
         if self._neighbours is not None:
             self._neighbours.leave()
@@ -121,6 +124,8 @@ class Admission:
         self._reset()
         if self._file is not None:
             self._file.close(total)
+        if isinstance(self._wanted, StandsElsewhere):
+            self._wanted.close()
         self._why_closed = why
 
     # After a call that was refused, or cut off
@@ -294,6 +299,8 @@ class Admission:
         self._inputs = self.history.rows
         self.storage = storage
         self._filed = self._file is not None
+        self._unchallenged = self.chooser.unchallenged
+        self._may_lack = isinstance(self.index, MayLack)
 
     def _refusal(self, code: int, x: Any, z: Any, which: str = "") -> BadDecision:
         """What a kernel's error code means."""

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from likewise.engine.protocol import EngineIndex, FillsItself, StandsElsewhere
 from likewise.history.decisions import History
 from likewise.indexes import rotation, sketch
 from likewise.indexes.flat import FlatScan
@@ -49,7 +50,7 @@ _GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
 """By challenge: how much longer the history must become before the next."""
 _PATIENCE = 50e-6  # seconds that a batch may wait, for each decision in it, for directions
 
-Index: TypeAlias = LiveTree | FlatScan | PythonIndex
+Index: TypeAlias = EngineIndex
 
 
 @runtime_checkable
@@ -83,6 +84,8 @@ class Chooser:
         self._wants_likes = wants_likes
         self.changes = 0
         self.index: Index = self._first()
+        self.unchallenged = isinstance(self.index, FillsItself)
+        """Whether the index was asked for by name, and fills itself: it stays."""
         history.table = self.index.state.table
         self._challenger: Index | None = None
         self._fed = 0
@@ -94,6 +97,9 @@ class Chooser:
 
     def _first(self) -> Index:
         history = self.history
+        if isinstance(self.wanted, StandsElsewhere):
+            self.reason = "asked for"
+            return self.wanted.over(history)
         if self.wanted not in COMPILED:
             self.reason = "asked for"
             make, name = maker_of(self.wanted), name_of(self.wanted)
@@ -156,7 +162,7 @@ class Chooser:
 
     def mind(self, decisions: int) -> None:
         """After so many decisions: see whether a challenge is due, and go on with one under way."""
-        if isinstance(self.index, PythonIndex):  # asked for by name: nothing challenges it
+        if self.unchallenged:
             return
         if self._job is None:
             self._job = self._due()
@@ -306,7 +312,7 @@ class Chooser:
     def renew(self) -> None:
         """The index in use is in doubt: make it again, from the history."""
         self.abandon()
-        if isinstance(self.index, PythonIndex):
+        if isinstance(self.index, FillsItself):
             self.index.renew()
             return
         self._take(self._first(), self.reason)
@@ -328,7 +334,7 @@ class Chooser:
     def fill(self) -> None:
         """Have an index that is still empty hold the history that is there."""
         history = self.history
-        if isinstance(self.index, PythonIndex):  # it fills itself when it is first asked
+        if self.unchallenged:  # it does so when it is first asked
             return
         if history.total - history.first >= BUILD:
             self.build()
@@ -338,7 +344,6 @@ class Chooser:
     def build(self) -> None:
         """After a large load: choose by what is there, and build at once."""
         history = self.history
-        assert not isinstance(self.index, PythonIndex)
         self._job = self._challenger = None
         if self.wanted != "flat":
             coordinates: Rows | None = None
@@ -346,19 +351,20 @@ class Chooser:
                 coordinates = _finish(sketch.choose(history))
             if coordinates is not None or not isinstance(self.index, LiveTree):
                 self._take(self._tree(history, coordinates), "the history was loaded at once")
+            assert isinstance(self.index, LiveTree)
             self.index.build()
             if self.wanted == "live" or history.rule.metric not in ("l2", "cosine"):
                 return
             probes = min(64, history.total)
-            assert isinstance(self.index, LiveTree)
             self.index.search(history.total - probes, probes)
             if not self._tree_fails():
                 return
             self.reason = self._why_not_a_tree()
         rows = rotation.sample_rows(history)
         learnt = rotation.learn(rotation.positions(history, rows), history.total)
-        self._take(FlatScan(history, learnt), self.reason)
-        self.index.build()
+        scan = FlatScan(history, learnt)
+        self._take(scan, self.reason)
+        scan.build()
 
     def _take(self, index: Index, reason: str) -> None:
         self.index, self.reason = index, reason

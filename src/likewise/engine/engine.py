@@ -12,10 +12,11 @@ Not here: how decisions get in (admission.py), how neighbours are found (indexes
 """
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,8 @@ import numpy.typing as npt
 from likewise.engine.admission import Admission
 from likewise.engine.chooser import BUILD, EVERY, Index, NamesOne
 from likewise.engine.explanation import explanation_of
+from likewise.engine.protocol import MayLack
 from likewise.engine.wildcards import Open, Opens
-from likewise.indexes.python_index import PythonIndex
 from likewise.kernels import table as t
 from likewise.values.errors import BadDecision, LikewiseError
 from likewise.values.explanation import Explanation
@@ -65,7 +66,7 @@ class Engine(Admission):
             self._note_touched(1)
         if self._busy or row % EVERY == 0:
             self._mind(1)
-        if first or left_open is not None or self._neighbours is not None:
+        if first or left_open is not None or self._neighbours is not None or self._may_lack:
             if self._neighbours is not None:
                 self._neighbours.joined(1)
             return self._verdict(row, witnesses, near, first, left_open, like, remember=True)
@@ -135,6 +136,8 @@ class Engine(Admission):
         if self._neighbours is not None:
             raised = self._alarm is not None and near >= self._alarm
             beside = beside._replace(neighbours=near, alarm=raised)
+        for lacking in self._lacking():
+            beside = beside._replace(incomplete=int(lacking[0]))
         return Verdict(row, witnesses, beside)
 
     def _from(self, first: int, row: int, witnesses: Witnesses) -> Witnesses:
@@ -209,7 +212,7 @@ class Engine(Admission):
             return self._verdicts(none, nobody, None)
         assert self.history is not None
         begins: Rows | int = 0 if firsts is None else firsts
-        counts, found = [], []
+        counts, found, lacks = [], [], list[Rows]()
         near: Rows | None = None
         likes = np.full(count, -1, np.int64) if self.comparable else _NONE
         sinces = np.zeros(count, np.int64) if firsts is None else np.array(firsts, np.int64)
@@ -222,7 +225,7 @@ class Engine(Admission):
                 index = self.index
                 assert index is not None
                 size = index.block(count - done)
-                if self._filed and not isinstance(index, PythonIndex):
+                if self._filed and not self._unchallenged:
                     size = min(size, t.RECENT_MOST)  # what is read is let go of in time
                 judged, columns = index.judge(first + done, size, count_threads, pool)
                 counts.append(judged)
@@ -231,6 +234,7 @@ class Engine(Admission):
                     part = slice(done, done + size)
                     likes[part] = _last_witnesses(judged, columns[0], sinces[part])
                     index.likes(first + done, likes[part], sinces[part], count_threads, pool)
+                lacks += self._lacking()
                 self.history.join(size)
                 if self._filed:
                     self._note_touched(size)
@@ -243,15 +247,14 @@ class Engine(Admission):
         if self._neighbours is not None:
             self._neighbours.joined(count)
         self._joined(count)
-        self.found_likes = likes
-        verdicts = Verdicts(first, offsets, witnesses)
+        self.found_likes, verdicts = likes, Verdicts(first, offsets, witnesses)
         if left_open is not None:
             verdicts, near = self._many_with_wildcards(verdicts, near, begins, left_open)
-        return self._verdicts(verdicts, near, firsts)
+        return self._verdicts(verdicts, near, firsts, lacks)
 
     def _observe_alone(self, x: Any, z: Any, firsts: Rows | None) -> Verdicts | None:
         """A batch of one, without the cost of a batch; None if something in it is to be refused."""
-        if isinstance(self.index, PythonIndex):
+        if self._unchallenged:
             return None  # it may refuse after it has taken the row
         try:
             verdict = self.observe(x[0], z[0], 0 if firsts is None else int(firsts[0]))
@@ -302,7 +305,17 @@ class Engine(Admission):
                 )
         return Verdicts.of(first, each), near
 
-    def _verdicts(self, verdicts: Verdicts, near: Rows | None, firsts: Rows | None) -> Verdicts:
+    def _lacking(self) -> list[Rows]:
+        """How many past rows each of those judged last was not compared with, where any was not."""
+        return [cast(MayLack, self.index).lacking] if self._may_lack else []
+
+    def _verdicts(
+        self,
+        verdicts: Verdicts,
+        near: Rows | None,
+        firsts: Rows | None,
+        lacks: Sequence[Rows] = (),
+    ) -> Verdicts:
         """With what stands beside the witnesses; those from before the window are dropped."""
         if firsts is not None and len(firsts) and firsts[-1] > 0:
             within = verdicts.witnesses.rows >= firsts[verdicts.owners]
@@ -319,6 +332,7 @@ class Engine(Admission):
             alarm_from=self._alarm,
             comparable=self._comparable(),
             missing=self.beside.missing,
+            incomplete=np.concatenate(lacks) if any(part.any() for part in lacks) else None,
             past=self.beside.past,
         )
 
@@ -332,9 +346,17 @@ class Engine(Admission):
         first = self.rows
         if index is None or count == 0:
             return range(first, first)
-        assert self.chooser is not None and self.history is not None
+        self._insert(count)
+        if left_open is not None:
+            self.add_wildcards(first, left_open)
+        return range(first, first + count)
+
+    def _insert(self, count: int) -> None:
+        """Remember written rows without judging them."""
+        index, first = self.index, self.rows
+        assert index is not None and self.chooser is not None and self.history is not None
         large = first + count >= BUILD and count >= first // 2
-        large &= not isinstance(index, PythonIndex)  # it may raise: insert before rows are counted
+        large &= not self._unchallenged  # it may raise: insert before rows are counted
         self.in_doubt = True
         if not large:
             with ThreadPoolExecutor(1) as pool:
@@ -345,9 +367,6 @@ class Engine(Admission):
             self.chooser.build()
         self._mind(1)
         self._joined(count)
-        if left_open is not None:
-            self.add_wildcards(first, left_open)
-        return range(first, first + count)
 
     def add_wildcards(self, first: int, left_open: Opens) -> None:
         """Rows from `first` on, which the history has, leave these coordinates open."""

@@ -26,7 +26,6 @@ from likewise.engine.wildcards import Wildcards
 from likewise.history.decisions import History
 from likewise.indexes.flat import FlatScan
 from likewise.indexes.live import BatchArrays, LiveTree
-from likewise.indexes.python_index import PythonIndex
 from likewise.indexes.rotation import Rotation
 from likewise.indexes.sketch import WHOLE, first_coordinates
 from likewise.indexes.state import Desk
@@ -84,7 +83,7 @@ def _any_output(chooser: Chooser) -> LiveTree | FlatScan:
     history = chooser.history
     if history.width <= WHOLE:
         return LiveTree(history, None, any_output=True)
-    if isinstance(chooser.index, PythonIndex):
+    if not isinstance(chooser.index, LiveTree | FlatScan):
         return LiveTree(history, first_coordinates(history), any_output=True)
     kept = kept_by(chooser.index)
     if isinstance(kept, Rotation):

@@ -119,6 +119,15 @@ class Memory:
             comparable[i] = self._has_like(None, row + i, first, left_open)
         return replace(chosen, comparable=comparable)
 
+    def that_count(self, found: Verdicts) -> Verdicts:
+        """Of pairs of whole remembered rows that are near and differ, those that count."""
+        rows, others = found.rows[found.owners], found.witnesses.rows
+        is_open = self.engine.wildcards.mask(self.engine.rows)  # they were compared here
+        chosen = ~(is_open[rows] | is_open[others])
+        if self._selective:
+            chosen &= self._pairs_counted(None, rows, others)
+        return found.some_witnesses(chosen)
+
     def like_pairs(self, *, most: int, threads: int) -> Iterator[LikePairs]:
         """All pairs of remembered rows that are near and count, whatever their outputs."""
         chooser = self.engine.chooser

@@ -7,6 +7,7 @@ Invariant: what sits in the blocks is what is remembered, whatever the rotation.
 Cost: every block whose outputs may differ, mostly only its first coordinates.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -148,8 +149,7 @@ class FlatScan:
         """
 
         def lay_out(table: Rows) -> None:
-            self._lay_out(table)
-            table[t.FIRST] = first
+            self._laid_out(first)(table)
             table[t.LIKES], table[t.SINCES] = likes.ctypes.data, sinces.ctypes.data
 
         self.workers.share(len(likes), threads, pool, lay_out, self.workers.call(task.LIKES))
@@ -170,19 +170,29 @@ class FlatScan:
         for start in range(0, size, _BATCH):
             self._insert(first + start, min(_BATCH, size - start), threads, pool)
 
-    def _insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+    def lead(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        """Rotate written rows, equal labels side by side."""
         table, batch = self._table, self._batch
         outputs = self.state.history.region(t.OUTPUTS)
         width = self.state.history.out_width
         given = outputs.view(np.float64, (first + size) * width)[first * width :: width]
-        batch.order[:size] = np.argsort(given, kind="stable")  # equal labels side by side
+        batch.order[:size] = np.argsort(given, kind="stable")
         table[t.FIRST] = first
+        turn = self.workers.call(task.TURN)
+        self.workers.share(size, threads, pool, self._laid_out(first), turn)
+
+    def _laid_out(self, first: int) -> Callable[[Rows], None]:
+        """What lays a table out for the rows from `first` on."""
 
         def lay_out(table: Rows) -> None:
             self._lay_out(table)
             table[t.FIRST] = first
 
-        self.workers.share(size, threads, pool, lay_out, self.workers.call(task.TURN))
+        return lay_out
+
+    def _insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        self.lead(first, size, threads, pool)
+        table = self._table
         self.state.ensure(0, size // t.BLOCK + 16 * EXTENT)
         self.state.prepare(size)
         table[t.START], table[t.STOP] = 0, size
@@ -193,12 +203,20 @@ class FlatScan:
     ) -> tuple[Rows, Found]:
         """Seat and search written rows; witnesses of each, and all of them in order."""
         self._insert(first, size, threads, pool)
+        return self._search(first, size, threads, pool)
 
-        def lay_out(table: Rows) -> None:
-            self._lay_out(table)
-            table[t.FIRST] = first
+    def seek(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        """Search for written rows that are not to be seated; as `judge` answers."""
+        self.lead(first, size, threads, pool)
+        return self._search(first, size, threads, pool)
 
-        parts = self.workers.share(size, threads, pool, lay_out, self.workers.call(task.SEARCH))
+    def _search(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        search = self.workers.call(task.SEARCH)
+        parts = self.workers.share(size, threads, pool, self._laid_out(first), search)
         rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((rows, owners))
         counts = self._batch.counts[:size].copy()

@@ -192,8 +192,8 @@ class LiveTree:
         self._most = _BLOCK_ROWS if moves == self._table[t.MOVES] else _RESTLESS_ROWS
         return self._search(first, size, threads, pool)
 
-    def insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
-        """Put written rows into the tree; forgotten ones are left out."""
+    def lead(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        """Lead written rows to their leaves, and put them in the order of these."""
         table = self._table
         if len(self._batch.order) < size:
             self._batch = BatchArrays(size)
@@ -211,6 +211,22 @@ class LiveTree:
         table[t.ROUTED] = table[t.MOVES]
         table[t.STOP] = size
         self.workers.do(task.SORT)
+
+    def seek(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        """Search for written rows that are not to be inserted; as `judge` answers."""
+        self.lead(first, size, threads, pool)
+        return self._search(first, size, threads, pool)
+
+    def insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        """Put written rows into the tree; forgotten ones are left out."""
+        self.lead(first, size, threads, pool)
+        table, batch = self._table, self._batch
+
+        def lay_out(table: Rows) -> None:
+            batch.lay_out(table, first)
+
         left = [(0, size)]
         alone = threads == 1 or table[t.JOB_PHASE] != 0
         if not alone and not has_spare_blocks(self.state, size, threads):

@@ -36,6 +36,24 @@ _CUT = 1e150  # coordinates are cut off here, which never lengthens a gap; squar
 _BATCH = 1024  # rows made into points together
 
 
+def state_over(history: History) -> State:
+    """The table and the desk of an index that keeps nothing of its own beside a history."""
+    rule = history.rule
+    numbers = np.zeros(t.NUMBERS_COUNT)
+    numbers[t.REACH] = geometry(rule, history.width, rule.slack_for(history.storage)).reach
+    numbers[t.DELTA] = rule.delta
+    layout = TableLayout(
+        axes=1,
+        per_row={},
+        per_node={},
+        per_block={},
+        rows_per_block=1 << 20,
+        settings={t.NUMBERS: numbers},
+        numbers={},
+    )
+    return State(history, layout, 1)
+
+
 class PythonIndex:
     """Asks an index for candidates and decides them."""
 
@@ -44,19 +62,8 @@ class PythonIndex:
     ) -> None:
         rule = history.rule
         shape = geometry(rule, history.width, rule.slack_for(history.storage))
-        numbers = np.zeros(t.NUMBERS_COUNT)
-        numbers[t.REACH], numbers[t.DELTA] = shape.reach, rule.delta
-        layout = TableLayout(
-            axes=1,
-            per_row={},
-            per_node={},
-            per_block={},
-            rows_per_block=1 << 20,
-            settings={t.NUMBERS: numbers},
-            numbers={},
-        )
         self.name = self.shape = name
-        self.state = State(history, layout, 1)
+        self.state = state_over(history)
         self.workers = Workers(self.state, propose)
         self.input: Floats = self.state.desk.small[t.INPUT]
         self.given: Floats = self.state.desk.small[t.GIVEN]

@@ -42,7 +42,7 @@ def check(index: Any, metric: str) -> None:
         )
     if hasattr(index, "inner"):
         _check_inner(index, metric)
-    if not callable(index) and not _is_index(index):
+    if not callable(index) and not _is_index(index) and not hasattr(index, "over"):
         raise BadRule(
             f"index is {index!r}; expected one of {', '.join(METRICS)}, an object with add and"
             " candidates, or a function that makes one for a space"

@@ -77,6 +77,8 @@ class Store:
         self.last_time = 0
         self.positions: dict[str, Position] = {}
         """By source, the last position that is on disk."""
+        self.standing: dict[str, dict[str, Any]] = {}
+        """By kind, the body of the event that is told again whenever earlier ones leave."""
         self._sure = False
         self._suspect = False  # whether something failed to reach the disk since it last did
         self.connections = 0
@@ -319,6 +321,11 @@ class Store:
             self._positions_told = self.rows
         self._advance(end)
 
+    def stand(self, kind: str, body: dict[str, Any]) -> None:
+        """An event of which the last is to be in the ledger, whatever leaves a window."""
+        self.event(kind, body)
+        self.standing[kind] = body
+
     def note(self, note: Note) -> None:
         """What somebody says of a decision, chained; its words can be destroyed."""
         with self._transaction(f"the event {note.kind!r}") as database:
@@ -476,6 +483,8 @@ class Store:
             if self.positions:  # those of sources whose rows leave, and of events that do
                 told = positions_body(self.positions)
                 end = self.reader.format.add_event(self, database, POSITIONS, told, end)
+            for kind, standing in self.standing.items():
+                end = self.reader.format.add_event(self, database, kind, standing, end)
             end = self.reader.format.add_event(self, database, "dropped", body, end)
             self.reader.format.drop(database, first)
             database.execute(

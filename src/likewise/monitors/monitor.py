@@ -290,17 +290,23 @@ class Monitor:
             joint = self._observe_joined(decisions)
             if joint is not None:
                 return joint
-        answers: list[Verdict | LikewiseError] = []
         with self._committing_together():
-            for decision in given:
-                try:
-                    if isinstance(decision, LikewiseError):
-                        raise decision
-                    self._ready(note=True)
-                    said = Said(*decision[2:])
-                    answers.append(self._steps.observe(decision.x, decision.z, said))
-                except LikewiseError as error:
-                    answers.append(error)
+            return self._take_each(given)
+
+    def _take_each(
+        self, given: "Sequence[Decision | LikewiseError]"
+    ) -> "list[Verdict | LikewiseError]":
+        """What is answered to decisions, one after another."""
+        answers: list[Verdict | LikewiseError] = []
+        for decision in given:
+            try:
+                if isinstance(decision, LikewiseError):
+                    raise decision
+                self._ready(note=True)
+                said = Said(*decision[2:])
+                answers.append(self._steps.observe(decision.x, decision.z, said))
+            except LikewiseError as error:
+                answers.append(error)
         return answers
 
     def _observe_joined(

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
 from likewise.ledger import folder
+from likewise.ledger.epochs import begin_epoch, stored_plans
 from likewise.ledger.founding import rule_body
 from likewise.ledger.journal import Journal
 from likewise.ledger.store import Store
@@ -154,12 +155,16 @@ def open_ledger(
     models: bool | None = None,
     rows: str = "memory",
     engine: Callable[..., Engine] = Engine,
+    index: Callable[[Store], Any] | None = None,
+    kind: type[Monitor] = Monitor,
 ) -> tuple[Monitor, Steepest | None]:
     """The monitor of a ledger, and what it asks.
 
     steepest    for a ledger of slopes: what is to be as given, and not as it was
     as_it_is    whether the ledger may answer either question
     engine      makes the engine that judges, of a ledger of contradictions
+    index       makes the index of that engine, where it is written into the ledger whose it is
+    kind        what the monitor is, where it can do more than others
     """
     if rule is not None and not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
@@ -188,9 +193,13 @@ def open_ledger(
 
             judging = slopes_engine(reader.plain, question)
         else:
+            more = {} if index is None else {"index": index(store)}
+            plans = stored_plans(store) if index is None else None
+            if plans is not None:  # shards of a cluster will not have what comes now
+                begin_epoch(store, plans)
             with _scratch(path, rows) as scratch:
-                judging = engine(reader.plain, rows=scratch)
-        monitor = Monitor.of(reader, judging, Keys(plain_key))
+                judging = engine(reader.plain, rows=scratch, **more)
+        monitor = kind.of(reader, judging, Keys(plain_key))
         most, seconds = keeping.most
         journal = Journal(
             store,

@@ -408,6 +408,18 @@ class Sequencer:
             journal.passed(places)
         self.midway = False
 
+    def told_late(self, found: Verdicts) -> Verdicts:
+        """What was found of decisions after they were answered: what counts, with its names."""
+        journal, rows = self.ledger(), found.rows
+        journal.flush()
+        first, stop = found.first_row, found.first_row + len(found)
+        stored = journal.store.reader.decisions(first, stop, keys=False, witnesses=False)
+        within = found.witnesses.rows >= stored.firsts[found.owners]
+        found = self.memory.that_count(found.some_witnesses(within))
+        models = list(self.memory.models.names(rows)) if self.memory.models else None
+        keys = [self.keys.key_of(row) for row in rows.tolist()]
+        return self._telling.many(found, keys, models, None, None)
+
     def event(self, kind: str, body: dict[str, Any]) -> None:
         """Something else that happened, chained as decisions are."""
         journal = self.ledger()

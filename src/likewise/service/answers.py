@@ -33,7 +33,7 @@ def verdict_bytes(verdict: Verdict, witnesses: int) -> bytes:
         and beside.witness_keys is None
         and beside.witness_models is None
         and beside.neighbours is None
-        and not (beside.known or beside.missing or beside.omitted)
+        and not (beside.known or beside.missing or beside.omitted or beside.incomplete)
     ):
         return _PLAIN[beside.comparable] % verdict.row
     return encode(answer(verdict, witnesses, keyed=True))
@@ -51,7 +51,7 @@ def verdict_bodies(
     stops = np.cumsum(told)
     keyed, decided = verdicts.witness_keys is not None, verdicts.witness_models is not None
     keys, models = verdicts.keys or (), verdicts.models or ()
-    neighbours = verdicts.neighbours
+    neighbours, lacking = verdicts.neighbours, verdicts.incomplete
     bodies: list[VerdictBody | dict[str, Any]] = [
         VerdictBody(
             row=row,
@@ -65,6 +65,7 @@ def verdict_bodies(
             neighbours=near,
             alarm=UNSET if neighbours is None else alarm,
             missing=verdicts.missing or UNSET,
+            incomplete=UNSET if lacking is None else int(lacking[place]) or UNSET,
         )
         for place, row, count, comparable, start, stop, near, alarm in zip(
             places.tolist(),

@@ -135,6 +135,7 @@ def trimmed_batch(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
         models=None if models is None else tuple(models[i] for i in places.tolist()),
         witness_models=None if decided is None else tuple(decided[i] for i in chosen.tolist()),
         missing=verdicts.missing,
+        incomplete=_at(verdicts.incomplete, places),
         left_out=left_out if left_out.any() else None,
         row_numbers=verdicts.rows[places],
         past=verdicts.past,

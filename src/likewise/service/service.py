@@ -136,6 +136,23 @@ def monitor_of(name: str, served: Served, limits: Limits) -> tuple[Monitor, Slop
     if served.ledger is None:
         assert rule is not None
         return Monitor(rule, burst=served.burst, comparable=served.comparable), None
+    if served.cluster is not None:
+        from likewise.sharding.opening import open_cluster
+
+        cluster = open_cluster(
+            served.ledger,
+            rule,
+            served.cluster,
+            opening.Keeping(
+                durability=served.durability,  # type: ignore[arg-type]
+                window=served.window,
+                witnesses=min(10, limits.witnesses),
+                wait=_WAIT_SECONDS,
+            ),
+            burst=served.burst,
+            comparable=served.comparable,
+        )
+        return cluster, None
     monitor = opening.open(
         served.ledger,
         rule,

@@ -29,6 +29,10 @@
     from = "redis://127.0.0.1:6379/0?stream=decisions"
     to = "redis://127.0.0.1:6379/0?stream=verdicts"
 
+    [monitors.loans.cluster]      # its rows are searched by shards on Ray, with the extra `ray`
+    shards = 4
+    address = "auto"              # of a Ray cluster; without: Ray is started here
+
     [monitors.scores]
     rule = "scores.toml"
     kind = "slopes"               # names the steepest past decision, as a SlopeMonitor does
@@ -55,6 +59,7 @@ from types import UnionType
 from typing import Any, Self, get_args, get_type_hints
 
 from likewise.rules.burst import Burst
+from likewise.sharding.settings import ClusterSettings
 from likewise.streams.address import address_of
 from likewise.streams.policies import GAPS
 from likewise.values.errors import BadRule
@@ -226,6 +231,9 @@ class Served:
     "counted" only, since a prediction that failed has no response."""
     source: StreamSource | None = None
     """A stream that it follows."""
+    cluster: ClusterSettings | None = None
+    """Where the shards are that search its rows; None: this process does."""
+
     kind: str = "contradictions"
     """Or "slopes": for each decision the past one against which the slope is steepest."""
     input_exponent: float | None = None
@@ -246,6 +254,8 @@ class Served:
             raise BadRule(
                 f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted"
             )
+        if self.cluster is not None and self.ledger is None:
+            raise BadRule("a cluster needs a ledger, which its shards are made from; there is none")
 
 
 @dataclass(frozen=True)
@@ -365,6 +375,8 @@ def _served(name: str, told: Any, folder: Path) -> Served:
         named = {"from": "address"}
         table = {named.get(name, name): value for name, value in given["source"].items()}
         given["source"] = made(StreamSource, f"{where}, source", table)
+    if "cluster" in given:
+        given["cluster"] = made(ClusterSettings, f"{where}, cluster", given["cluster"])
     served: Served = made(Served, where, given)
     if served.rule is None and served.ledger is None:
         raise BadRule(f"{where} has neither a rule nor a ledger that could have one")

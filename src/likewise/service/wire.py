@@ -146,6 +146,8 @@ class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     alarm: bool | msgspec.UnsetType = msgspec.UNSET
     missing: Row | msgspec.UnsetType = msgspec.UNSET
     """Decisions known to be missing from the history."""
+    incomplete: Row | msgspec.UnsetType = msgspec.UNSET
+    """Past decisions that it was not compared with, since shards were down."""
     slope: float | msgspec.UnsetType | None = msgspec.UNSET
     """Of a monitor of slopes: against its witness; null if it is infinite."""
 
@@ -163,6 +165,8 @@ class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
     incomparable: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """Places in the batch of decisions without any like case."""
     missing: Row | msgspec.UnsetType = msgspec.UNSET
+    incomplete: list[Row] | msgspec.UnsetType = msgspec.UNSET
+    """Places in the batch of decisions that were not compared with everything."""
     rows: list[Row] | msgspec.UnsetType = msgspec.UNSET
     """The row of each decision, where some were known before."""
     known: list[Row] | msgspec.UnsetType = msgspec.UNSET

@@ -14,16 +14,24 @@ def text_of(value: Any) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def missing_in_words(missing: int) -> str:
+def missing_in_words(missing: int, incomplete: int = 0) -> str:
     """A clause about decisions that are known to be missing; nothing if there are none.
+
+    incomplete: how many others it was not compared with, since shards were down
 
     >>> missing_in_words(3)
     '; 3 earlier decisions are known to be missing'
+    >>> missing_in_words(0, 1)
+    '; incomplete: not compared with 1 other'
     """
-    if missing == 0:
-        return ""
-    several = "decision is" if missing == 1 else "decisions are"
-    return f"; {missing:,} earlier {several} known to be missing"
+    told = ""
+    if missing:
+        several = "decision is" if missing == 1 else "decisions are"
+        told = f"; {missing:,} earlier {several} known to be missing"
+    if incomplete:
+        told += f"; incomplete: not compared with {incomplete:,} other"
+        told += "s" if incomplete > 1 else ""
+    return told
 
 
 def figure(value: float) -> str:

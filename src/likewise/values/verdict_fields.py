@@ -15,6 +15,7 @@
     alarm       whether they are so many that the burst's alarm is raised, likewise
     over        the rows that it was compared with, where a ledger keeps that: first, stop, absent
     missing     how many decisions were known to be missing from the history then, if there were any
+    incomplete  how many past decisions it was not compared with, since shards were down, if any
 
 Reserved for later, and not to be used for anything else: exact.
 
@@ -58,6 +59,7 @@ def verdict_dict(
         over=verdict.over if over else None,
         known=verdict.known,
         missing=verdict.missing,
+        incomplete=verdict.incomplete,
     )
 
 
@@ -76,6 +78,7 @@ def put_together(
     over: "Compared | None" = None,
     known: bool = False,
     missing: int = 0,
+    incomplete: int = 0,
 ) -> dict[str, Any]:
     """The fields, in the order of the schema; those of which nothing is known are left out.
 
@@ -110,6 +113,8 @@ def put_together(
         fields["over"] = {"first": over.first, "stop": over.stop, "absent": over.absent}
     if missing:
         fields["missing"] = missing
+    if incomplete:
+        fields["incomplete"] = incomplete
     return fields
 
 

@@ -36,7 +36,8 @@ def html_of_verdicts(verdicts: "Verdicts") -> str:
     title = f"{_counted(len(verdicts), 'decision')}, {int(verdicts.violations.sum()):,} violating"
     if verdicts.neighbours is not None:
         title += f", {int(verdicts.alarms.sum()):,} raising an alarm"
-    title += missing_in_words(verdicts.missing)
+    lacking = 0 if verdicts.incomplete is None else int(verdicts.incomplete.max())
+    title += missing_in_words(verdicts.missing, lacking)
     columns: dict[str, Sequence[Any]] = {"row": [verdict.row for verdict in shown]}
     if verdicts.values is not None:  # they were only checked, and have no rows
         columns = {"place": flagged[:MOST_SHOWN].tolist()}
@@ -59,7 +60,7 @@ def _title(verdict: "Verdict") -> str:
     named += "" if verdict.model is None else f", model {text_of(verdict.model)},"
     count = len(verdict.witnesses)
     told = f"contradicts {_counted(count, 'earlier decision')}" if count else "contradicts nothing"
-    missing = missing_in_words(verdict.missing)
+    missing = missing_in_words(verdict.missing, verdict.incomplete)
     if verdict.neighbours is None:
         return f"{mine}{named} {told}{missing}"
     alarm = " and raises an alarm" if verdict.alarm else ""

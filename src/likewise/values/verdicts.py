@@ -183,6 +183,7 @@ class Beside(NamedTuple):
     missing: int = 0
     known: bool = False
     omitted: int = 0
+    incomplete: int = 0
 
 
 NOTHING_BESIDE = Beside()
@@ -247,18 +248,26 @@ class Verdict:
         return self._beside.missing
 
     @property
+    def incomplete(self) -> int:
+        """How many past decisions it was not compared with, since the shards of a cluster that hold
+        them were down (`lw.cluster(when_down="incomplete")`). `late()` tells what was missed.
+        """
+        return self._beside.incomplete
+
+    @property
     def clean(self) -> bool:
         """Whether nothing contradicts it, and nothing that is known stands against saying so.
 
-        No violation, no alarm, nothing missing, and not known to have had no like case: where that
-        was not asked (`comparable` is None), it is not held against it. What a window or an erasure
-        left out of the comparison was the owner's choice; `over` tells it.
+        No violation, no alarm, nothing missing or incomplete, and not known to have had no like
+        case: where that was not asked (`comparable` is None), it is not held against it. What a
+        window or an erasure left out of the comparison was the owner's choice; `over` tells it.
         """
         beside = self._beside
         return (
             not self.violation
             and not beside.alarm
             and beside.missing == 0
+            and beside.incomplete == 0
             and beside.comparable is not False
         )
 
@@ -382,6 +391,8 @@ class Verdicts:
     others. None if there is none."""
     row_numbers: Rows | None = None
     """The row of each, where some were sent before; else they count from `first_row` on."""
+    incomplete: Rows | None = None
+    """How many past decisions each was not compared with, since shards were down; None: none."""
 
     past: "Past | None" = field(default=None, repr=False)
     """Where the rows that the verdicts name can be looked up."""
@@ -390,7 +401,7 @@ class Verdicts:
 
     def __post_init__(self) -> None:
         counted = (self.firsts, self.absent, self.neighbours, self.comparable, self.left_out)
-        for array in (self.offsets, self.row_numbers, *counted):
+        for array in (self.offsets, self.row_numbers, self.incomplete, *counted):
             if array is not None:
                 array.flags.writeable = False
 
@@ -425,6 +436,7 @@ class Verdicts:
         named = [one.witness_keys for one in beside if one.witness_keys is not None]
         decided = [one.witness_models for one in beside if one.witness_models is not None]
         alarms = [one.neighbours or 0 for one in beside if one.alarm]
+        lacking = np.array([one.incomplete for one in beside], np.int64)
         return cls.of(
             first_row,
             [verdict.witnesses for verdict in checks],
@@ -440,6 +452,7 @@ class Verdicts:
             models=tuple(one.model for one in beside) if decided else None,
             witness_models=tuple(one for some in decided for one in some) if decided else None,
             missing=beside[0].missing if beside else 0,
+            incomplete=lacking if lacking.any() else None,
             past=beside[0].past if beside else None,
             values=[one.values for one in beside],
         )
@@ -463,6 +476,8 @@ class Verdicts:
                 more["absent"] = np.array([over.absent for over in overs], np.int64)
             if fresh.neighbours is not None:
                 more["neighbours"] = np.array([one.neighbours or 0 for one in beside], np.int64)
+        if any(one.incomplete for one in beside):
+            more["incomplete"] = np.array([one.incomplete for one in beside], np.int64)
         if all(one.comparable is not None for one in beside):
             more["comparable"] = np.array([one.comparable for one in beside], np.bool_)
         if any(one.witness_models is not None for one in beside):
@@ -566,6 +581,8 @@ class Verdicts:
         if self.comparable is not None:
             clean &= self.comparable
         clean &= self.missing == 0
+        if self.incomplete is not None:
+            clean &= self.incomplete == 0
         for i, one in enumerate(self.repeats or ()):
             if one is not None:
                 clean[i] = one.clean
@@ -618,6 +635,7 @@ class Verdicts:
             None if self.witness_models is None else self.witness_models[part],
             self.missing,
             omitted=0 if self.left_out is None else int(self.left_out[i]),
+            incomplete=0 if self.incomplete is None else int(self.incomplete[i]),
         )
 
     def by_group(self, column: str) -> "Groups":

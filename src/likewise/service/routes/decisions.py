@@ -140,6 +140,8 @@ def verdicts_body(hosted: Hosted, verdicts: Verdicts, *, all_of_them: bool = Fal
         body["incomparable"] = alone.tolist()
     if verdicts.missing:
         body["missing"] = verdicts.missing
+    if verdicts.incomplete is not None:
+        body["incomplete"] = np.flatnonzero(verdicts.incomplete).tolist()
     if verdicts.repeats is not None and verdicts.known.any():
         body["rows"] = verdicts.rows.tolist()
         body["known"] = np.flatnonzero(verdicts.known).tolist()

@@ -1,0 +1,159 @@
+"""`python -m benchmarks.cluster_simulation`: what a cluster would do at 10⁹ and 10¹⁰ decisions.
+
+A plan on paper. Batches go through one coordinator and a bounded window to all shards, over links
+of some latency and bandwidth; each shard serves its queue in order; a batch is answered when the
+last shard has answered. Machines are lost at random, come back after a while, get their rows;
+meanwhile everything waits. Costs are numbers that were measured (`Costs`), and the first thing it
+does is to say what it makes of the small cases that were measured too.
+
+Not here: anything that was not measured at small size, such as a network that drops packets, or a
+disk of the coordinator that is slower than what arrives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds, measured on one machine with two slow cores."""
+
+    call: float = 1.0e-3
+    """Of the coordinator, for one call of one shard: packing, sending, receiving."""
+    serve: float = 0.7e-3
+    """Of a shard, for one call, whatever it asks."""
+    decision: float = 12e-6
+    """Of the coordinator, for one decision: reading, checking, writing to the ledger."""
+    search: float = 4e-6
+    """Of a shard, for one decision against `rows` rows of its own."""
+    rows: float = 1e5
+    growth: float = 0.15
+    """Searching grows with this power of the rows."""
+    replay: float = 1 / 500_000
+    """Of a row that is sent again."""
+    notice: float = 3.0
+    """From a loss to an empty shard that answers."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cluster and what is asked of it."""
+
+    shards: int
+    rows: float
+    batch: int = 1024
+    ahead: int = 4
+    row_bytes: int = 100
+    latency: float = 0.0
+    bandwidth: float = 1e12
+    """Bytes a second of the coordinator's link, which all shards share."""
+    shared_cores: int | None = None
+    """Cores for everything, where all is on one machine; None: each shard has its own."""
+    days_between_losses: float = 0.0
+    """Of one shard, on average; 0: none is lost."""
+
+
+def simulated(plan: Plan, costs: Costs, batches: int = 2_000, seed: int = 1) -> dict[str, float]:
+    """Seconds of a batch, and decisions a second while nothing is lost."""
+    rng = np.random.default_rng(seed)
+    per_search = costs.search * (max(1.0, plan.rows / plan.shards) / costs.rows) ** costs.growth
+    send = plan.batch * plan.row_bytes / plan.bandwidth
+    free = np.zeros(plan.shards)
+    coordinator = 0.0
+    done: list[float] = []
+    spent = np.empty(batches)
+    for i in range(batches):
+        if i >= plan.ahead:
+            coordinator = max(coordinator, done[i - plan.ahead])
+        began = coordinator
+        coordinator += plan.batch * costs.decision + plan.shards * (costs.call + send)
+        noise = rng.lognormal(0.0, 0.15, plan.shards)
+        work = (costs.serve + plan.batch * per_search) * noise
+        if plan.shared_cores is not None:
+            work *= max(1.0, plan.shards / plan.shared_cores)
+        free = np.maximum(free, coordinator + plan.latency) + work
+        done.append(float(free.max()) + plan.latency)
+        spent[i] = done[-1] - began
+    rate = batches * plan.batch / done[-1]
+    return {
+        "batch_ms": 1e3 * float(np.median(spent)),
+        "p99_ms": 1e3 * float(np.percentile(spent, 99)),
+        "rate": rate,
+    }
+
+
+def lost_share(plan: Plan, costs: Costs) -> tuple[float, float]:
+    """Seconds that one loss costs, and the share of the time in which a shard is being mended."""
+    mend = costs.notice + plan.rows / plan.shards * costs.replay
+    if plan.days_between_losses == 0:
+        return mend, 0.0
+    between = plan.days_between_losses * DAY / plan.shards
+    return mend, mend / (between + mend)
+
+
+def measured_cases(found: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """Each measured batch of a cluster on one machine: what was measured, what this says; ms."""
+    told = []
+    costs = fitted(found)
+    rows_alone = min(row["alone_ms"] for row in found["overhead"]["rows"]) / 1e3
+    for row in found["overhead"]["rows"]:
+        plan = Plan(row["shards"], 1e5, row["batch"], ahead=1, row_bytes=100, shared_cores=2)
+        name = f"{row['shards']} shards, batches of {row['batch']}"
+        alone = row["alone_ms"] / 1e3 - rows_alone  # of the same minutes, with their load
+        now = replace(costs, decision=max(1e-7, alone / row["batch"]))
+        told.append((name, row["p50_ms"], simulated(plan, now, 300)["batch_ms"]))
+    return told
+
+
+def fitted(found: dict[str, Any]) -> Costs:
+    """Costs that follow from the smallest and the largest batch of one shard, and from losses."""
+    rows = {(row["shards"], row["batch"]): row for row in found["overhead"]["rows"]}
+    small, large = rows[1, 1]["p50_ms"] / 1e3, rows[1, 1024]["p50_ms"] / 1e3
+    four = rows[4, 1]["p50_ms"] / 1e3
+    each = max(1e-4, (four - small) / 3)  # what a further shard adds to a call
+    alone = rows[1, 1024]["alone_ms"] / 1e3 / 1024
+    search = max(1e-7, (large - small) / 1023 - alone)
+    loss = found["losses"]["rows"][0]
+    return replace(
+        Costs(),
+        call=each,
+        serve=max(1e-4, small - each),
+        decision=alone,
+        search=search,
+        replay=1 / loss["rows_per_second"],
+        notice=loss["answered_s"] - loss["replay_s"],
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", nargs="?", type=Path, default=Path("docs/benchmarks.json"))
+    answers = json.loads(parser.parse_args().results.read_text(encoding="utf-8"))["answers"]
+    found = answers["cluster"]["tables"]
+    costs = fitted(found)
+    print("measured and simulated, milliseconds of a batch:")
+    for name, measured, simulation in measured_cases(found):
+        print(f"  {name:32} {measured:8.2f} {simulation:8.2f}")
+    print("decisions, shards: batch ms (p99), decisions a second, one loss mends in, time lost")
+    for rows, shards in ((1e9, 8), (1e9, 32), (1e10, 64), (1e10, 256)):
+        plan = Plan(
+            shards, rows, batch=16_384, latency=2e-4, bandwidth=1.25e9, days_between_losses=30.0
+        )
+        told, (mend, share) = simulated(plan, costs), lost_share(plan, costs)
+        print(
+            f"  {rows:7.0e} {shards:4} {told['batch_ms']:8.1f} ({told['p99_ms']:.1f})"
+            f" {told['rate']:10,.0f} {mend:8.0f} s {share:8.3%}"
+        )
+
+
+if __name__ == "__main__":
+    main()

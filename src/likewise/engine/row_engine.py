@@ -1,0 +1,125 @@
+"""An engine of rows that come as numbers: what a shard of a cluster is made of.
+
+Whoever calls has read and checked decisions already: inputs are of the storage's type, outputs are
+numbers or codes of labels. Rows are inserted without being judged (`add`), judged and inserted
+(`judge`), or only asked about (`search`); with the index and the comparison of any engine.
+
+Invariant: `search` and `near` remember nothing; `judge` names for each row only rows before it.
+Cost: one thread. A point that is only asked about is written behind the history, where no query
+sees it, and overwritten by the next.
+Not here: which rows another shard has (sharding/placement.py).
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.engine.engine import Engine
+from likewise.indexes.flat import FlatScan
+from likewise.indexes.live import LiveTree
+from likewise.indexes.workers import Found
+from likewise.values.errors import BadDecision
+from likewise.values.verdicts import Floats, Rows
+
+Inputs = npt.NDArray[Any]
+Answers = tuple[Rows, Rows, Floats, Floats]
+"""How many witnesses each point has; their rows and both distances, in order."""
+
+
+class RowEngine(Engine):
+    """Judges rows of numbers with one of the compiled indexes."""
+
+    def add(self, inputs: Inputs, outputs: Floats) -> None:
+        """Remember rows without judging them."""
+        self._lay_down(inputs, outputs)
+        self._insert(len(inputs))
+
+    def judge(self, inputs: Inputs, outputs: Floats) -> Answers:
+        """The witnesses of each among the rows before it; all are remembered."""
+        self._lay_down(inputs, outputs)
+        first, count = self.rows, len(inputs)
+        parts = []
+        self.in_doubt = True
+        done = 0
+        while done < count:
+            index, history = self._compiled(), self.history
+            assert history is not None
+            size = index.block(count - done)
+            parts.append(index.judge(first + done, size, 1, None))
+            history.join(size)
+            self._mind(size)
+            done += size
+        self._joined(count)
+        return _together(parts)
+
+    def search(self, inputs: Inputs, outputs: Floats, before: Rows | None = None) -> Answers:
+        """The witnesses of each among all rows, or among those below `before`."""
+        self._lay_down(inputs, outputs)
+        index, count, parts = self._compiled(), len(inputs), []
+        done = 0
+        while done < count:
+            size = index.block(count - done)
+            parts.append(index.seek(self.rows + done, size, 1, None))
+            done += size
+        answers = _together(parts)
+        if before is None:
+            return answers
+        counts, rows, near, far = answers
+        owners = np.repeat(np.arange(count), counts)
+        kept = rows < before[owners]
+        counts = np.bincount(owners[kept], minlength=count)
+        return counts, rows[kept], near[kept], far[kept]
+
+    def like_cases(
+        self, inputs: Inputs, outputs: Floats, likes: Rows, sinces: Rows, first: int | None = None
+    ) -> Rows:
+        """A like case of each, from `sinces` on, where there is none in `likes` yet; -1 for none.
+
+        first: the row of the first of them, where they are remembered already
+        """
+        if first is None:
+            self._lay_down(inputs, outputs)
+            first = self.rows
+        likes, sinces = likes.copy(), np.ascontiguousarray(sinces, dtype=np.int64)
+        index, done = self._compiled(), 0
+        while done < len(likes):
+            size = index.block(len(likes) - done)
+            part = slice(done, done + size)
+            index.lead(first + done, size, 1, None)
+            index.likes(first + done, likes[part], sinces[part], 1, None)
+            done += size
+        return likes
+
+    def near(self, inputs: Inputs, outputs: Floats, before: int) -> Rows:
+        """All rows below `before` that are near a point, whatever their outputs."""
+        self._lay_down(inputs, outputs)
+        index = self._compiled()
+        index.lead(self.rows, 1, 1, None)
+        found = index.near(self.rows)
+        return found[: found.searchsorted(before)]
+
+    def _lay_down(self, inputs: Inputs, outputs: Floats) -> None:
+        """Write points behind the history, unseen."""
+        bad, at = self._compiled().workers.write(inputs, outputs)
+        if bad != 0:
+            raise BadDecision(f"point {at} of those sent to a shard is none that it can compare.")
+        assert self.history is not None
+        self._inputs = self.history.rows
+
+    def _compiled(self) -> LiveTree | FlatScan:
+        assert isinstance(self.index, LiveTree | FlatScan)
+        return self.index
+
+
+def _together(parts: list[tuple[Rows, Found]]) -> Answers:
+    """The answers to several parts of a batch as one."""
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, np.empty(0), np.empty(0)
+    if len(parts) == 1:
+        counts, (rows, near, far, _) = parts[0]
+        return counts, rows, near, far
+    counts = np.concatenate([counted for counted, _ in parts])
+    columns = [np.concatenate([found[i] for _, found in parts]) for i in range(3)]
+    return counts, columns[0], columns[1], columns[2]

@@ -1,0 +1,42 @@
+"""Shards in this process: for tests, and to see what the parts of a cluster cost without one."""
+
+from collections.abc import Collection
+from typing import Any
+
+from likewise.sharding.shard import Shard
+
+
+class LocalShards:
+    """So many shards. A call is made when it is sent; its handle is what came of it."""
+
+    def __init__(self, count: int) -> None:
+        self.shards = [Shard() for _ in range(count)]
+
+    def send(self, shard: int, call: str, *given: Any) -> Any:
+        try:
+            return self.shards[shard].call(call, *given), None
+        except Exception as error:
+            return None, error
+
+    def result(self, handle: Any, seconds: float | None = None) -> Any:
+        answer, error = handle
+        if error is not None:
+            raise error
+        return answer
+
+    def revive(self, shard: int, seconds: float | None) -> None:
+        """It is there."""
+
+    def lose(self, shard: int) -> None:
+        """Have a shard lose all that it has, as a process that is killed."""
+        self.shards[shard] = Shard()
+
+    def describe(self) -> str:
+        return f"{len(self.shards)} shards in this process"
+
+    def end(self, shard: int, coordinators: Collection[str]) -> None:
+        if self.shards[shard].owner() in (None, *coordinators):
+            self.lose(shard)
+
+    def close(self) -> None:
+        """They go with this object."""

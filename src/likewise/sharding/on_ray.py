@@ -1,0 +1,201 @@
+"""Shards as Ray actors: detached and named, so that they outlive a coordinator and are found again.
+
+Ray restarts an actor whose process or machine is lost, empty; nothing is retried by Ray, since the
+order of calls would not hold then (fleet.py sends again what was not answered). Without an address
+Ray is started on this machine, for this process: with a token, without usage statistics, and with
+health checks that notice a lost machine within seconds.
+
+Invariant: calls of one actor are made in the order in which they were sent, each at most once.
+Cost: about two milliseconds of CPU for a call; 50 MB for an actor beside its rows.
+Not here: durability. What an actor holds can be lost at any time; the ledger is the truth.
+"""
+
+import contextlib
+import logging
+import os
+import secrets
+import time
+from collections.abc import Collection
+from typing import Any
+
+from likewise.runtime.log import logger
+from likewise.sharding.protocol import Fenced, OutOfStep, ShardDown
+from likewise.sharding.shard import Shard
+from likewise.values.errors import BadRule, LikewiseError, Unreachable
+
+NAMESPACE = "likewise"
+_PAUSE = 0.1  # seconds between two looks at an actor that is not there
+_LOOK = 5.0  # seconds that one look may take
+_TELL = 10.0  # seconds of waiting after which the log says so
+_OBJECT_STORE = 128 << 20  # bytes: batches pass through it, rows do not stay there
+
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_max_direct_call_object_size": "2000000",
+    "RAY_health_check_initial_delay_ms": "500",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "500",
+    "RAY_health_check_failure_threshold": "2",
+}
+"""What Ray is told before it is loaded, unless the environment says otherwise."""
+
+
+class _Started:
+    """Whether Ray was started, or joined, for monitors of this process, and for how many."""
+
+    users = 0
+    ours = False
+
+
+def set_up(environment: "os._Environ[str] | dict[str, str]") -> None:
+    """Have Ray's settings in an environment in which it will be started or joined."""
+    for name, value in SETTINGS.items():
+        environment.setdefault(name, value)
+    if "RAY_AUTH_MODE" not in environment:
+        environment["RAY_AUTH_MODE"] = "token"
+        environment.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+def _join(address: str | None) -> Any:
+    """Ray, connected: to the cluster at an address, or to one that is started here."""
+    if address is None:
+        set_up(os.environ)
+    else:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise BadRule(
+            "a cluster needs the package ray, which is not installed."
+            " Install it with: pip install 'likewise[ray]'"
+        ) from None
+    if not ray.is_initialized():
+        more: dict[str, Any] = {}
+        if address is None:
+            more = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE}
+        try:
+            ray.init(
+                address="local" if address is None else address,
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+                **more,
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise Unreachable(
+                f"Ray at {address or 'this machine'} cannot be joined ({type(error).__name__})."
+                " Nothing was stored: is it running, and is RAY_AUTH_TOKEN the one of the cluster?"
+            ) from None
+        _Started.ours = True
+    _Started.users += 1
+    return ray
+
+
+def _leave(ray: Any) -> None:
+    _Started.users -= 1
+    if _Started.users == 0 and _Started.ours:
+        _Started.ours = False
+        ray.shutdown()
+
+
+class RayShards:
+    """So many actors, under a name of the cluster.
+
+    cpus    of a machine's cores, what Ray reserves for each shard
+    """
+
+    def __init__(self, name: str, count: int, *, address: str | None, cpus: float) -> None:
+        self._name = name
+        self._count = count
+        self._address = address
+        self._ray: Any = _join(address)
+        self._errors = self._ray.exceptions
+        self._make = self._ray.remote(
+            num_cpus=cpus,
+            max_restarts=-1,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+        )(Shard)
+        self._actors: dict[int, Any] = {}
+
+    def name_of(self, shard: int) -> str:
+        """How an actor is called."""
+        return f"{self._name}/{shard}"
+
+    def _actor(self, shard: int) -> Any:
+        if not self._ray.is_initialized():
+            raise Unreachable(
+                "Ray was shut down in this process. Nothing was stored: open the ledger again."
+            )
+        actor = self._actors.get(shard)
+        if actor is None:
+            actor = self._make.options(
+                name=self.name_of(shard),
+                namespace=NAMESPACE,
+                lifetime="detached",
+                get_if_exists=True,
+            ).remote()
+            self._actors[shard] = actor
+        return actor
+
+    def send(self, shard: int, call: str, *given: Any) -> Any:
+        try:
+            return self._actor(shard).call.remote(call, *given)
+        except self._errors.RayError as error:
+            raise ShardDown(type(error).__name__) from None
+
+    def result(self, handle: Any, seconds: float | None = None) -> Any:
+        errors = self._errors
+        try:
+            return self._ray.get(handle, timeout=seconds)
+        except errors.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, OutOfStep | Fenced):
+                raise cause from None
+            if isinstance(cause, LikewiseError):
+                raise cause from error
+            raise Unreachable(
+                f"a shard failed: {type(cause).__name__}. Nothing was stored."
+            ) from error
+        except errors.RayError as error:
+            raise ShardDown(type(error).__name__) from None
+
+    def revive(self, shard: int, seconds: float | None) -> None:
+        began = told = time.monotonic()
+        while True:
+            waited = time.monotonic() - began
+            left = _LOOK if seconds is None else min(_LOOK, seconds - waited)
+            if left <= 0:
+                raise ShardDown("it does not come back")
+            try:
+                self._ray.get(self._actor(shard).ping.remote(), timeout=left)
+                return
+            except self._errors.ActorDiedError:
+                self._actors.pop(shard, None)  # for good: another takes its name
+            except (self._errors.RayError, ValueError):
+                pass
+            if time.monotonic() - told > _TELL:
+                told = time.monotonic()
+                logger.warning("shard %d is not there since %.0f s", shard, waited)
+            time.sleep(_PAUSE)
+
+    def processes(self) -> list[int]:
+        """The process of each shard, on its own machine."""
+        asked = [self._actor(shard).process.remote() for shard in range(self._count)]
+        return [int(number) for number in self._ray.get(asked)]
+
+    def describe(self) -> str:
+        where = "this machine" if self._address is None else self._address
+        return f"{self._count} shards on Ray at {where}"
+
+    def end(self, shard: int, coordinators: Collection[str]) -> None:
+        if not self._ray.is_initialized():  # which `get_actor` would change
+            return
+        with contextlib.suppress(self._errors.RayError, ValueError):  # it is not there
+            actor = self._ray.get_actor(self.name_of(shard), namespace=NAMESPACE)
+            if self._ray.get(actor.owner.remote(), timeout=_LOOK) in (None, *coordinators):
+                self._ray.kill(actor)
+
+    def close(self) -> None:
+        self._actors.clear()
+        _leave(self._ray)

@@ -1,0 +1,171 @@
+"""`lw.cluster`: a monitor with a ledger whose rows are searched by shards.
+
+The ledger is the truth, and the only log. Each opening is an epoch (ledger/epochs.py), from which a
+coordinator knows up to which row a shard that it finds can be relied on. The rest is replayed.
+
+Invariant: verdicts are those of `lw.open` on the same decisions, to the last witness.
+Cost: as `lw.open`, whose inputs are kept in a file here; a call costs a round trip to all shards.
+Not here: what shards do (shard.py), how they are asked (index.py), what if they fail (fleet.py).
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from likewise.engine.engine import Engine
+from likewise.ledger.epochs import begin_epoch, stored_plans
+from likewise.ledger.store import Store
+from likewise.monitors.opening import Keeping, open_ledger
+from likewise.rules.burst import Burst
+from likewise.rules.rule import Rule
+from likewise.sharding.fleet import Fleet
+from likewise.sharding.index import Sharded
+from likewise.sharding.monitor import INCOMPLETE, ClusterMonitor, owed_in
+from likewise.sharding.placement import Placement
+from likewise.sharding.protocol import ShardBackend
+from likewise.sharding.settings import ClusterSettings
+from likewise.values.errors import BadRule
+
+COMPILED = ("auto", "live", "flat")
+
+MakeShards = Callable[[str, ClusterSettings], ShardBackend]
+"""Makes the shards of a cluster of that name."""
+
+
+def cluster(
+    path: str | os.PathLike[str],
+    rule: Rule | None = None,
+    *,
+    address: str | None = None,
+    shards: int = 4,
+    name: str | None = None,
+    when_down: str = "block",
+    patience_seconds: float = 5.0,
+    keep: bool = False,
+    segment_rows: int = 65_536,
+    micro_batch: int = 1_024,
+    ahead: int = 4,
+    cpus: float = 0.25,
+    index: str = "auto",
+    burst: Burst | None = None,
+    comparable: bool = False,
+    models: bool | None = None,
+    **keeping: Any,
+) -> ClusterMonitor:
+    """A monitor with a ledger, whose history is searched by shards on a Ray cluster.
+
+    path, rule  the ledger, as for `lw.open`: begun here, or gone on with, with or without shards
+    address     of a Ray cluster, such as "auto" or "10.0.0.7:6379", on whose machines likewise is
+                installed. Without it Ray is started here, for this process
+    shards      how many; a ledger can be opened with more than before, and nothing moves
+    name        of the shards in that cluster; without it, one that goes with the ledger
+    when_down   "block": a call waits for a shard that is down. "incomplete": after
+                `patience_seconds` it is answered without that shard
+    keep        whether shards go on after `close`: whoever opens the ledger next finds them
+    segment_rows  consecutive rows that go to the same shard
+    micro_batch, ahead  decisions that shards are sent together, and how many of these are under way
+    cpus        what Ray reserves for each shard, of the cores of a machine
+    index       of each shard: "auto", "live" or "flat"
+    burst, comparable, models, and all further settings: as for `lw.open`
+
+    Verdicts are those of `lw.open`, to the last witness. Send batches: a call costs a round trip.
+    """
+    settings = ClusterSettings(
+        address,
+        shards,
+        name,
+        when_down,
+        patience_seconds,
+        keep,
+        segment_rows,
+        micro_batch,
+        ahead,
+        cpus,
+    )
+    return open_cluster(
+        path,
+        rule,
+        settings,
+        Keeping(**keeping),
+        index=index,
+        burst=burst,
+        comparable=comparable,
+        models=models,
+    )
+
+
+def open_cluster(
+    path: str | os.PathLike[str],
+    rule: Rule | None,
+    settings: ClusterSettings,
+    keeping: Keeping,
+    *,
+    index: str = "auto",
+    burst: Burst | None = None,
+    comparable: bool = False,
+    models: bool | None = None,
+    make: MakeShards | None = None,
+) -> ClusterMonitor:
+    """The same, of settings that were checked.
+
+    make: makes the shards, if not of Ray actors
+    """
+    if index not in COMPILED:
+        raise BadRule(f"index is {index!r}; shards have one of {', '.join(COMPILED)}")
+    begun: list[Sharded] = []
+
+    def begin(store: Store) -> Sharded:
+        begun.append(_begin(store, settings, index, make or _on_ray))
+        return begun[0]
+
+    try:
+        monitor, _ = open_ledger(
+            path,
+            rule,
+            keeping,
+            models=models,
+            rows="disk",
+            engine=partial(Engine, burst=burst, comparable=comparable),
+            index=begin,
+            kind=ClusterMonitor,
+        )
+    except BaseException:
+        for sharded in begun:
+            sharded.fleet.backend.close()
+        raise
+    assert isinstance(monitor, ClusterMonitor)
+    monitor.search_with(begun[0])
+    return monitor
+
+
+def _on_ray(name: str, settings: ClusterSettings) -> ShardBackend:
+    from likewise.sharding.on_ray import RayShards
+
+    return RayShards(name, settings.shards, address=settings.address, cpus=settings.cpus)
+
+
+def _begin(store: Store, settings: ClusterSettings, index: str, make: MakeShards) -> Sharded:
+    """Begin an epoch: chain it, then take the shards over."""
+    placement = Placement.of(
+        stored_plans(store), store.rows, settings.shards, settings.segment_rows
+    )
+    name = settings.name or f"likewise-{store.reader.events()[0].link.hex()[:16]}"
+    backend = make(name, settings)
+    try:
+        epoch = begin_epoch(store, placement.stored())
+    except BaseException:
+        backend.close()
+        raise
+    fleet = Fleet(
+        backend,
+        placement,
+        epoch=epoch.number,
+        coordinator=epoch.writer,
+        trust=epoch.trust,
+        ahead=settings.ahead,
+        patience=settings.patience,
+    )
+    fleet.owed = owed_in(store.reader.events(), store.first)
+    fleet.tell_owed = lambda owed: store.event(INCOMPLETE, owed._asdict())
+    return Sharded(fleet, index=index, batch_rows=settings.micro_batch, keep=settings.keep)

@@ -1,0 +1,142 @@
+"""A shard: an engine over some rows of a history, which answers one coordinator at a time.
+
+Invariant: what it answers follows from the rows that it was sent in this order, and from nothing
+else. A call that it refuses has changed nothing.
+Cost: the memory of an engine over its rows.
+Not here: where it runs (local.py, on_ray.py), which rows it gets (placement.py).
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from likewise.engine.row_engine import Answers, Inputs, RowEngine
+from likewise.metrics.outputs import outputs_of
+from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
+from likewise.values.verdicts import Floats, Rows
+
+
+class Shard:
+    """Rows in order, numbered from 0."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+        self._spec: Spec | None = None
+        self._engine: RowEngine | None = None
+
+    def ping(self) -> int:
+        """How many rows it has had."""
+        return self._rows
+
+    @property
+    def _rows(self) -> int:
+        return 0 if self._engine is None else self._engine.rows
+
+    def open(self, session: Session, spec: Spec, trust: Trust, begin: int, gone: Rows) -> int:
+        """Answer this session from now on; how many rows are there that can be relied on.
+
+        trust   by coordinator: how many of the rows that came from it are right
+        begin   rows before that one are forgotten
+        gone    further rows that are
+        """
+        session, known = Session(*session), self._session
+        if known is not None and known.coordinator != session.coordinator:
+            if session.epoch <= known.epoch:
+                raise Fenced(
+                    f"a coordinator of epoch {known.epoch} has these shards, and this one has epoch"
+                    f" {session.epoch}: the ledger is open elsewhere, or is an older copy of one"
+                    " that was. Close this one; where an older copy is meant to go on, open it with"
+                    " another `name`."
+                )
+        elif known is not None and session.attempt <= known.attempt:
+            raise OutOfStep("an opening that was overtaken")
+        right = 0 if known is None else trust.get(known.coordinator, 0)
+        self._session = session
+        if spec != self._spec or min(right, self._rows) <= begin:
+            self._begin(spec, begin)
+        else:
+            self._cut(min(right, self._rows), begin, gone)
+        return self._rows
+
+    def _begin(self, spec: Spec, begin: int) -> None:
+        """Have no rows; the next is number `begin`."""
+        engine = RowEngine(spec.rule, index=spec.index)
+        outputs = outputs_of(spec.rule, np.zeros(spec.out_width))
+        engine.begin(spec.shape, spec.storage, outputs)
+        engine.begin_at(begin)
+        self._spec, self._engine = spec, engine
+
+    def _cut(self, rows: int, begin: int, gone: Rows) -> None:
+        """Have the first `rows` rows, and none that is forgotten."""
+        engine = self._engine
+        assert engine is not None
+        if engine.rows != rows or engine.in_doubt:
+            engine.settle(rows)
+        history = engine.history
+        assert history is not None
+        early = np.flatnonzero(history.alive()[history.first : begin]) + history.first
+        engine.forget(np.union1d(early, gone[gone < rows]))
+
+    def _ready(self, session: Session, held: int) -> RowEngine:
+        """The engine, if the call is of the current session and the rows are those expected."""
+        if self._session is None or self._engine is None or Session(*session) != self._session:
+            raise OutOfStep(f"the session is {self._session}, not {session}")
+        if self._engine.rows != held or self._engine.in_doubt:
+            raise OutOfStep(f"there are {self._engine.rows} rows, not {held}")
+        return self._engine
+
+    def add(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> None:
+        """Have further rows, without judging them."""
+        self._ready(session, held).add(inputs, outputs)
+
+    def judge(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> Answers:
+        """Have further rows; the witnesses of each among the rows before it."""
+        return self._ready(session, held).judge(inputs, outputs)
+
+    def search(
+        self,
+        session: Session,
+        held: int,
+        inputs: Inputs,
+        outputs: Floats,
+        before: Rows | None = None,
+    ) -> Answers:
+        """The witnesses of each point among all rows, or among those below `before`."""
+        return self._ready(session, held).search(inputs, outputs, before)
+
+    def like_cases(
+        self,
+        session: Session,
+        held: int,
+        inputs: Inputs,
+        outputs: Floats,
+        likes: Rows,
+        sinces: Rows,
+        first: int | None,
+    ) -> Rows:
+        """A like case of each point; `first`: they are rows here, from that one on."""
+        engine = self._ready(session, held)
+        return engine.like_cases(inputs, outputs, likes, sinces, first)
+
+    def near(
+        self, session: Session, held: int, inputs: Inputs, outputs: Floats, before: int
+    ) -> Rows:
+        """All rows below `before` near a point, whatever their outputs."""
+        return self._ready(session, held).near(inputs, outputs, before)
+
+    def forget(self, session: Session, held: int, rows: Rows) -> None:
+        """Erase rows; those that are gone already stay so."""
+        self._ready(session, held).forget(rows)
+
+    def owner(self) -> str | None:
+        """The coordinator whose calls it answers."""
+        return None if self._session is None else self._session.coordinator
+
+    def process(self) -> int:
+        """The number of its process."""
+        return os.getpid()
+
+    def call(self, name: str, *given: Any) -> Any:
+        """Make one of the calls above, by its name."""
+        return getattr(self, name)(*given)

@@ -1,0 +1,248 @@
+"""Shards on Ray: one, several or all are killed, the coordinator too; no verdict changes.
+
+Real actors on a real cluster (tests/ray_cluster.py), killed by the number of their process.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import likewise as lw
+from likewise.monitors.opening import Keeping
+from likewise.sharding.opening import open_cluster
+from likewise.sharding.protocol import Fenced
+from likewise.sharding.settings import ClusterSettings
+from tests.ray_cluster import cluster_address, joined, reused
+from tests.sharding.coordinating import RULE, stream
+
+HERE = Path(__file__).parent
+SCRIPT = HERE / "coordinating.py"
+KILLS = int(os.environ.get("LIKEWISE_KILLS", "200"))
+SMALL = {"shards": 3, "segment_rows": 50, "micro_batch": 20}
+PATIENCE = 300.0
+
+
+@pytest.fixture
+def address():
+    joined()
+    return cluster_address()
+
+
+def named(verdicts) -> list[list[int]]:
+    return [verdict.witnesses.rows.tolist() for verdict in verdicts]
+
+
+def shards_of(monitor):
+    return monitor._sharded.fleet.backend
+
+
+def kill(processes: list[int]) -> None:
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+
+
+def test_a_killed_shard_and_all_of_them_change_no_verdict(address, tmp_path):
+    X, Z = stream(900, 1)
+    alone = lw.Monitor(RULE)
+    with lw.cluster(tmp_path / "ledger", RULE, address=address, **SMALL) as monitor:
+        for start in range(0, 900, 150):
+            batch = X[start : start + 150], Z[start : start + 150]
+            if start == 300:
+                kill(shards_of(monitor).processes()[1:2])
+            if start == 600:
+                kill(shards_of(monitor).processes())
+            mine, theirs = monitor.observe_many(*batch), alone.observe_many(*batch)
+            assert named(mine) == named(theirs)
+            assert mine.witnesses == theirs.witnesses
+        fleet = monitor._sharded.fleet
+        assert fleet.recoveries >= 2 and fleet.replayed >= 600
+        assert monitor.verify().ok
+    ray = joined()
+    with pytest.raises(ValueError):  # closed: the actors are gone
+        ray.get_actor(shards_of(monitor).name_of(0), namespace="likewise")
+
+
+def test_shards_outlive_their_coordinator_and_are_found_again(address, tmp_path):
+    X, Z = stream(400, 2)
+    expected = named(lw.Monitor(RULE).observe_many(X, Z))
+    name = f"outlive-{os.getpid()}"
+    command = [
+        sys.executable,
+        str(HERE / "coordinating.py"),
+        str(tmp_path / "ledger"),
+        address,
+        name,
+    ]
+    with subprocess.Popen([*command, "400", "2"], stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        for line in killed.stdout:
+            if int(line) >= 150:
+                break
+        killed.send_signal(signal.SIGKILL)
+        killed.wait(PATIENCE)
+    with lw.cluster(
+        tmp_path / "ledger", RULE, address=address, name=name, witnesses=10_000, **SMALL
+    ) as monitor:
+        first = monitor.rows
+        assert 150 <= first < 400
+        found = named(monitor.observe_many(X[first:], Z[first:]))
+        assert found == expected[first:]
+        assert monitor._sharded.fleet.replayed <= 60, "rows that shards had were sent again"
+    assert stored(tmp_path / "ledger") == expected
+
+
+def test_a_second_coordinator_fences_the_first(tmp_path):
+    X, Z = stream(120, 3)
+    expected = named(lw.Monitor(RULE).observe_many(X, Z))
+    joined()
+    first = reused(tmp_path / "ledger", RULE, Keeping())
+    first.observe_many(X[:60], Z[:60])
+    shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
+    backend = shards_of(first)
+    settings = ClusterSettings(shards=2, segment_rows=16, micro_batch=8, keep=True)
+    second = open_cluster(
+        tmp_path / "copy", None, settings, Keeping(), make=lambda name, told: backend
+    )
+    assert named(second.observe_many(X[60:], Z[60:])) == expected[60:]
+    with pytest.raises(Fenced, match="epoch 2 has these shards"):
+        first.observe_many(X[60:], Z[60:])
+    assert first.rows == 60
+    first.close()
+    assert named([second.check(X[0], 99)]) == named([checked_alone(X, Z, X[0])])
+    second.close()
+
+
+def stored(folder: Path) -> list[list[int]]:
+    """The witnesses of each decision, all of which the ledger has."""
+    with lw.Ledger(folder) as ledger:
+        entries = list(ledger.entries())
+    assert all(entry.count == len(entry.nearest) for entry in entries)
+    return [sorted(witness.row for witness in entry.nearest) for entry in entries]
+
+
+def checked_alone(X, Z, x):
+    monitor = lw.Monitor(RULE)
+    monitor.load(X, Z)
+    return monitor.check(x, 99)
+
+
+def test_a_cluster_without_ray_installed_says_what_to_install(tmp_path):
+    code = (
+        "import sys; sys.modules['ray'] = None\n"
+        "import likewise as lw\n"
+        f"lw.cluster({str(tmp_path / 'ledger')!r}, lw.Rule('linf', 0.1))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert "pip install 'likewise[ray]'" in ended.stderr
+
+
+@pytest.mark.slow
+def test_ray_is_started_here_where_there_is_no_address(tmp_path):
+    code = (
+        "import likewise as lw, numpy as np\n"
+        f"monitor = lw.cluster({str(tmp_path / 'ledger')!r}, lw.Rule('linf', 0.1), shards=2,"
+        " segment_rows=5)\n"
+        "print(monitor.observe_many(np.zeros((20, 2)), np.arange(20)).pairs)\n"
+        "print(monitor.explain().form)\n"
+        "monitor.close()\n"
+        "import ray; print(ray.is_initialized())\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=PATIENCE,
+    )
+    pairs, form, there = ended.stdout.splitlines() or [ended.stderr, "", ""]
+    assert pairs == "190", ended.stderr
+    assert "2 shards on Ray at this machine" in form and there == "False"
+
+
+@pytest.mark.slow
+def test_shards_killed_at_random_change_no_verdict(address, tmp_path):
+    rng = np.random.default_rng(6)
+    alone, kills, pairs = lw.Monitor(RULE), 0, 0
+
+    def judge(size: int) -> int:
+        batch = rng.integers(0, 10, (size, 4)) * 0.1, rng.integers(0, 3, size)
+        mine, theirs = monitor.observe_many(*batch), alone.observe_many(*batch)
+        assert np.array_equal(mine.offsets, theirs.offsets)
+        assert mine.witnesses == theirs.witnesses
+        return theirs.pairs
+
+    with lw.cluster(tmp_path / "ledger", RULE, address=address, **SMALL) as monitor:
+        judge(160)
+        while kills < KILLS:
+            processes = shards_of(monitor).processes()
+            struck = [processes[i] for i in rng.permutation(3)[: rng.choice([1, 1, 1, 2, 3])]]
+            striking = threading.Timer(rng.uniform(0, 0.06), kill, [struck])
+            striking.start()
+            while striking.is_alive():
+                pairs += judge(int(rng.integers(1, 90)))
+            kills += len(struck)
+            if rng.random() < 0.3:
+                gone = rng.integers(0, monitor.rows, 3)
+                assert monitor.forget(gone) == alone.forget(gone)
+            pairs += judge(30)
+        recoveries = monitor._sharded.fleet.recoveries
+        assert recoveries >= kills / 3 and pairs > 100
+        assert (monitor.rows, len(monitor)) == (alone.rows, len(alone))
+        print(f"{kills} kills, {recoveries} recoveries, {monitor.rows} decisions, {pairs} pairs")
+
+
+@pytest.mark.slow
+def test_coordinators_killed_at_random_lose_and_repeat_nothing(address, tmp_path):
+    count, kills = 60 * max(KILLS // 10, 4), max(KILLS // 10, 4)
+    X, Z = stream(count, 7)
+    expected = named(lw.Monitor(RULE).observe_many(X, Z))
+    rng = np.random.default_rng(8)
+    name = f"killed-{os.getpid()}"
+    command = [
+        sys.executable,
+        str(HERE / "coordinating.py"),
+        str(tmp_path / "ledger"),
+        address,
+        name,
+    ]
+    for _ in range(kills):
+        told = [*command, str(count), "7"]
+        with subprocess.Popen(told, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            for _ in zip(range(int(rng.integers(1, 4))), running.stdout, strict=False):
+                pass
+            time.sleep(float(rng.uniform(0, 0.1)))
+            running.send_signal(signal.SIGKILL)
+            running.wait(PATIENCE)
+    subprocess.run([*command, str(count), "7"], check=True, timeout=PATIENCE, capture_output=True)
+    with lw.cluster(tmp_path / "ledger", RULE, address=address, name=name, **SMALL) as monitor:
+        assert monitor.verify().ok and monitor.rows == count
+    assert stored(tmp_path / "ledger") == expected
+
+
+@pytest.mark.slow
+def test_machines_that_are_lost_change_no_verdict(tmp_path):
+    cluster_address()  # or a skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    ended = subprocess.run(
+        [sys.executable, str(HERE / "losing_nodes.py"), str(tmp_path / "ledger")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=PATIENCE,
+    )
+    assert "stood still for" in ended.stdout, ended.stderr
+    print(ended.stdout)

@@ -1,0 +1,226 @@
+"""Shards name what one monitor names, to the last bit; also when they lose everything at random.
+
+The oracle is tests/oracle.py. Epsilon is a distance that occurs, so pairs lie on the boundary.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import likewise as lw
+from likewise.sharding.local import LocalShards
+from tests.interruptions import Interruptions
+from tests.oracle import Oracle, assert_same_verdicts
+from tests.play import VERBS, play
+from tests.sharded import FailingShards, sharded
+from tests.strategies import METRICS, Tally, every_kind, prove, streams
+
+SEEDS = st.integers(0, 2**32 - 1)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(VERBS), st.integers(1, 5) | st.integers(1, 60), SEEDS),
+    min_size=1,
+    max_size=10,
+)
+SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 40), st.integers(1, 64))
+"""Shards, rows of a segment, decisions sent together."""
+
+
+@every_kind
+def test_shards_name_exactly_the_witnesses(metric, output, family):
+    tally = Tally()
+
+    @prove(4, stream=streams(metric, output, family, most=200), steps=STEPS, shape=SHAPES)
+    def holds(stream, steps, shape):
+        shards, segment, batch_rows = shape
+        monitor = sharded(stream.rule, shards, segment=segment, batch_rows=batch_rows)
+        tally.note(play(monitor, Oracle(stream.rule), stream.X, stream.Z, steps))
+
+    assert tally.examples
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("shards", [1, 2, 3, 4])
+def test_number_of_shards_changes_no_verdict(metric, shards):
+    tally = Tally()
+
+    @prove(2, stream=streams(metric, most=300))
+    def holds(stream):
+        expected = Oracle(stream.rule).observe_many(stream.X, stream.Z)
+        monitor = sharded(stream.rule, shards, segment=17, batch_rows=16)
+        assert_same_verdicts(monitor.observe_many(stream.X, stream.Z), expected)
+        alone = lw.Monitor(stream.rule).observe_many(stream.X, stream.Z)
+        assert [one.rows.tolist() for one in expected] == [
+            verdict.witnesses.rows.tolist() for verdict in alone
+        ]
+        tally.note(expected)
+
+    assert tally.examples
+
+
+def test_shards_that_lose_everything_at_random_change_no_verdict():
+    tally, lost = Tally(), 0
+
+    @prove(16, stream=streams(most=200), steps=STEPS, shape=SHAPES, seed=SEEDS)
+    def holds(stream, steps, shape, seed):
+        nonlocal lost
+        shards, segment, batch_rows = shape
+        backend = FailingShards(shards, seed, often=0.1)
+        monitor = sharded(
+            stream.rule, shards, backend=backend, segment=segment, batch_rows=batch_rows
+        )
+        tally.note(play(monitor, Oracle(stream.rule), stream.X, stream.Z, steps))
+        lost += backend.lost
+
+    tally.assert_enough()
+    assert lost > 20, f"only {lost} calls failed"
+
+
+@pytest.mark.parametrize("often", [0.0, 0.1])
+@pytest.mark.parametrize("compare", ["all", "within", "across"])
+def test_comparables_and_models_are_as_with_one_monitor(compare, often):
+    tally = Tally()
+
+    @prove(8, stream=streams(most=160), steps=STEPS, shape=SHAPES, seed=SEEDS)
+    def holds(stream, steps, shape, seed):
+        rule = replace(stream.rule, compare=compare)
+        shards, segment, batch_rows = shape
+        monitor = sharded(
+            rule,
+            shards,
+            backend=FailingShards(shards, seed, often),
+            segment=segment,
+            batch_rows=batch_rows,
+            comparable=True,
+        )
+        models = [
+            ("a", "b", None)[i % 3] for i in np.random.default_rng(seed).permutation(len(stream))
+        ]
+        oracle = Oracle(rule, comparable=True)
+        tally.note(play(monitor, oracle, stream.X, stream.Z, steps, models))
+
+    tally.assert_enough()
+
+
+PEOPLE = lw.Rule(
+    features={
+        "age": lw.Feature("number", tolerance=5, missing="match"),
+        "job": lw.Feature("category", missing="match"),
+        "sex": lw.Feature("protected"),
+    },
+    output_column="approved",
+    protected_must_differ=True,
+)
+
+
+def people(count: int) -> list[dict]:
+    rng = np.random.default_rng(3)
+    return [
+        {
+            "age": None if rng.random() < 0.1 else int(rng.integers(20, 60)),
+            "job": None if rng.random() < 0.1 else str(rng.choice(["cook", "nurse"])),
+            "sex": str(rng.choice(["f", "m"])),
+            "approved": str(rng.choice(["yes", "no"])),
+        }
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("often", [0.0, 0.05])
+def test_tables_bursts_and_values_that_match_everything_are_as_with_one_monitor(often):
+    rows = people(150)
+    more = {"comparable": True, "burst": lw.Burst(20)}
+    alone = lw.Monitor(PEOPLE, **more)
+    cluster = sharded(PEOPLE, 3, backend=FailingShards(3, 5, often), **more)
+    for start, size in ((0, 40), (40, 1), (41, 59), (100, 50)):
+        batch = rows[start : start + size]
+        mine, theirs = cluster.observe_many(batch), alone.observe_many(batch)
+        assert [one.to_dict() for one in mine] == [one.to_dict() for one in theirs]
+        if start == 41:
+            for monitor in (cluster, alone):
+                assert monitor.forget(range(0, 100, 7)) == 15
+        for row in batch[:5]:
+            assert cluster.check(row).to_dict() == alone.check(row).to_dict()
+    assert sum(verdict.violation for verdict in theirs) > 10
+    assert sum(verdict.neighbours for verdict in theirs) > 10
+
+
+@pytest.mark.parametrize(
+    ("index", "width"),
+    [
+        ("auto", 3),
+        ("flat", 40),
+        *(
+            pytest.param(index, width, marks=pytest.mark.slow)
+            for index, width in (("auto", 40), ("live", 3), ("live", 40), ("flat", 3))
+        ),
+    ],
+)
+def test_long_inputs_are_as_with_one_monitor(index, width):
+    rng = np.random.default_rng(2)
+    centres = rng.normal(size=(30, width))
+    X = centres[rng.integers(0, 30, 2_500)] + 0.05 * rng.normal(size=(2_500, width))
+    Z = rng.integers(0, 3, 2_500)
+    rule = lw.Rule("l2", 0.12 * width**0.5)
+    expected = Oracle(rule).observe_many(X, Z)
+    monitor = sharded(rule, 2, segment=300, batch_rows=250, index=index)
+    for start in (0, 700, 1_400):
+        stop = min(start + 700, 2_500) if start < 1_400 else 2_500
+        assert_same_verdicts(
+            monitor.observe_many(X[start:stop], Z[start:stop]), expected[start:stop]
+        )
+    assert sum(len(one.rows) for one in expected) > 1_000
+
+
+def test_an_interrupted_call_is_made_wholly_or_not_at_all():
+    rng = np.random.default_rng(8)
+    X, Z = rng.integers(0, 6, (600, 3)) * 0.1, rng.integers(0, 3, 600).tolist()
+    rule = lw.Rule("linf", 0.1)
+    monitor, oracle, position = sharded(rule, 3, comparable=True), Oracle(rule), 0
+    with Interruptions(4) as interruptions:
+        for attempt in range(400):
+            size = int(rng.choice([1, 4, 12]))
+            batch = X[position : position + size], Z[position : position + size]
+            before = monitor.rows
+            if attempt % 9 == 8 and before:
+                gone = rng.integers(0, before, 2)
+                interruptions.call("forget", lambda rows=gone: monitor.forget(rows))
+                monitor.forget(gone)
+                oracle.forget(gone)
+                continue
+            name = "observe_many" if attempt % 3 else "load"
+            verdicts = interruptions.call(name, partial(getattr(monitor, name), *batch))
+            rows = monitor.rows
+            assert rows in (before, before + len(batch[1]))
+            if rows > before:
+                expected = oracle.observe_many(*batch)
+                if verdicts is not None and name == "observe_many":
+                    assert [v.witnesses.rows.tolist() for v in verdicts] == [
+                        one.rows.tolist() for one in expected
+                    ]
+                position += len(batch[1])
+            if position >= 580:
+                break
+    assert interruptions.inside > 10
+    rest = X[position:], Z[position:]
+    found = [verdict.witnesses.rows.tolist() for verdict in monitor.observe_many(*rest)]
+    assert found == [one.rows.tolist() for one in oracle.observe_many(*rest)]
+
+
+def test_forgotten_rows_leave_a_shard_that_comes_back():
+    backend = LocalShards(2)
+    rule = lw.Rule("linf", 0.1)
+    monitor = sharded(rule, 2, backend=backend, segment=4)
+    X, Z = np.zeros((20, 2)), np.arange(20)
+    monitor.observe_many(X, Z)
+    monitor.forget(range(3, 20, 3))
+    backend.lose(0)
+    backend.lose(1)
+    alive = [row for row in range(20) if row not in range(3, 20, 3)]
+    assert monitor.check(X[0], 99).witnesses.rows.tolist() == alive
+    monitor.forget(range(12))
+    backend.lose(0)
+    assert monitor.check(X[0], 99).witnesses.rows.tolist() == [row for row in alive if row >= 12]
+    assert len(monitor) == len([row for row in alive if row >= 12])
