@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ import pytest
 import likewise as lw
 from tests.partition.cells import judged_by_one, vectors
 
-pytest.importorskip("ray", reason="ray is not installed")
+# Not imported here: it reads its settings when it is loaded, and other tests have theirs.
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
 
 PROGRAM = """
 import json, sys

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 import secrets
+import sys
 import time
 from collections.abc import Collection
 from typing import Any
@@ -58,7 +59,7 @@ def set_up(environment: "os._Environ[str] | dict[str, str]") -> None:
 
 def _join(address: str | None) -> Any:
     """Ray, connected: to the cluster at an address, or to one that is started here."""
-    if address is None:
+    if address is None and "ray" not in sys.modules:  # it reads its settings when it is loaded
         set_up(os.environ)
     else:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
