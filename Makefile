@@ -25,13 +25,13 @@ PIP_INSTALL := -m pip --disable-pip-version-check --no-input install -qq --no-co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help kernels demo test test-slow test-torch check lint format types imports fix bench paper docs pin clean
+.PHONY: help kernels demo test test-long test-slow test-torch check lint format types imports fix bench paper docs pin clean
 
 help:  ## list the recipes (this list)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  PYTHON=python3.12 picks the Python of a new environment.'
-	@echo '  ARGS="..." is passed on by demo, test, test-slow, test-torch, bench and paper.'
+	@echo '  ARGS="..." is passed on by demo, test, test-long, test-slow, test-torch, bench and paper.'
 
 kernels: .venv/project  ## compile the kernels for this machine, unless they are (src/likewise/kernels/built)
 	@$(BIN)/python -m likewise.kernels.building
@@ -40,8 +40,13 @@ demo: kernels  ## show what likewise does on a small stream of decisions
 	@$(BIN)/likewise demo $(ARGS)
 
 # Each core has a process of its own, so the libraries of the field are to use one each.
-test: kernels  ## run the tests, except the slow ones and those that need torch, on all cores
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal -m "not slow and not torch" $(ARGS)
+ON_ALL_CORES := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
+
+test: kernels  ## run the tests, except the long and slow ones and those that need torch, on all cores
+	$(ON_ALL_CORES) -m "not long and not slow and not torch" $(ARGS)
+
+test-long: kernels  ## run the tests that take longer than a second each, on all cores
+	$(ON_ALL_CORES) -m "long and not slow and not torch" $(ARGS)
 
 test-slow: kernels  ## run the slow tests
 	$(BIN)/pytest -m "slow and not torch" $(ARGS)

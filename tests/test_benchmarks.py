@@ -59,6 +59,7 @@ def answers(setting: Setting) -> dict:
     return {name: ask(name, setting) for name in ALONE + WIDE}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ALONE + WIDE)
 def test_question_is_answered_and_checked(answers, name):
     answer = answers[name]
@@ -155,6 +156,7 @@ def test_figures_at_a_high_load_are_marked_as_not_final(answers):
         assert line.endswith(told)
 
 
+@pytest.mark.long
 def test_load_counts_the_work_of_others_and_not_ones_own():
     load, until = Load(), time.monotonic() + 0.5
     while time.monotonic() < until:
@@ -170,6 +172,7 @@ def test_load_counts_the_work_of_others_and_not_ones_own():
     assert beside is not None and beside > 1.3, "another process was busy, and is not counted"
 
 
+@pytest.mark.long
 def test_firsts_are_measured_beside_the_next():
     for one in firsts.again({}).values():
         assert one["first_ms"] > 0 and one["next_ms"] > 0
@@ -182,6 +185,7 @@ def test_commands_are_measured_beside_what_they_import():
     assert [row["command"].split(",")[0] for row in rows] == ["likewise --help", "likewise audit"]
 
 
+@pytest.mark.long
 def test_report_leaves_the_prose_around_the_markers(answers, tmp_path):
     page = tmp_path / "benchmarks.md"
     page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", encoding="utf-8")

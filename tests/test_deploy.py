@@ -209,6 +209,7 @@ exec setpriv --no-new-privs --bounding-set=-all --inh-caps=-all "$@"
 """
 
 
+@pytest.mark.long
 def test_it_serves_where_nothing_but_its_data_can_be_written(tmp_path):
     if not namespaces():
         pytest.skip("this process may not make a mount namespace")

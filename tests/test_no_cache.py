@@ -75,6 +75,7 @@ def run(code: str, installed: Path, **settings: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.long
 def test_without_a_place_for_kernels_there_is_one_warning_and_no_error(installed):
     done = run(MAKE, installed)
     assert done.returncode == 0, done.stderr

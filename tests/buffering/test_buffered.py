@@ -431,6 +431,7 @@ def test_what_cannot_be_written_is_refused_at_submit_with_spill(tmp_path, x, z):
 # Many threads
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_decision_of_many_threads_is_accounted_for_and_in_order(tmp_path, policy):
     x, z = decisions(4000)

@@ -106,6 +106,7 @@ def test_every_format_gives_the_same_findings(name, folder, truth, capsys):
     assert told["pairs"] == truth.pairs > 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["n.csv", "n.jsonl.gz", "n.parquet", "n.arrows.zst"])
 def test_standard_input_gives_the_same_findings(name, folder, truth):
     run = installed if name == "n.csv" else likewise
@@ -115,6 +116,7 @@ def test_standard_input_gives_the_same_findings(name, folder, truth):
     assert done.stderr in (b"", b"compiling, once per machine ...\n")
 
 
+@pytest.mark.long
 def test_summary_in_a_pipe_is_plain_text(folder, truth):
     done = installed("audit", folder / "n.csv", *QUICK)
     assert f" of the comparable decisions ({truth.violations.sum():,} of " in done.stdout
@@ -124,6 +126,7 @@ def test_summary_in_a_pipe_is_plain_text(folder, truth):
     assert len(lines) > 5 and all(line.isprintable() for line in lines)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit, code", [("0.999", 0), ("0.001", 1)])
 def test_rate_over_the_limit_is_exit_code_1(limit, code, folder):
     done = installed("audit", folder / "n.csv", *QUICK, "--max-rate", limit, code=code)
@@ -357,6 +360,7 @@ def wait_until_idle(running):
         time.sleep(0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ended_by_a_signal_it_leaves_nothing_half_written(number, code, folder, tmp_path):
     with subprocess.Popen(

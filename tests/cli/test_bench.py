@@ -5,6 +5,7 @@ import json
 from tests.commands import installed
 
 
+@pytest.mark.long
 def test_bench_measures_beside_a_scan_that_finds_the_same():
     told = json.loads(installed("bench", "--quick", "--json").stdout)
     assert told["cores"] >= 1

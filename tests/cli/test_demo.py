@@ -93,6 +93,7 @@ def truth(decisions):
     return pairs
 
 
+@pytest.mark.long
 def test_decisions_are_the_models_own(decisions):
     assert decisions == loans.stream()
     assert len({row["application"] for row in decisions}) == loans.DECISIONS
@@ -111,6 +112,7 @@ def comparable(decisions):
     return found
 
 
+@pytest.mark.long
 def test_demo_counts_every_violation_among_the_comparable(said, truth, comparable):
     flagged = {later for later, _ in truth}
     assert flagged < comparable
@@ -188,6 +190,7 @@ def test_rule_left_behind_finds_the_same_again(rule, decisions, truth):
     assert verdicts.pairs == len(truth)
 
 
+@pytest.mark.long
 def test_changed_rule_is_not_replaced(done, folder, tmp_path):
     for name in (demo.DATA, demo.RULE_FILE):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
@@ -206,6 +209,7 @@ def test_changed_rule_is_not_replaced(done, folder, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_demo_as_json_is_the_findings(truth, comparable, tmp_path):
     told = json.loads(python(tmp_path, "-m", "likewise", "demo", "--json").stdout)
     assert (told["rows"], told["comparable"]) == (loans.DECISIONS, len(comparable))
@@ -229,6 +233,7 @@ def test_three_commands_to_try_next_are_printed(done):
     ]
 
 
+@pytest.mark.long
 def test_demo_in_a_folder_that_is_not_there_says_so(tmp_path):
     code = "import sys, pathlib; from likewise.cli.demo import run; "
     done = python(tmp_path, "-c", code + "sys.exit(run(pathlib.Path('nowhere')))")

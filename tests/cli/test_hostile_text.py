@@ -210,6 +210,7 @@ def test_ledgers(more, here, printed):
 # Commands that fail
 
 
+@pytest.mark.long
 def test_errors_about_files_and_rules(here, printed):
     data, rule = here["data"], here["rule"]
     _, err = printed("audit", f"no{LINES}", "--rule", rule, code=3)
@@ -312,6 +313,7 @@ def assert_tame_at_a_terminal(sent):
     assert_tame(OURS.sub("", sent.replace("\r\n", "\n")))
 
 
+@pytest.mark.long
 def test_at_a_terminal_nothing_but_our_own_styles_is_sent(here, printed, tmp_path):
     sent, code = at_a_terminal(
         "audit", here["bad"], "--rule", here["rule"], "--on-bad-row", "skip", "--max-rate", "0.1"

@@ -163,6 +163,7 @@ def mortgages(count=1_989, seed=3):
     }
 
 
+@pytest.mark.long
 def test_where_nothing_is_alike_the_rule_is_loosened_and_says_so(init):
     found, rule = init(mortgages())
     trial = found["trial"]
@@ -194,6 +195,7 @@ def credits(seed=5):
     return table
 
 
+@pytest.mark.long
 def test_32_of_4454_comparable_is_not_enough(init):
     found, _ = init(credits(), "--output-column", "Status")
     trial = found["trial"]

@@ -160,6 +160,7 @@ def test_erased_is_gone_and_the_rest_still_holds(ledger, capsys):
     assert not any(b'"p7"' in path.read_bytes() for path in ledger.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [(), ("--json",)], ids=["words", "JSON"])
 def test_erasing_without_yes_and_without_a_terminal_is_refused(more, ledger, capsys):
     before = {path.name: path.read_bytes() for path in ledger.iterdir()}
@@ -230,6 +231,7 @@ def test_key_that_comes_again_with_another_decision_is_refused(watched):
     assert "the key 'p2' was given to row 2 already" in told["error"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keyed", [True, False])
 def test_killed_at_any_moment_nothing_is_lost_or_stored_twice(keyed, here):
     """Killed a few times, fed from the beginning again each time, until all is there."""
@@ -264,6 +266,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_stored_twice(keyed, here):
     assert lw.replay("led").ok
 
 
+@pytest.mark.long
 def test_ended_by_sigterm_everything_answered_is_in_the_ledger(here):
     with subprocess.Popen(
         [*COMMAND, "watch", "--rule", "rule.toml", "--ledger", "led", "--durability", "batch"],

@@ -8,6 +8,7 @@ import polars as pl
 from tests.commands import at_a_terminal
 
 
+@pytest.mark.long
 def test_progress_is_shown_and_vanishes(tmp_path):
     """Long enough to take some seconds: a bar, how many so far, and then the summary alone."""
     random = np.random.default_rng(0)

@@ -119,6 +119,7 @@ def test_with_trust_code_it_runs(which, capsys, send):
     assert "1" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_installed_command_asks_and_obeys():
     refused = installed("audit", "data.csv", "--rule", written(), code=2)
     assert "--trust-code" in refused.stderr and "Traceback" not in refused.stderr

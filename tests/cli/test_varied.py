@@ -53,6 +53,7 @@ def stream(tmp_path):
     return tmp_path, rule, rows
 
 
+@pytest.mark.long
 def test_audit_counts_in_order_of_time_and_the_page_has_the_counts(stream, capsys):
     folder, rule, rows = stream
     arguments = ("audit", folder / "d.parquet", "--rule", folder / "r.toml")

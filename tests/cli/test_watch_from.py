@@ -77,6 +77,7 @@ def test_options_that_make_no_sense_are_refused(folder, capsys, arguments, word)
     assert word in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_command_follows_a_stream_until_it_is_told_to_end(folder):
     published = decisions(50)
     with broker("redis", folder) as running:
@@ -96,6 +97,7 @@ def test_command_follows_a_stream_until_it_is_told_to_end(folder):
     check_ledger(folder / "l", published)
 
 
+@pytest.mark.long
 def test_password_of_a_server_comes_from_a_file(folder):
     """It stands in no argument, and in nothing that is said."""
     published = decisions(5)

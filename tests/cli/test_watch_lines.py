@@ -243,6 +243,7 @@ def test_line_up_to_the_limit_is_read(running):
     assert "'b' is 'yyy" in told["error"] and "expected a number" in told["error"]
 
 
+@pytest.mark.long
 def test_time_for_a_line_grows_with_its_length_alone(running):
     """Eight times the length: about eight times as long. Copied for each piece, it would be 64."""
 

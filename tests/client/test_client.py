@@ -332,6 +332,7 @@ def wait_for(path):
     raise AssertionError(f"nobody listens at {path}")
 
 
+@pytest.mark.long
 def test_a_socket_of_the_file_system(tmp_path):
     path, rule = tmp_path / "lw.sock", tmp_path / "rule.toml"
     rule.write_text(RULE.to_toml())

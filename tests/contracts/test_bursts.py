@@ -68,6 +68,7 @@ def test_neighbours_are_those_of_all_distances(metric, output):
     tally.assert_enough(0.5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_neighbours_do_not_depend_on_batches_or_threads(family):
     tally = Found()

@@ -302,6 +302,7 @@ def assert_as_expected(verdict, expected):
     assert np.allclose(verdict.witnesses.input_distances, list(expected.values()), atol=1e-9)
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=examples(40))
 def test_a_table_with_texts_and_pictures_is_what_its_columns_say(seed):
@@ -331,6 +332,7 @@ def test_tables_do_find_something():
     assert sum(one > 0 for one in pairs) > 20
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=examples(8))
 def test_a_ledger_of_tables_is_the_monitor_through_several_lives(tmp_path_factory, seed):

@@ -129,6 +129,7 @@ def everything_said(parts):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "metric"),
     [
@@ -154,6 +155,7 @@ def test_verdicts_do_not_depend_on_index_batches_threads_or_where_rows_are(name,
             assert said == expected, f"index {index}, {way}, rows in {rows or 'memory'}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "metric", "index", "storage"),
     [

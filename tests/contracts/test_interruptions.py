@@ -387,6 +387,7 @@ def live(name: str, folder: Any, seed: int) -> None:
     assert life.refused > 0
 
 
+@pytest.mark.long
 @TOLD
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_an_interrupted_call_is_whole_or_was_never_made(name, tmp_path):
@@ -448,6 +449,7 @@ def at_every_bytecode(name: str, folder: Any, every: int) -> None:
     life.end()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STEPWISE)
 def test_observe_may_be_interrupted_at_any_bytecode(name, tmp_path):
     at_every_bytecode(name, tmp_path, STEPWISE[name][-1])

@@ -143,6 +143,7 @@ def test_forgetting_everything_leaves_a_monitor_as_good_as_new():
         assert verdict.witnesses.input_distances.tobytes() == one.input_distances.tobytes()
 
 
+@pytest.mark.long
 def test_a_sliding_window_sees_the_last_500_rows_and_no_others():
     rule, window, n = lw.Rule("linf", 0.3), 500, 5_000
     X = np.sin(np.arange(n) / 300)[:, None] + 0.2 * random().random((n, 4))

@@ -132,6 +132,7 @@ def test_every_index_goes_on_from_a_ledger(tmp_path, index):
     assert sum(len(one.rows) for one in expected) > 1000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch", [1, 50])
 def test_window_of_rows_is_what_verdicts_range_over(tmp_path, batch):
     rule = lw.Rule("linf", 0.2)
@@ -214,6 +215,7 @@ def test_window_keeps_memory_and_disk_bounded(tmp_path, monkeypatch):
     assert lw.replay(path).ok
 
 
+@pytest.mark.long
 def test_ledger_of_a_table_goes_on_where_it_was(tmp_path):
     rule = lw.Rule(
         features={

@@ -186,6 +186,7 @@ class LedgerLife(RuleBasedStateMachine):
         shutil.rmtree(self.home)
 
 
+@pytest.mark.long
 def test_ledger_equals_the_oracle_through_any_life():
     budget = settings(max_examples=examples(10), stateful_step_count=15, deadline=None)
     run_state_machine_as_test(LedgerLife, settings=budget)

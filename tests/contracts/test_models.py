@@ -95,6 +95,7 @@ def test_witnesses_and_comparables_are_those_of_models_that_are_compared(metric,
     told.assert_enough()
 
 
+@pytest.mark.long
 @apart
 @pytest.mark.parametrize("metric", METRICS)
 def test_models_are_compared_alike_in_every_index(metric, compare):

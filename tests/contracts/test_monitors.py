@@ -360,6 +360,7 @@ def test_what_is_forgotten_is_no_witness(kept, monitor, told):
     assert monitor.past.alive([1, 2]).all()
 
 
+@pytest.mark.long
 def test_a_refused_decision_leaves_no_trace_and_cannot_be_seen(kept, monitor, told):
     for first in (0, 30):
         for one in told[first : first + 30]:

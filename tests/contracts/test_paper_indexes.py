@@ -53,6 +53,7 @@ def one_thread_for_faiss():
     faiss.omp_set_num_threads(before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("metric", "group"), GROUPS)
 def test_any_interleaving_of_calls_equals_the_oracle(metric, group):
     tally = Tally()
@@ -136,6 +137,7 @@ def test_no_magnitude_hides_a_witness(metric, cloud):
         assert any((one.input_distances == rule.epsilon).any() for one in expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("metric", "group"), GROUPS)
 def test_a_large_load_is_indexed_like_a_stream(metric, group):
     rng = np.random.default_rng(2)

@@ -170,6 +170,7 @@ def test_rows_outlive_an_error_inside_the_with_block(tmp_path):
     assert (tmp_path / "rows").read_bytes() == X.tobytes()
 
 
+@pytest.mark.long
 def test_verdicts_stay_exact_while_the_file_grows_again_and_again(tmp_path):
     """Rows of a megabyte, so that the file and its mapping move several times."""
     rng = np.random.default_rng(6)
@@ -238,6 +239,7 @@ def in_a_process(code: str, *arguments: str) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 @linux
 @pytest.mark.parametrize(
     ("metric", "radius", "rows"),
@@ -306,6 +308,7 @@ print(json.dumps({"said": said, "stored": stored, "length": length, "checked": c
 """
 
 
+@pytest.mark.long
 @linux
 def test_a_full_disk_is_said_and_the_monitor_goes_on(tmp_path):
     told = in_a_process(FULL, str(tmp_path / "rows"))

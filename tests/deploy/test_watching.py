@@ -24,6 +24,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.long
 def test_rules_of_prometheus_parse_and_ring_as_their_tests_say():
     assert "8 rules found" in promtool("check", "rules", "alerts.yml", cwd=PROMETHEUS)
     told = promtool("test", "rules", "alerts_test.yml", "alerts_week_test.yml", cwd=PROMETHEUS)

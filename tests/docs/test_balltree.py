@@ -28,6 +28,7 @@ def example() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_example_prints_what_live_finds(example):
     done = subprocess.run(
         [sys.executable, "-W", "error", str(PATH)],

@@ -48,6 +48,7 @@ def test_every_page_with_examples_is_run():
     assert not_run == {docs / "reference" / "command-line.md"}  # its examples are of any file
 
 
+@pytest.mark.long
 def test_tutorial_prints_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     read_and_do(ROOT / "docs" / "tutorial.md")
@@ -60,6 +61,7 @@ STREAMS = {f"watch-{kind}": kind for kind in KINDS}
 """Pages that read from a server, which they find in the environment."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_page_prints_what_it_says(page, demo, tmp_path, monkeypatch, tmp_path_factory):
     for given in (*demo.glob("likewise-demo.*"), ROOT / "docs" / "verify_ledger.py"):

@@ -111,6 +111,7 @@ def by_basedpyright(modules) -> list[str]:
     return basedpyright(modules, "standard", "**/*.py")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("checker", ["by_mypy", "by_basedpyright"])
 def test_pages_are_typed_and_mistakes_are_noticed(checker, request):
     said = request.getfixturevalue(checker)
@@ -119,5 +120,6 @@ def test_pages_are_typed_and_mistakes_are_noticed(checker, request):
         assert any(line.startswith(f"mistake_{i}.py:3: error:") for line in said), mistake
 
 
+@pytest.mark.long
 def test_readme_is_typed_for_the_strictest(modules):
     assert basedpyright(modules, "strict", "README.py") == []

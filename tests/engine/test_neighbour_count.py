@@ -50,18 +50,21 @@ def growth_in_a_window(verb: str, width: int, rows: int) -> int:
     return resident() - settled
 
 
+@pytest.mark.long
 @needs_statm
 @pytest.mark.parametrize(("verb", "width"), [("observe", 8), ("observe_many", 8)])
 def test_memory_is_bounded_over_a_long_stream(verb, width):
     assert growth_in_a_window(verb, width, 250_000) < 8 * MEGABYTE
 
 
+@pytest.mark.long
 @needs_statm
 def test_memory_is_bounded_where_the_tree_holds_a_sketch():
     """Of 40 coordinates 24 are kept: 96 bytes for each of 320,000 rows after the fourth window."""
     assert growth_in_a_window("observe_many", 40, 400_000) < 12 * MEGABYTE
 
 
+@pytest.mark.long
 @needs_statm
 def test_memory_would_grow_if_sketches_were_not_given_back(monkeypatch):
     """The bar above can be missed: without the release it is."""
@@ -69,6 +72,7 @@ def test_memory_would_grow_if_sketches_were_not_given_back(monkeypatch):
     assert growth_in_a_window("observe_many", 40, 400_000) > 20 * MEGABYTE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["random", "sorted", "drifting", "equal"])
 def test_the_tree_holds_the_last_rows_and_a_few_more(order):
     rng = np.random.default_rng(2)
@@ -111,6 +115,7 @@ print(most() - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts in kilobytes")
 def test_a_batch_of_copies_is_counted_in_bounded_memory():
     done = subprocess.run(

@@ -78,6 +78,7 @@ def counted_again(run: Run, model: str, kept: np.ndarray, budgets: tuple[int, ..
     return dict(counts), kinds
 
 
+@pytest.mark.long
 def test_every_stream_counts_what_brute_force_counts(run):
     everyone = np.arange(PICTURES)
     some = everyone[everyone % 3 > 0]
@@ -105,6 +106,7 @@ def test_the_statement_has_teeth(run):
     assert any(one["other witnesses"] > 0 for one in counts)
 
 
+@pytest.mark.long
 def test_attacks_keep_to_their_budget_and_to_black_and_white(run):
     clean = run.arrays["clean"]
     assert np.array_equal(clean * 16, np.rint(clean * 16))  # sixteenths, without rounding
@@ -114,6 +116,7 @@ def test_attacks_keep_to_their_budget_and_to_black_and_white(run):
             assert np.abs(attacked - clean).max() == k / 16  # on the rim, and never beyond it
 
 
+@pytest.mark.long
 def test_robust_model_is_right_as_well_and_flips_less(run):
     whole = {attack: one for attack, _, one in run.table if one["clean"] == PICTURES}
     flipped = {model: [whole[f"{model}, {k}/16"]["flipped"] for k in BUDGETS] for model in MODELS}
@@ -127,6 +130,7 @@ def test_robust_model_is_right_as_well_and_flips_less(run):
         assert f"{model}: {right:.1%} of the clean test pictures are read rightly" in run.printed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
 def test_report_opens_and_shows_the_pictures(run, browser, width, dark):
     page = browser.open(run.folder / "adversarial.html", width=width, dark=dark)

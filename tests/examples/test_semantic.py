@@ -85,6 +85,7 @@ def world() -> World:
     return World(clean, twins, y[third], epsilon, encode)
 
 
+@pytest.mark.long
 def test_every_cell_is_what_brute_force_counts(run, world):
     clean = world.encode(world.clean)
     reach = world.epsilon["by the embedding"]

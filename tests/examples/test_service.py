@@ -43,6 +43,7 @@ def printed(*command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_curl_tells_decisions_and_may_tell_them_again(url):
     if shutil.which("curl") is None:
         pytest.skip("there is no curl here")
@@ -55,6 +56,7 @@ def test_curl_tells_decisions_and_may_tell_them_again(url):
     assert several["first_row"] == 2 and several["decisions"] == 2
 
 
+@pytest.mark.long
 def test_javascript_tells_decisions_once_however_often_it_runs(url):
     if shutil.which("node") is None:
         pytest.skip("there is no node here")

@@ -153,6 +153,7 @@ def assert_counts_hold(run: Run) -> None:
         }
 
 
+@pytest.mark.long
 def test_counts_are_those_of_brute_force(run):
     assert_counts_hold(run)
 
@@ -277,6 +278,7 @@ def test_report_opens_and_shows_pairs(run, browser, width, dark):
         page.close()
 
 
+@pytest.mark.long
 def test_report_shows_messages_without_obeying_them(
     tmp_path, monkeypatch, capsys, example, browser
 ):

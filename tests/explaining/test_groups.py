@@ -207,6 +207,7 @@ def test_forgotten_decisions_take_no_part_and_are_counted():
     assert verdicts.by_group("sex").forgotten == 4
 
 
+@pytest.mark.long
 def test_many_groups_are_compared_as_the_largest_and_all_others():
     rng = np.random.default_rng(1)
     place = [f"g{min(int(rng.exponential(14)), 59):02}" for _ in range(3_000)]

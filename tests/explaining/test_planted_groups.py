@@ -144,6 +144,7 @@ def test_opposite_differences_in_two_places_are_not_told_as_one_direction():
     assert group_sentences([groups])[0].endswith("beyond chance, but in no one direction.")
 
 
+@pytest.mark.long
 def test_shuffled_groups_are_beyond_chance_as_often_as_said():
     """Of 200 shuffles of the labels 4 to 17 have p < .05; outcomes depend on x, and x is lumpy."""
     rng = np.random.default_rng(9)
@@ -179,6 +180,7 @@ def test_people_of_several_groups_take_no_part():
     assert "1 person is in several groups and takes no part" in str(groups)
 
 
+@pytest.mark.long
 def test_decisions_of_one_person_do_not_pass_for_many_people():
     """Answers depend on the person alone; 20 decisions each, taken for people, look like proof."""
     rng = np.random.default_rng(10)

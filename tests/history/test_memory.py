@@ -124,6 +124,7 @@ def growth_in_a_window(dtype, verb, rows=ROWS, width=12, index="auto"):
     return resident() - settled
 
 
+@pytest.mark.long
 @needs_statm
 @pytest.mark.parametrize(("dtype", "verb"), [("uint8", "load"), ("float32", "observe_many")])
 def test_memory_is_bounded_in_a_window(dtype, verb):
@@ -137,6 +138,7 @@ def test_memory_is_bounded_in_a_window_of_many_coordinates(index):
     assert growth_in_a_window("float32", "load", 450_000, 40, index) < 8 * MEGABYTE
 
 
+@pytest.mark.long
 @needs_statm
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_memory_would_grow_with_the_past_if_nothing_were_given_back(dtype, monkeypatch):

@@ -209,6 +209,7 @@ def run(tau: int | str) -> tuple[float, list[int]]:
     return time.thread_time() - start, taus
 
 
+@pytest.mark.long
 def test_the_chosen_tau_is_hardly_slower_than_the_best_one():
     sorts_per_row()
     fixed = dict.fromkeys(SWEEP, np.inf)

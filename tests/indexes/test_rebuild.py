@@ -89,6 +89,7 @@ def keep_the_index(both: Beside) -> None:
 # Where depth demands it
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("metric", ["linf", "l1", "l2"])
 def test_depth_that_no_plane_can_mend_is_met_by_a_rebuild(metric):
     both, n = Beside(lw.Rule(metric, 1e-6)), 30_000
@@ -265,6 +266,7 @@ def test_a_rebuild_ends_although_as_many_are_forgotten_as_come(remembered):
     assert both.ask_some(random(), 40) > 40
 
 
+@pytest.mark.long
 def test_planes_are_lifted_beside_a_rebuild(slowly):
     both, X = Beside(lw.Rule("linf", 0.3)), drift(16_000, 3)
     both.observe(X[:6_000])

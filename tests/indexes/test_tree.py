@@ -135,6 +135,7 @@ def test_tree_keeps_its_invariants_in_a_window(rule, make):
     assert used < 5_000 / 16, f"{used} blocks were made for a window of {window}"
 
 
+@pytest.mark.long
 def test_nothing_piles_up_when_each_arrival_replaces_the_oldest():
     """One in, one out, for forty windows, and the drift makes for rebuilds all the while."""
     n, window = 80_000, 2_000

@@ -37,6 +37,7 @@ ALL = sorted(path.stem for path in HERE.glob("test_*.py") if path.name != Path(_
 QUICK = ["test_distance", "test_rows", "test_sort", "test_split"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(way != "native", reason="this is such a run")
 @pytest.mark.parametrize(
     ("name", "files", "least"),

@@ -181,6 +181,7 @@ def opened_unchecked(folder, rule):
 KINDS = ["rule", "layout", "window", "erased", "dropped", "words"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_altered_body_is_a_bad_file(whole, tmp_path, kind):
     alter(whole, tmp_path, kind, each=2, most=20)

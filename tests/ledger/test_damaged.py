@@ -174,11 +174,13 @@ def test_the_ledger_is_whole(whole, tmp_path):
     assert not told_or_harmless(copied(whole, tmp_path), whole)
 
 
+@pytest.mark.long
 def test_a_flipped_byte(whole, tmp_path):
     told = flip_some(whole, tmp_path, drawn_places(whole, 1, 12))
     assert any(told["ledger.sqlite"]) and any(told["000000000000.rows"])
 
 
+@pytest.mark.long
 def test_a_flipped_byte_in_the_header(whole, tmp_path):
     drawn = random.Random(2)
     offsets = sorted(drawn.sample(range(100), 25))
@@ -246,6 +248,7 @@ def test_record_files_in_each_others_place(whole, tmp_path):
     assert told_or_harmless(folder, whole)
 
 
+@pytest.mark.long
 def test_a_torn_page_of_the_database(whole, tmp_path):
     """The last page was written in part: the rest is what was there before, zeros or noise."""
     content = (whole[0] / "ledger.sqlite").read_bytes()
@@ -339,6 +342,7 @@ def altered(folder, statement, *values):
     return changed > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", CELLS)
 def test_odd_values_in_cells(whole, tmp_path, table):
     drawn, changed = random.Random(table), 0

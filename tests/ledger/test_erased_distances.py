@@ -145,6 +145,7 @@ def fits(folder, income):
     )
 
 
+@pytest.mark.long
 def test_order_of_witnesses_bounds_an_income_until_the_person_is_erased(tmp_path):
     folders = [by_income(tmp_path / str(income), income) for income in INCOMES]
     trials = [(folder, income) for folder in folders for income in INCOMES]

@@ -101,6 +101,7 @@ def test_erasing_from_a_table_keeps_later_verdicts_right(tmp_path, output):
     assert again.ok, again
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_erasing_under_a_window_destroys_no_word_that_a_row_on_disk_has(tmp_path, output):
     """A wider window afterwards brings rows back that had left, and their words with them."""
@@ -170,6 +171,7 @@ def test_row_that_left_the_window_but_not_the_disk_can_be_erased(tmp_path, by, k
     assert lw.replay(folder).ok
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("durability", ["commit", "batch"])
 @pytest.mark.parametrize("keyed", ["column", "beside"])
 def test_key_of_a_row_that_is_still_on_disk_is_refused_at_once(tmp_path, keyed, durability):

@@ -47,6 +47,7 @@ def person(drawn, kind):
     return key, [drawn.random(), drawn.random()], drawn.random()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["number", "text", "long text"])
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_of_a_person_is_left_in_any_file(tmp_path, seed, kind):

@@ -111,12 +111,14 @@ def goes_on(folder, said, version=2):
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
 def test_a_call_that_fails_once(tmp_path, calls, error):
     for place in drawn(error, calls, 4):
         failed_once(tmp_path, calls, place, error)
 
 
+@pytest.mark.long
 def test_a_disk_that_fails_from_some_call_on(tmp_path, calls):
     for place in drawn(1, calls, 4):
         failed_for_good(tmp_path, calls, place, "ENOSPC")
@@ -135,6 +137,7 @@ def test_nothing_is_acknowledged_once_the_disk_cannot_be_forced(tmp_path, calls,
     assert goes_on(folder, said[:refused]) in fed.ENDS
 
 
+@pytest.mark.long
 def test_a_call_that_is_the_last(tmp_path, calls):
     rows = {killed(tmp_path, calls, place) for place in drawn(2, calls, 5)}
     assert len(rows) > 1  # it was not always the same moment

@@ -162,6 +162,7 @@ def test_system_that_is_only_watched_gives_an_answer(folder, tracing):
     assert done.stdout == "answered True\n", done.stderr
 
 
+@pytest.mark.long
 def test_command_tells_a_failure_from_an_alteration(folder, tracing):
     injected = ["-P", str(folder / RECORDS), "-e", "inject=openat:error=EIO"]
     done = under_strace(tracing, injected, *COMMAND, "verify", str(folder))

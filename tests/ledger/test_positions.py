@@ -131,6 +131,7 @@ DECISIONS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(
     steps=st.lists(
@@ -198,6 +199,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.long
 def test_after_a_kill_positions_are_those_of_the_rows_on_disk(tmp_path):
     lw.open(tmp_path, lw.Rule("linf", 0.1)).close()
     for many in (7, 12, 3, 23):

@@ -76,6 +76,7 @@ def test_a_writer_that_was_killed_leaves_no_lock(folder, feeder):
         assert monitor.rows > 0 and monitor.verify().ok
 
 
+@pytest.mark.long
 def test_readers_see_a_whole_ledger_while_it_is_written(folder, feeder):
     looks, rows, firsts = 0, set(), set()
     until = time.monotonic() + 4

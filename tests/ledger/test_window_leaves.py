@@ -75,6 +75,7 @@ def rows_found(folder, rule, rows):
     return [i for i in rows if any(needle in content for needle in needles(rule, i))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rule", "durability"),
     [
@@ -160,6 +161,7 @@ def test_words_and_keys_leave_memory_within_one_file(tmp_path):
         assert len(there) >= KEEP  # those in the window are held, so the test can tell
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_words_that_have_left(tmp_path):
     rule = lw.Rule(
         features={"age": {"kind": "number", "tolerance": 5}, "job": {"kind": "category"}},

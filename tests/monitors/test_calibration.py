@@ -18,6 +18,7 @@ def assert_found(found, expected):
     assert found.distances.tobytes() == np.array([near for _, near, _ in expected]).tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("metric", METRICS)
 def test_nearest_contradiction_is_found_to_the_last_bit(metric, output):

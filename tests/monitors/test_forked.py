@@ -20,6 +20,7 @@ WHAT = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize("what", WHAT)
 def test_a_forked_process(what, tmp_path):

@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 TESTS = HERE.parent
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no such limit, or another")
 @pytest.mark.parametrize("gigabytes", [3, 6, 16])
 def test_monitors_of_every_kind_work_in_little_address_space(gigabytes, tmp_path):

@@ -150,6 +150,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delay", [0.02, 0.15])
 def test_a_migration_that_was_killed_is_made_again(tmp_path, delay):
     rng = np.random.default_rng(0)

@@ -89,6 +89,7 @@ BATCHES = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(batches=BATCHES, table=st.booleans(), reopen=st.booleans())
 def test_batches_with_repeats_are_those_of_a_dictionary(tmp_path_factory, batches, table, reopen):

@@ -22,6 +22,7 @@ def assert_steepest(verdicts, expected, exponent=1.0):
     assert verdicts.slopes.tolist() == slopes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("output", ["label", "number", "probabilities"])
 @pytest.mark.parametrize("metric", METRICS)
 def test_steepest_is_found_to_the_last_bit(metric, output):

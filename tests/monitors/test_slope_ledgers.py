@@ -43,6 +43,7 @@ def check(verdict, expected, exponent):
     assert verdict.slope == slope(near, far, exponent)
 
 
+@pytest.mark.long
 def test_it_is_exact_with_windows_erasures_and_reopening(tmp_path):
     """Beside the oracle; a batch is longer than some windows, so that rows in it leave in it."""
     seen, folders = [], iter(range(1_000))
@@ -303,6 +304,7 @@ def test_an_altered_witness_is_found(ledger):
         lw.SlopeMonitor.open(ledger)
 
 
+@pytest.mark.long
 def test_observe_may_be_interrupted_anywhere(tmp_path):
     """Also where the window is gone through, since the steepest of all has mostly left it."""
     rng = np.random.default_rng(9)

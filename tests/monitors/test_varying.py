@@ -25,6 +25,7 @@ def counts(varied):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("must_differ", [False, True])
 @pytest.mark.parametrize("metric", ["linf", "l1", "l2"])
 @pytest.mark.parametrize("seed", [1, 2])
@@ -41,6 +42,7 @@ def test_every_change_comes_to_what_all_pairs_say(seed, metric, must_differ):
     assert len(set(by_hand.values())) > 9
 
 
+@pytest.mark.long
 def test_any_kind_of_table_gives_the_same():
     rows = people(3)
     rule = rule_of(rows, 3)
@@ -92,6 +94,7 @@ def test_several_columns_are_changed_as_one():
     assert ("where", "halved") not in found and ("home", "ignored") not in found
 
 
+@pytest.mark.long
 def test_some_changes_alone_can_be_asked_for():
     rows = people(6)
     rule = rule_of(rows, 6)
@@ -210,6 +213,7 @@ def test_a_model_embeds_each_text_once():
 # Bounds
 
 
+@pytest.mark.long
 def test_of_many_decisions_the_first_are_looked_at():
     rows = people(10)
     rule = rule_of(rows, 10)
@@ -240,6 +244,7 @@ def test_of_a_very_wide_rule_fewer_columns_are_changed(monkeypatch):
     assert counts(found) == {k: by_hand[k] for k in by_hand if k[0] in (None, "income", "debt")}
 
 
+@pytest.mark.long
 def test_while_there_are_too_many_pairs_fewer_decisions_are_looked_at(monkeypatch):
     rows = people(12)
     rule = rule_of(rows, 12)

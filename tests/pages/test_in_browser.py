@@ -129,6 +129,7 @@ def test_verifying_from_the_page_says_what_came_of_it(looker, server):
     wait_until(page, "(head) => document.getElementById('head').textContent === head", head)
 
 
+@pytest.mark.long
 def test_signing_in_and_out(looker, tmp_path):
     text, hashed = new_token()
     token = f'[[tokens]]\nname = "ana"\nhash = "{hashed}"\nscopes = ["read", "observe"]\n'
@@ -155,6 +156,7 @@ def test_signing_in_and_out(looker, tmp_path):
         assert "/sign-in" in page.url
 
 
+@pytest.mark.long
 def test_hostile_strings_stay_text(looker, tmp_path):
     with serving(settings(tmp_path, rule=RULE)) as running:
         for number, text in enumerate(STRINGS):
@@ -233,6 +235,7 @@ def test_thousand_violations_a_minute_do_not_slow_the_page(looker, server):
     assert float(data["slowest"]) <= 50
 
 
+@pytest.mark.long
 def test_page_prints_without_what_only_a_screen_needs(looker, server):
     page = looker.page()
     page.goto(f"{server.url}/m/default/overview")

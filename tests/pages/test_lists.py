@@ -320,6 +320,7 @@ def test_erasing_a_person_takes_all_decisions_about_them(server):
     assert eraser.twin("people?key=g2")["row"] is None
 
 
+@pytest.mark.long
 def test_who_may_not_erase_is_refused(server, ana):
     answer = ana.send("people/erase", {"key": "k1", "again": "k1"}, "queue")
     assert answer.status == 403 and ana.twin("people?key=k1")["row"] == 1

@@ -57,6 +57,7 @@ def test_what_was_counted_before_the_pulse_began_is_not_counted_again():
     assert sums(pulse.beats(FINE, NOW)) == (3, 2, 1)
 
 
+@pytest.mark.long
 def test_windows_are_bounded_however_long_it_runs():
     hosted = Hosted()
     pulse = Pulse(hosted)

@@ -207,6 +207,7 @@ def test_a_form_without_its_token_does_nothing(desk):
         assert ledger.reviews() == []
 
 
+@pytest.mark.long
 def test_erased_pairs_leave_the_queue(desk):
     ana = person(desk, "ana")
     row = ana.twin("queue")["pair"]["row"]

@@ -25,6 +25,7 @@ def server(tmp_path_factory):
         yield running
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["memory", "ledger"])
 def test_lists_of_contradictions_are_refused_and_the_rule_is_shown(server, name):
     for x, z in ((0.0, 0.0), (0.1, 5.0), (0.2, 0.0)):

@@ -121,6 +121,7 @@ def test_erasing_asks_for_the_key_again(looker, server):
     assert "No decision here has this key" in page.inner_text("main")
 
 
+@pytest.mark.long
 def test_everything_works_without_a_script(looker, server):
     page = signed_in(looker, server, "bo", java_script_enabled=False)
     row = row_of(page)

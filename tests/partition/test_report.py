@@ -99,6 +99,7 @@ def test_vectors_are_told_as_without_cells(suffix, tmp_path):
     same(whole, parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [
@@ -126,6 +127,7 @@ def test_people_are_told_as_without_cells_groups_persons_and_pictures_included(o
     assert len(both[0]["by_model"]) == 2 * ("--model-column" in options)
 
 
+@pytest.mark.long
 def test_several_files_are_told_as_one(tmp_path):
     frame = numbers()
     frame.write_parquet(tmp_path / "all.parquet")
@@ -150,6 +152,7 @@ def test_several_files_are_told_as_one(tmp_path):
         same(one, parts, but=("source", "sha256", "size", "remarks"))
 
 
+@pytest.mark.long
 def test_bad_rows_and_repeated_keys_are_left_out_as_without_cells(tmp_path):
     frame = people(400).with_columns(
         pl.when(pl.int_range(400) % 50 == 7).then(None).otherwise("age").alias("age"),

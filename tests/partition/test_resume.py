@@ -80,6 +80,7 @@ def kill_and_resume(tmp_path, kills, workers, count):
         assert there >= {piece.name for piece in cell.pieces}
 
 
+@pytest.mark.long
 def test_a_killed_audit_goes_on(tmp_path):
     kill_and_resume(tmp_path, kills=4, workers=1, count=6_000)
 
@@ -112,6 +113,7 @@ def test_a_cell_that_is_done_is_not_judged_again(tmp_path):
     assert stamps == {path: path.stat().st_mtime_ns for path in others}
 
 
+@pytest.mark.long
 def test_a_bad_row_that_a_process_finds_is_told_as_it_is(tmp_path):
     _, parts = stream(500)
     parts[3] = parts[3].with_columns(x1=pl.lit(None, pl.Float64))
@@ -120,6 +122,7 @@ def test_a_bad_row_that_a_process_finds_is_told_as_it_is(tmp_path):
         audit(job, Processes(2))
 
 
+@pytest.mark.long
 def test_several_processes_find_the_same(tmp_path):
     frame, parts = stream(3_000)
     rule = lw.Rule(epsilon=0.05)

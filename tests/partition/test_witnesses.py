@@ -76,6 +76,7 @@ def cut_anyhow(job, random):
     write_json(folder.look, read_json(folder.look) | {"cuts": cuts.to_list()})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("metric", METRICS)
 def test_cells_find_what_the_oracle_finds(metric, tmp_path):
     met = {"pairs": 0, "cells": 0}
@@ -113,6 +114,7 @@ def test_cells_find_what_the_oracle_finds(metric, tmp_path):
     assert met["cells"] > 6  # more than one for each example
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("within", [None, "3 days"])
 def test_the_order_of_time_decides_whatever_the_order_of_lines(within, tmp_path):
     @settings(max_examples=settings.default.max_examples // 8, deadline=None)
@@ -188,6 +190,7 @@ def people(random):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("metric", "compare"),
     [

@@ -117,6 +117,7 @@ def assert_verdict(verdict: lw.Verdict, known: dict[int, float]) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block", range(8))
 def test_mixed_rows_are_near_as_the_rule_says(block):
     pairs = 0

@@ -41,6 +41,7 @@ def _all_different(rows):
     return [{**row, "z": f"output {i}"} for i, row in enumerate(rows)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["label", "number"])
 @given(data=st.data())
 def test_findings_of_pieces_are_those_of_the_whole(kind, data):
@@ -55,6 +56,7 @@ def test_findings_of_pieces_are_those_of_the_whole(kind, data):
     assert plain(parts) == plain(whole)
 
 
+@pytest.mark.long
 @given(data=st.data())
 def test_findings_of_vectors_in_pieces_are_those_of_the_whole(data):
     n = data.draw(st.integers(1, 80))
@@ -382,6 +384,7 @@ def test_pairs_of_rows_forgotten_later_keep_their_values():
     assert tally.findings(source="").worst == before != ()
 
 
+@pytest.mark.long
 def test_tally_grows_by_a_bit_for_each_decision_and_no_more():
     rng = np.random.default_rng(12)
     rule = lw.Rule(epsilon=0.001)

@@ -220,6 +220,7 @@ def test_a_fault_is_told_and_counted(tmp_path, monkeypatch):
     answers_in_process(tmp_path, script)
 
 
+@pytest.mark.long
 def test_a_ledger_is_waited_for(tmp_path):
     async def script(app, ask):
         assert ask(b'{"x":[1.0],"z":"a"}', {}) is None

@@ -90,6 +90,7 @@ def check_history(folder, answers):
     return total
 
 
+@pytest.mark.long
 def test_kills_lose_nothing_that_was_answered_and_double_nothing(tmp_path):
     assert check_history(tmp_path, killed_under_load(tmp_path, kills=2)) > 100
 
@@ -99,6 +100,7 @@ def test_three_hundred_kills_lose_nothing(tmp_path):
     assert check_history(tmp_path, killed_under_load(tmp_path, kills=300)) > 10_000
 
 
+@pytest.mark.long
 def test_a_full_disk_is_answered_with_503_and_what_was_answered_stays(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -125,6 +127,7 @@ def test_a_full_disk_is_answered_with_503_and_what_was_answered_stays(tmp_path):
         assert server.get().json()["rows"] == stored
 
 
+@pytest.mark.long
 def test_room_on_the_disk_is_enough_to_go_on(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -149,6 +152,7 @@ def test_room_on_the_disk_is_enough_to_go_on(tmp_path):
         assert server.post("verify", {}).json()["verified"]
 
 
+@pytest.mark.long
 def test_a_restart_under_traffic_loses_nothing_and_readyz_says_when(tmp_path):
     path = settings(tmp_path)
     answers, stop = [], threading.Event()

@@ -21,6 +21,7 @@ dead_letters = "{dead}"
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["redis", "nats"])
 def test_served_monitor_follows_its_stream(kind, tmp_path):
     published = decisions(120)
@@ -54,6 +55,7 @@ def test_served_monitor_follows_its_stream(kind, tmp_path):
     check_lines([one for one in lines if "source" in one], streamed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "word"),
     [

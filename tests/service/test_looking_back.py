@@ -474,6 +474,7 @@ def test_a_client_that_goes_in_mid_batch_has_sent_nothing(server):
     assert rows_of(server) == before
 
 
+@pytest.mark.long
 def test_http_client_errors_do_not_end_the_server(server):
     for raw in (b"\x00\xff\x00\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET " + b"/" * 70_000):
         with socket.create_connection((server.host, server.port), 10) as one:

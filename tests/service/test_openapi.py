@@ -200,6 +200,7 @@ def explored(guarded, examples, seconds):
     return made
 
 
+@pytest.mark.long
 def test_schemathesis_finds_no_fault(guarded):
     assert explored(guarded, examples=5, seconds=30) > 50
 

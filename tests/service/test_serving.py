@@ -135,6 +135,7 @@ def test_what_makes_no_sense_is_refused_with_the_reason_and_leaves_no_trace(
     assert server.get().json()["rows"] == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "body",
     [
@@ -277,6 +278,7 @@ def test_limits_refuse_and_leave_no_trace(memory):
         memory.name = "default"
 
 
+@pytest.mark.long
 def test_distinct_labels_are_limited_in_one_decision_and_in_batches(tmp_path):
     monitors = '[monitors.default]\nrule = "rule.toml"\nledger = "ledger"\ndurability = "batch"\n'
     path = settings(tmp_path, "[limits]\nlabels = 3\n", monitors=monitors)
@@ -303,6 +305,7 @@ def test_several_monitors_do_not_see_each_other(memory):
     assert wrong.status == 405
 
 
+@pytest.mark.long
 def test_an_end_of_the_server_answers_what_waits_and_has_code_0(tmp_path):
     with serving(settings(tmp_path)) as server:
         answers, errors = [], []
@@ -335,6 +338,7 @@ def test_an_end_of_the_server_answers_what_waits_and_has_code_0(tmp_path):
         assert ledger.verify().ok
 
 
+@pytest.mark.long
 def test_a_socket_of_the_file_system_serves_the_same(tmp_path):
     (tmp_path / "rule.toml").write_text(RULE)
     where = tmp_path / "s.sock"
@@ -373,12 +377,14 @@ def test_the_process_ends_with_the_code_and_the_reason(tmp_path):
     assert code == 2 and "one process owns the history" in said and "Traceback" not in said
 
 
+@pytest.mark.long
 def test_a_port_or_a_ledger_in_use_is_said(tmp_path):
     with serving(settings(tmp_path)) as server:
         code, said = reached_end(command(tmp_path / "settings.toml", "--port", server.port))
         assert code == 2 and "cannot listen on" in said
 
 
+@pytest.mark.long
 def test_a_token_is_printed_once_and_its_lines_work(tmp_path):
     made = [sys.executable, "-m", "likewise", "token", "--name", "scoring"]
     said = subprocess.run(
@@ -401,6 +407,7 @@ def test_a_token_is_printed_once_and_its_lines_work(tmp_path):
     assert bad.returncode == 2 and "expected some of observe" in bad.stderr
 
 
+@pytest.mark.long
 def test_requests_under_way_and_rates_are_limited(tmp_path):
 
     token, hashed = new_token()
@@ -418,6 +425,7 @@ def test_started_fails_where_the_server_does(tmp_path):
         started(tmp_path / "nowhere.toml")
 
 
+@pytest.mark.long
 def test_others_are_served_over_tls_and_with_tokens_only(tmp_path):
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")

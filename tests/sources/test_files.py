@@ -176,6 +176,7 @@ def megabytes(code, path):
     return float(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name, times",
     [("t.csv", (4, 16)), ("t.parquet", (4, 16)), ("t.arrows", (4, 16)),
@@ -202,6 +203,7 @@ def test_memory_does_not_grow_with_the_file(name, times, tmp_path):
     assert peaks[1] - peaks[0] < 0.5 * (sizes[1] - sizes[0]), (peaks, sizes)
 
 
+@pytest.mark.long
 def test_memory_of_an_audit_is_the_history_not_the_file(tmp_path):
     """Most of the file is a column that is not looked at."""
     peaks = []

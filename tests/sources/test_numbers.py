@@ -40,6 +40,7 @@ def test_numbers_are_read_back_from_every_style(amounts, style):
     assert numbers.to_list() == [float(amount) for amount in amounts]
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200))
 @given(amounts=AMOUNTS, style=STYLES, other=st.sampled_from([".", ","]))
 def test_number_in_another_style_is_no_number(amounts, style, other):

@@ -77,6 +77,7 @@ def killed_watchers(kind, folder, count, kills, seed):
         assert all(entry.missing == 0 for entry in ledger.entries())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_watcher_leaves_each_verdict_once(kind, tmp_path):
     killed_watchers(kind, tmp_path, 400, 3, seed=1)
@@ -156,6 +157,7 @@ def _last(running):
     return [] if last is None else [last]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["redis", "nats"])
 def test_killed_server_costs_nothing(kind, tmp_path):
     killed_servers(kind, tmp_path, 400, 3, seed=3)

@@ -339,6 +339,7 @@ def test_rule_that_does_not_fit_is_refused_before_fitting(estimator, rule, text)
         lw.WatchedEstimator(estimator, rule).fit(X, Y)
 
 
+@pytest.mark.long
 def test_watching_a_single_prediction_costs_less_than_a_fifth_of_it():
     inner = LogisticRegression(max_iter=500).fit(X, Y)
     watched = lw.watch(inner, RULE)

@@ -94,6 +94,7 @@ def test_copy_of_a_watched_estimator_says_once_what_is_not_told_any_more(through
         assert "copy" in str(again.message)
 
 
+@pytest.mark.long
 def test_workers_of_joblib_say_that_they_tell_another_history(tmp_path):
     code = (
         "import joblib, numpy as np, likewise as lw\n"

@@ -59,6 +59,7 @@ def contradict(server, place):
     assert answer["violation"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ledger", [True, False], ids=["ledger", "memory"])
 def test_a_contradiction_on_one_input_is_told_signed_acknowledged_and_over(
     tmp_path, receiver, ledger
@@ -97,6 +98,7 @@ def test_a_contradiction_on_one_input_is_told_signed_acknowledged_and_over(
         server.stop()
 
 
+@pytest.mark.long
 def test_only_who_may_review_sees_and_acknowledges_alerts(tmp_path, receiver):
     config = configured(tmp_path, receiver)
     tokens = {scope: new_token() for scope in ("observe", "read", "review")}
