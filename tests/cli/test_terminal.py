@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import polars as pl
+import pytest
 
 from tests.commands import at_a_terminal
 
