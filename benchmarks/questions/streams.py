@@ -29,7 +29,7 @@ from likewise.streams.judging import StreamJudge, binding_of
 from likewise.streams.opening import source_of
 from likewise.streams.targets import LineTarget, target_of
 
-COLUMNS_WIDE, TOLERANCE = 12, 0.02
+COLUMNS_WIDE, TOLERANCE = 12, 0.05
 DECISIONS = 100_000
 BATCH = 4096
 COLUMNS = {
