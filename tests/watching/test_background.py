@@ -318,4 +318,4 @@ def test_a_signal_in_the_middle_of_handing_over_work_stops_nothing():
         assert not another.is_alive(), f"locked for ever by a signal in {where}"
         step += 1
     assert backlog.drain(30)
-    assert done == list(range(step)) and step > 5
+    assert done == list(range(step)) and step >= 5  # fewer places while the thread is awake
