@@ -42,7 +42,7 @@ demo: kernels  ## show what likewise does on a small stream of decisions
 # Each core has a process of its own, so the libraries of the field are to use one each. Tests wait for
 # disks and for processes that they start a third of the time, so there is one process more.
 ON_ALL_CORES = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --dist worksteal \
-	--numprocesses $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)')
+	--numprocesses $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 test: kernels  ## run the tests, except the long and slow ones and those that need torch, on all cores
 	$(ON_ALL_CORES) -m "not long and not slow and not torch" $(ARGS)
