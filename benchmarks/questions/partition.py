@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from benchmarks import cells, oracle
 from benchmarks.answer import Answer, Setting, Table
+from benchmarks.child import ROOT
 
 COLUMNS = {
     "way": "",
@@ -19,6 +21,13 @@ COLUMNS = {
     "mb": "peak MB",
 }
 SAME = ("rows", "flagged", "pairs", "comparable", "check")
+
+
+def _build() -> Path:
+    """The folder for what the benchmarks write, on the disk of the project."""
+    build = ROOT / "build"
+    build.mkdir(exist_ok=True)
+    return build
 
 
 def _row(way: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -34,10 +43,28 @@ def _row(way: str, found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _huge(setting: Setting, count: int, *, beside_one: bool) -> list[dict[str, Any]]:
+    """Two workers on as many rows, in cells of a million; one monitor before them, if asked."""
+    table = []
+    with tempfile.TemporaryDirectory(dir=_build()) as folder:
+        cells.write(folder, count)
+        given = {"folder": folder, "workers": 2, "cell_rows": 1_000_000}
+        parts = setting.alone("benchmarks.cells:in_cells", given)
+        oracle.require(parts["rows"] == count, "rows are missing")
+        oracle.require(parts["pairs"] > 0, "nothing was found")
+        if beside_one:
+            whole = setting.alone("benchmarks.cells:whole", {"folder": folder})
+            for name in SAME:
+                oracle.require(parts[name] == whole[name], f"{name} is not what it is as a whole")
+            table.append(_row("one monitor", whole))
+        table.append(_row("cells, 2 at a time", parts))
+    return table
+
+
 def ask(setting: Setting) -> Answer:
     count = setting.rows(2_000_000, least=20_000)
     table = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=_build()) as folder:
         cells.write(folder, count)
         whole = setting.alone("benchmarks.cells:whole", {"folder": folder})
         oracle.require(whole["pairs"] > 0, "nothing was found")
@@ -49,12 +76,8 @@ def ask(setting: Setting) -> Answer:
                 oracle.require(parts[name] == whole[name], f"{name} is not what it is as a whole")
             table.append(_row(f"cells, {workers} at a time", parts))
     if setting.huge:
-        with tempfile.TemporaryDirectory() as folder:
-            cells.write(folder, 20_000_000)
-            given = {"folder": folder, "workers": 2, "cell_rows": 1_000_000}
-            table.append(
-                _row("cells, 2 at a time", setting.alone("benchmarks.cells:in_cells", given))
-            )
+        for rows, beside in ((20_000_000, True), (100_000_000, False)):
+            table += _huge(setting, rows, beside_one=beside)
     return Answer(
         "Files in cells",
         {"partition": Table(COLUMNS, table, "Parquet files of twelve columns, ε = 0.05, linf.")},

@@ -41,6 +41,26 @@ decisions = st.builds(
 )
 
 
+kinds = st.sampled_from([None, None, np.float64, np.float32, np.int64, np.uint8])
+
+
+def as_array(decision, kind):
+    """The same decision with an array for its list, where there are numbers in it."""
+    plain = kind is not None and all(type(value) in (int, float) for value in decision.x)
+    if not plain or (kind is not np.float64 and any(value > 2 for value in decision.x)):
+        return decision
+    return decision._replace(x=np.array(decision.x, kind))
+
+
+@given(st.lists(st.lists(decisions, max_size=6), max_size=4), kinds, kinds)
+def test_arrays_that_come_together_are_answered_as_one_by_one(groups, kind, other):
+    together, alone = (lw.Monitor(RULE) for _ in range(2))
+    for plain_group in groups:
+        group = [as_array(one, (kind, other)[i % 2]) for i, one in enumerate(plain_group)]
+        same(together.observe_each(group), one_by_one(alone, group))
+    assert together.rows == alone.rows
+
+
 @given(st.lists(st.lists(decisions, max_size=6), max_size=4), st.booleans())
 def test_what_comes_together_is_answered_as_one_by_one(groups, comparable):
     together, alone = (lw.Monitor(RULE, comparable=comparable) for _ in range(2))
@@ -98,10 +118,54 @@ def test_one_that_is_refused_in_a_group_leaves_no_trace_and_the_others_are_taken
     assert monitor.rows == 9 and monitor.observe([1.0, 0.0], "c").count == 2
 
 
+class FailsFarAway:
+    """An index in Python that breaks when it is asked about a far point."""
+
+    def __init__(self):
+        self.rows = 0
+
+    def add(self, row, point):
+        self.rows = row + 1
+
+    def candidates(self, point, reach):
+        if np.abs(point).max() > 30:
+            raise ZeroDivisionError("too far")
+        return np.arange(self.rows)
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+def test_what_an_index_of_the_caller_raises_refuses_no_other(tmp_path, ledger):
+    def make(space):
+        return FailsFarAway()
+
+    opened = lw.open(tmp_path / "l", RULE, index=make) if ledger else lw.Monitor(RULE, index=make)
+    with opened as monitor:
+        monitor.observe([0.0, 0.0], "a")
+        group = [Decision([float(i), 0.0], "a") for i in range(1, 4)]
+        group.insert(2, Decision([9.0, 0.0], "a"))
+        answers = monitor.observe_each(group)
+        assert isinstance(answers[2], lw.BadDecision)
+        assert "ZeroDivisionError: too far" in str(answers[2])
+        assert isinstance(answers[2].__cause__, ZeroDivisionError)
+        assert [answer.row for i, answer in enumerate(answers) if i != 2] == [1, 2, 3]
+        assert monitor.rows == 4 and monitor.observe([1.0, 0.0], "b").witnesses.rows.tolist() == [1]
+        submitted = [monitor.submit(one.x, one.z) for one in group]
+        with pytest.raises(ZeroDivisionError, match="too far"):
+            submitted[2].result(30)
+        assert [submitted[i].result(30).row for i in (0, 1, 3)] == [5, 6, 7]
+
+
 def test_most_groups_are_joined_and_odd_ones_are_not():
     group = [Decision([0.0, 1], "a"), Decision([0.5, 0.5], "b")]
     assert joined(group).inputs.tolist() == [[0.0, 1.0], [0.5, 0.5]]
+    arrays = [Decision(np.array(one.x, np.float32), one.z) for one in group]
+    assert joined(arrays).inputs.tolist() == [[0.0, 1.0], [0.5, 0.5]]
+    assert joined(arrays).inputs.dtype == np.float32
     others = [
+        [*arrays, Decision(np.zeros(2), "a")],
+        [*arrays, Decision(np.zeros(3, np.float32), "a")],
+        [*arrays, Decision(np.zeros(2, np.float32))],
+        [Decision(np.array([True, False]), "a")] * 2,
         group[:1],
         [*group, Decision([0.0], "a")],
         [*group, Decision([0.0, 2**53 + 1], "a")],

@@ -14,9 +14,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from likewise.monitors.protocol import Decision
 from likewise.monitors.stated import Said
+from likewise.reading.protocol import FROM_ROW
 from likewise.values.plain import EXACT
 
 FEW = 64
@@ -24,7 +26,6 @@ FEW = 64
 MOST = 1 << 12
 """Decisions that are joined at most: a ledger writes so many in one transaction."""
 _NUMBERS = {float, int}
-_LISTS = {list}
 
 
 class Joined(NamedTuple):
@@ -40,20 +41,33 @@ def joined(decisions: Sequence[Decision]) -> Joined | None:
     if not 1 < len(decisions) <= MOST:
         return None
     x, z, keys, times, models, sources, positions = zip(*decisions, strict=True)
-    if set(map(type, x)) != _LISTS or any(map(_is_said, (*times, *sources, *positions))):
+    if any(map(_is_said, (*times, *sources, *positions))) or any(one is FROM_ROW for one in z):
         return None
-    width = len(x[0])
+    inputs = _stacked(x)
+    if inputs is None:
+        return None
+    some_keys, some_models = sum(map(_is_said, keys)), sum(map(_is_said, models))
+    if some_keys not in (0, len(x)) or some_models not in (0, len(x)):
+        return None
+    said = Said(list(keys) if some_keys else None, None, list(models) if some_models else None)
+    return Joined(inputs, list(z), said)
+
+
+def _stacked(x: Sequence[Any]) -> npt.NDArray[Any] | None:
+    """Inputs as one array, where each is a list of numbers, or all are arrays of one kind."""
+    kinds = set(map(type, x))
+    if kinds == {np.ndarray}:
+        first = x[0]
+        alike = all(one.shape == first.shape and one.dtype == first.dtype for one in x)
+        return np.stack(x) if alike and first.dtype.kind in "fiu" and first.size else None
+    width = len(x[0]) if kinds == {list} else 0
     if width == 0 or set(map(len, x)) != {width}:
         return None
     numbers = list(chain.from_iterable(x))
     kinds = set(map(type, numbers))
     if not kinds <= _NUMBERS or (int in kinds and max(map(abs, numbers)) > EXACT):
         return None
-    some_keys, some_models = sum(map(_is_said, keys)), sum(map(_is_said, models))
-    if some_keys not in (0, len(x)) or some_models not in (0, len(x)):
-        return None
-    said = Said(list(keys) if some_keys else None, None, list(models) if some_models else None)
-    return Joined(np.array(numbers, np.float64).reshape(len(x), width), list(z), said)
+    return np.array(numbers, np.float64).reshape(len(x), width)
 
 
 def _is_said(value: Any) -> bool:

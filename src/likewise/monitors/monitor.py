@@ -12,7 +12,6 @@ Not here: reading (reading/), judging (engine/), disks (ledger/).
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -234,8 +233,8 @@ class Monitor:
             x = self._reader.vectors_of(x, many=False)
         steps = self._steps
         if steps.journal is not None:
-            said = Said(key, time, model, source, position)
-            return self._shared.make(partial(self._observe_next, x, z, said))
+            decision = Decision(x, z, key, time, model, source, position)
+            return self._shared.observe(decision)
         with self._lock:
             if steps.midway:
                 self._ready()
@@ -274,8 +273,7 @@ class Monitor:
             x = self._reader.vectors_of(x, many=False)
         else:
             x = as_given(x, columns=self.rule.features is not None)
-        said = Said(key, time, model, source, position)
-        return self._shared.submit(partial(self._observe_next, x, z, said))
+        return self._shared.submit(Decision(x, z, key, time, model, source, position))
 
     def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
         """Take decisions one after another, each as `observe` does: its verdict, or the refusal.
@@ -286,45 +284,45 @@ class Monitor:
         given: Sequence[Decision | LikewiseError] = decisions
         if self._embeds:
             given = [self._embedded(decision) for decision in decisions]
-        elif self.rule.features is None and self._span is None:
+        good = [one for one in given if not isinstance(one, LikewiseError)]
+        answers = map(_answer_or_refusal, self._take_together(good))
+        return [one if isinstance(one, LikewiseError) else next(answers) for one in given]
+
+    def _take_together(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
+        """`observe_each`, of decisions whose turn it is, with what the caller's code raised."""
+        if self.rule.features is None and self._span is None and not self._embeds:
             joint = self._observe_joined(decisions)
             if joint is not None:
                 return joint
         with self._committing_together():
-            return self._take_each(given)
+            return [self._taken(decision) for decision in decisions]
 
-    def _take_each(
-        self, given: "Sequence[Decision | LikewiseError]"
-    ) -> "list[Verdict | LikewiseError]":
-        """What is answered to decisions, one after another."""
-        answers: list[Verdict | LikewiseError] = []
-        for decision in given:
-            try:
-                if isinstance(decision, LikewiseError):
-                    raise decision
-                self._ready(note=True)
-                said = Said(*decision[2:])
-                answers.append(self._steps.observe(decision.x, decision.z, said))
-            except LikewiseError as error:
-                answers.append(error)
-        return answers
+    def _taken(self, decision: Decision) -> "Verdict | Exception":
+        """What is answered to one of several decisions."""
+        try:
+            return self._observe_next(decision)
+        except Exception as error:
+            return error
 
-    def _observe_joined(
-        self, decisions: Sequence[Decision]
-    ) -> list[Verdict | LikewiseError] | None:
+    def _observe_joined(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception] | None":
         """The answers to decisions as to one call; None if they are to be taken one by one."""
         batch = joined(decisions)
         if batch is None:
             return None
         with self._lock:
             self._ready(note=True)
-            if batch.said.nothing and len(decisions) <= FEW:
-                return self._steps.observe_group(batch.inputs, batch.outputs)
+            steps = self._steps
+            rows = steps.taken
             try:
-                return list(self._steps.observe_many(batch.inputs, batch.outputs, batch.said, 1))
+                if batch.said.nothing and len(decisions) <= FEW:
+                    return [*steps.observe_group(batch.inputs, batch.outputs)]
+                return [*steps.observe_many(batch.inputs, batch.outputs, batch.said, 1)]
             except BadFile:
                 raise
-            except LikewiseError:
+            except Exception:
+                self._ready(note=True)
+                if steps.taken != rows:
+                    raise  # they were taken: once more would be twice
                 return None
 
     def _embedded(self, decision: Decision) -> "Decision | LikewiseError":
@@ -333,11 +331,11 @@ class Monitor:
         except LikewiseError as error:
             return error
 
-    def _observe_next(self, x: Any, z: Any, said: Said) -> Verdict:
+    def _observe_next(self, decision: Decision) -> Verdict:
         """`observe`, of a decision whose turn it is."""
         with self._lock:
             self._ready(note=True)
-            return self._steps.observe(x, z, said)
+            return self._steps.observe(decision.x, decision.z, Said(*decision[2:]))
 
     @contextmanager
     def _committing_together(self) -> Iterator[None]:
@@ -712,3 +710,14 @@ class Monitor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _answer_or_refusal(answer: Verdict | Exception) -> Verdict | LikewiseError:
+    """An answer of `observe_each`: what a label or index of the caller raised is a refusal."""
+    if isinstance(answer, Verdict | LikewiseError):
+        return answer
+    refusal = BadDecision(
+        f"judging it raised {type(answer).__name__}: {answer}. Nothing of it was stored."
+    )
+    refusal.__cause__ = answer
+    return refusal

@@ -1,33 +1,34 @@
 """Calls of several threads share a transaction of the ledger (group commit).
 
-A call that comes while no other is being made is made at once, in the thread that it came from. The
-others wait: a thread of its own takes all that have come in the meantime, makes them one after the
-other, has what they wrote on disk together, and only then answers. Signal handlers raise in the
-main thread only, so no call is cut off by somebody else's interruption.
+A decision that comes while no other is being judged is judged at once, in the thread that it came
+from. The others wait: a thread of its own takes all that have come in the meantime, has them judged
+one after the other and written together, and only then answers. Signal handlers raise in the main
+thread only, so no call is cut off by somebody else's interruption.
 
 Whoever was answered mostly calls again at once. Without waiting for them, half of the callers would
 find the others' transaction begun, and each transaction would have half of them. So a transaction
 waits a moment for whoever was answered last, and for those who have come meanwhile. The last of
 them rings a bell, so that the thread does not take the interpreter from callers in between.
 
-Invariant: calls are made in the order in which they came; a call is answered when all that it wrote
-is on disk, or refused, and then it has left no trace.
-Bound: `MOST` calls wait, and one for each thread that found room at the same moment; whoever comes
-after them waits until there is room. A transaction waits for others at most half as long as the
-last one took; one that follows a single call waits for nobody.
+Invariant: decisions are judged in the order in which they came; one is answered when it is on disk,
+or refused, and then it has left no trace.
+Bound: `MOST` decisions wait, and one for each thread that found room at the same moment; whoever
+comes after them waits until there is room. A transaction waits for others at most half as long as
+the last one took; one that follows a single call waits for nobody.
 """
 
 import contextlib
 import time as clock
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, RLock, Thread
 from typing import Any, Generic, Protocol, TypeVar
 
+from likewise.monitors.protocol import Decision
 from likewise.values.errors import BadFile
+from likewise.values.verdicts import Verdict
 
 MOST = 1 << 16
 _TOGETHER = 1024  # calls that share a transaction at most
@@ -80,16 +81,24 @@ class Caller(Generic[_T]):
 
 
 class Shares(Protocol):
-    """Whose calls share transactions."""
+    """Whose decisions share transactions."""
 
-    def _committing_together(self) -> AbstractContextManager[None]:
-        """Within it nothing is written; at its end, everything is, or BadFile is raised."""
+    _lock: RLock
+
+    def _observe_next(self, decision: Decision) -> Verdict:
+        """Judge a decision whose turn it is, and have it on disk."""
+
+    def _take_together(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
+        """Judge decisions in their order, and have those that are not refused on disk.
+
+        Raises, and takes none of them, if they cannot be written.
+        """
 
     def _is_in_a_call(self) -> bool:
         """Whether a call of this very thread is being made, out of which it comes again."""
 
 
-Request = tuple[Answer[Any] | Caller[Any], Callable[[], Any]]
+Request = tuple[Answer[Verdict] | Caller[Verdict], Decision]
 
 
 class _Turns:
@@ -122,25 +131,26 @@ class SharedCommits:
         self._thread: Thread | None = None
         self._starting = Lock()
 
-    def make(self, call: Callable[[], _T]) -> _T:
-        """Make a call now, or have it made together with others; what it answers."""
+    def observe(self, decision: Decision) -> Verdict:
+        """Judge a decision now, or together with others that wait."""
         turns = self._turns
+        owner = turns.owner()
+        assert owner is not None  # who is calling
         if turns.expected > 1 or not _taken(turns.free):
-            owner = turns.owner()
-            if owner is None or owner._is_in_a_call():
-                return call()  # which refuses it
-            caller: Caller[_T] = Caller()
-            self._add((caller, call))
+            if owner._is_in_a_call():
+                return owner._observe_next(decision)  # which refuses it
+            caller: Caller[Verdict] = Caller()
+            self._add((caller, decision))
             return caller.result()
         try:
-            return call()
+            return owner._observe_next(decision)
         finally:
             turns.free[:] = [True]
 
-    def submit(self, call: Callable[[], _T]) -> "Answer[_T]":
-        """Have a call made soon, in its turn."""
-        answer: Answer[_T] = Answer()
-        self._add((answer, call))
+    def submit(self, decision: Decision) -> Answer[Verdict]:
+        """Have a decision judged soon, in its turn."""
+        answer: Answer[Verdict] = Answer()
+        self._add((answer, decision))
         return answer
 
     def _add(self, request: Request) -> None:
@@ -195,36 +205,33 @@ def _run(turns: _Turns) -> None:
 
 
 def _make(monitor: Shares, first: Request, turns: _Turns) -> bool:
-    """Make a call and all that have come after it, commit them together, and answer.
+    """Take a decision and all that have come after it together, and answer.
 
     Whether more may come.
     """
     _gather(turns)
     begun = clock.perf_counter()
     requests, more = [first], True
-    made: list[tuple[Answer[Any] | Caller[Any], Any]] = []
+    turns.free.clear()  # whoever comes meanwhile is in the next transaction
     try:
-        turns.free.clear()  # whoever comes meanwhile is in the next transaction
-        with monitor._committing_together():
+        with monitor._lock:
             more = _take_more(requests, turns.waiting)
-            for answer, call in requests:
-                if answer.set_running_or_notify_cancel():
-                    try:
-                        made.append((answer, call()))
-                    except Exception as error:
-                        answer.set_exception(error)
+            requests = [one for one in requests if one[0].set_running_or_notify_cancel()]
+            answers = monitor._take_together([decision for _, decision in requests])
     except BaseException as error:
         turns.free[:] = [True]
-        for answer, _ in requests:
-            if not answer.done():
-                answer.set_exception(error)
+        for waiting, _ in requests:
+            waiting.set_exception(error)
         return more
-    again = sum(type(answer) is Caller for answer, _ in requests)
+    again = sum(type(waiting) is Caller for waiting, _ in requests)
     turns.expected = min(again + turns.waiting.qsize(), _TOGETHER)
     turns.seconds = clock.perf_counter() - begun
     turns.free[:] = [True]
-    for answer, value in made:
-        answer.set_result(value)
+    for (waiting, _), answer in zip(requests, answers, strict=True):
+        if isinstance(answer, Exception):
+            waiting.set_exception(answer)
+        else:
+            waiting.set_result(answer)
     return more
 
 
