@@ -168,17 +168,18 @@ def _followed(folder: Path, port: int, count: int, to: str | None) -> tuple[floa
             dead=None,
             tell=print,
         )
-        told = follower._told
+        told, seconds = follower._told, 0.0
 
         def stop_at_the_end(*some: Any) -> None:
+            nonlocal seconds
             told(*some)
             if follower.counts.rows >= count:
-                follower.stop()
+                seconds = time.perf_counter() - start
+                follower.stop()  # which waits for a poll of an empty stream, up to a second
 
         follower._told = stop_at_the_end  # type: ignore[method-assign]
         start = time.perf_counter()
         follower.run()
-        seconds = time.perf_counter() - start
         source.close()
         flagged = follower.counts.flagged
     with closing(Ledger(folder)) as ledger:

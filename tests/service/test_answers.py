@@ -7,7 +7,8 @@ import pytest
 
 import likewise as lw
 from likewise.intake.verdict_json import answer
-from likewise.service.answers import verdict_bodies, verdict_bytes
+from likewise.intake.verdict_bodies import verdict_bodies
+from likewise.service.answers import verdict_bytes
 from likewise.service.recent import trimmed, trimmed_batch
 from likewise.service.settings import Token
 from likewise.service.tokens import Tokens, new_token

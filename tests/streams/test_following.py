@@ -303,8 +303,8 @@ def test_stream_that_begins_anew_does_not_go_unnoticed(kind, tmp_path):
             await jetstream.add_stream(name="decisions", subjects=["decisions"])
 
         running.ask(again)
-        anew = pytest.raises(BadFile, match="made anew")
-        with opened(tmp_path / "ledger") as monitor, anew:
+        refused = pytest.raises(BadFile, match="deleted and created again")
+        with opened(tmp_path / "ledger") as monitor, refused:
             follow_until(monitor, running.address(), 25)
 
 

@@ -126,8 +126,8 @@ class RedisSource:
         if oldest is not None and oldest < at and deleted <= at:
             return None  # it alone was deleted: older ones are still there
         why = (
-            f"the stream {stream} was trimmed or made anew: the entry {_text(at)}, the last that"
-            f" was read, is gone, and {_text(first)} is the next"
+            f"the stream {stream} was trimmed, or deleted and written again: the entry"
+            f" {_text(at)}, the last that was read, is gone, and {_text(first)} is the next"
         )
         return Gap(stream, at, first, None, why)
 
@@ -258,15 +258,19 @@ def _as_it_came(answer: Any, **_: Any) -> Any:
 
 
 def _records(stream: str, entries: Sequence[Any]) -> list[Record]:
-    records = []
-    for number, fields in entries:
-        if len(fields) == 2 and fields[0] == _FIELD:
-            records.append(Record(stream, _id(number), fields[1]))
-            continue
-        names = ", ".join(name.decode(errors="replace") for name in fields[::2])
-        flaw = f"the entry has the fields {names[:100]}; expected one, {FIELD}"
-        records.append(Record(stream, _id(number), b"", flaw=flaw))
-    return records
+    numbers = map(int, b"-".join([number for number, _ in entries]).split(b"-") if entries else ())
+    ids = zip(numbers, numbers, strict=True)  # the first two numbers, the next two, …
+    return [
+        Record(stream, at, fields[1])
+        if len(fields) == 2 and fields[0] == _FIELD
+        else Record(stream, at, b"", flaw=_flaw(fields))
+        for at, (_, fields) in zip(ids, entries, strict=True)
+    ]
+
+
+def _flaw(fields: Sequence[bytes]) -> str:
+    names = ", ".join(name.decode(errors="replace") for name in fields[::2])
+    return f"the entry has the fields {names[:100]}; expected one, {FIELD}"
 
 
 def _id(text: bytes | str) -> _Id:
