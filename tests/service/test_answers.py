@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.intake.verdict_json import answer
 from likewise.intake.verdict_bodies import verdict_bodies
+from likewise.intake.verdict_json import answer
 from likewise.service.answers import verdict_bytes
 from likewise.service.recent import trimmed, trimmed_batch
 from likewise.service.settings import Token

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitors.opening import Keeping
 from likewise.intake.verdict_bodies import verdict_bodies
+from likewise.monitors.opening import Keeping
 from likewise.service.answers import verdict_bytes
 from likewise.service.recent import trimmed_batch
 from likewise.service.wire import encode

@@ -15,7 +15,7 @@ Cost: JSON objects with the names of the first one of their batch take a fifth o
 import base64
 import binascii
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +65,12 @@ class Decoder:
         """
         self._choose_names(records, numbers)
         objects = self._objects
+        rows = objects.rows(records)
+        if None not in rows and 0 < len(rows) <= MOST_ROWS:
+            yield Messages(records, _table(objects.names, rows))
+            return
         gathered = _Gathered(objects)
-        for record, row in zip(records, objects.rows(records), strict=True):
+        for record, row in zip(records, rows, strict=True):
             if row is not None:
                 gathered.add(record, [row])
                 continue
@@ -87,15 +91,16 @@ class Decoder:
         """Have `_objects` read what has the names of the first record, if that is an object."""
         if not records or self._format not in ("auto", "json"):
             return
-        fits = self._objects.numbers == tuple(numbers)
-        if fits and next(iter(self._objects.rows(records[:1]))) is not None:
+        if self._objects.numbers != tuple(numbers):
+            self._objects = PlainObjects(self._objects.names, numbers)
+        if self._objects.rows(records[:1]) != [None]:
             return
         try:
             (first,) = message_of(records[0], self._format, numbers).rows
         except ValueError:  # BadMessage, or several rows
             return
         event = self._format == "auto" and "specversion" in first
-        if not fits or first.keys() != set(self._objects.names):
+        if first.keys() != set(self._objects.names):
             self._objects = PlainObjects(() if event else first, numbers)
 
 
@@ -107,7 +112,9 @@ class _Gathered:
         self._set = set(objects.names)
         self._records: list[Record] = []
         self._counts: list[int] = []
-        self._alike = bool(objects.names)  # whether every message is one row with the names of `objects`
+        self._alike = bool(
+            objects.names
+        )  # whether every message is one row with the names of `objects`
         self.rows: list[Row | dict[str, Any]] = []
 
     def add(self, record: Record, rows: Sequence[Row | dict[str, Any]]) -> None:
@@ -127,8 +134,12 @@ class _Gathered:
             single = len(table) == len(self._records)
             return Messages(self._records, table, None if single else self._counts)
         rows = [tuple(map(row.get, names)) if isinstance(row, dict) else row for row in self.rows]
-        columns = map(list, zip(*rows, strict=True))
-        return Messages(self._records, ColumnTable(dict(zip(names, columns, strict=True))))
+        return Messages(self._records, _table(names, rows))
+
+
+def _table(names: Sequence[str], rows: Iterable[Row]) -> ColumnTable:
+    columns = map(list, zip(*rows, strict=True))
+    return ColumnTable(dict(zip(names, columns, strict=True)))
 
 
 def message_of(record: Record, format: str, numbers: Collection[str] = ()) -> Message:

@@ -237,9 +237,7 @@ class Follower:
 
     def _lines(self, messages: Messages, verdicts: Verdicts, places: Rows) -> list[bytes]:
         """Verdict lines of the rows at some places."""
-        bodies = verdict_bodies(
-            verdicts, self._settings.witnesses, places, keyed=self._judge.keyed
-        )
+        bodies = verdict_bodies(verdicts, self._settings.witnesses, places, keyed=self._judge.keyed)
         records, sources = messages.row_records, dict[str, bytes]()
         lines = []
         for place, body in zip(places.tolist(), bodies, strict=True):

@@ -8,7 +8,8 @@ that reader, which also says what is wrong.
 Invariant: a row that is read has the values that `object_of` would read.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,6 +21,11 @@ Row: TypeAlias = tuple[Any, ...]
 _NUMBER = int | float | None
 _PLAIN = str | int | float | bool | None
 _MOST_NAMES = 1000
+_UNREADABLE = (msgspec.MsgspecError, ValueError)
+_body = attrgetter("body")
+_headers = attrgetter("headers")
+_flaw = attrgetter("flaw")
+_values = msgspec.structs.astuple
 
 
 class PlainObjects:
@@ -40,18 +46,39 @@ class PlainObjects:
             )
             self._decode = msgspec.json.Decoder(struct).decode
 
-    def rows(self, records: Iterable[Record]) -> Iterator[Row | None]:
+    def rows(self, records: Sequence[Record]) -> list[Row | None]:
         """Of each record its values, in the order of the names; None if it is to be read slowly."""
-        decode, many = self._decode, len(self.names)
-        values = msgspec.structs.astuple
-        for _, _, body, headers, flaw in records:
-            # Every name is followed by a colon: with as many colons as names, none is there twice.
-            if decode is None or headers or flaw is not None or body.count(b":") != many:
-                yield None
-            elif len(body) > LONGEST or b"\\ud" in body or b"\\uD" in body:
-                yield None
-            else:
-                try:
-                    yield values(decode(body))
-                except (msgspec.MsgspecError, ValueError):
-                    yield None
+        if self._decode is None:
+            return [None] * len(records)
+        try:
+            rows: list[Row | None] = list(map(_values, map(self._decode, map(_body, records))))
+        except _UNREADABLE:
+            rows = [None]
+        if None in rows or not self._surely(records):
+            return [self._row(record) for record in records]
+        return rows
+
+    def _row(self, record: Record) -> Row | None:
+        assert self._decode is not None
+        try:
+            row: Row = _values(self._decode(record.body))
+        except _UNREADABLE:
+            return None
+        return row if self._surely([record]) else None
+
+    def _surely(self, records: Sequence[Record]) -> bool:
+        """Whether any other reader would read the same values of bodies that were decoded.
+
+        Each has every name. A name is followed by a colon: with as many colons as names in all of
+        them, none is there twice. Half a character can only be written as an escape.
+        """
+        bodies = list(map(_body, records))
+        joined = b"".join(bodies)
+        return (
+            joined.count(b":") == len(bodies) * len(self.names)
+            and b"\\ud" not in joined
+            and b"\\uD" not in joined
+            and not any(map(_headers, records))
+            and not any(map(_flaw, records))
+            and max(map(len, bodies), default=0) <= LONGEST
+        )

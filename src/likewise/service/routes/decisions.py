@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from starlette.routing import BaseRoute
 
+from likewise.intake.verdict_bodies import VerdictBody, verdict_bodies
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
 from likewise.service import wire
-from likewise.intake.verdict_bodies import VerdictBody, verdict_bodies
 from likewise.service.admission import (
     checked,
     checked_all,
