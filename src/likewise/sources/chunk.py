@@ -15,13 +15,11 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import polars as pl
 
-    from likewise.values.frames import ColumnTable
-
 Type: TypeAlias = Literal["number", "listed", "flag", "text"]
 """How a column of a text file is read: "listed" are numbers that a rule lists by value, such as
 codes of categories, "flag" is true or false. Other formats bring types of their own."""
 Types: TypeAlias = Mapping[str, Type]
-Table: TypeAlias = "pl.DataFrame | ColumnTable | list[dict[str, Any]]"
+Table: TypeAlias = "pl.DataFrame | list[dict[str, Any]]"
 Places: TypeAlias = npt.NDArray[np.int64]
 
 

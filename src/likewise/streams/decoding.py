@@ -66,8 +66,9 @@ class Decoder:
         self._choose_names(records, numbers)
         objects = self._objects
         rows = objects.rows(records)
-        if None not in rows and 0 < len(rows) <= MOST_ROWS:
-            yield Messages(records, _table(objects.names, rows))
+        read = [row for row in rows if row is not None]
+        if len(read) == len(records) and 0 < len(read) <= MOST_ROWS:
+            yield Messages(records, _table(objects.names, read))
             return
         gathered = _Gathered(objects)
         for record, row in zip(records, rows, strict=True):

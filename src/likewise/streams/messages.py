@@ -60,14 +60,13 @@ class Messages:
 
         Of several rows the last one carries the position of their message.
         """
-        records = self.records
-        if self.counts is None:
-            named = {record.source for record in records}
-            alike = named.pop() if len(named) == 1 else [record.source for record in records]
-            return alike, [record.position for record in records]
         sources: list[str | None] = []
         positions: list[Position | None] = []
-        for record, count in zip(records, self.counts, strict=True):
+        if self.counts is None:
+            sources = [record.source for record in self.records]
+            positions = [record.position for record in self.records]
+            return self.records[0].source if len(set(sources)) == 1 else sources, positions
+        for record, count in zip(self.records, self.counts, strict=True):
             nowhere = [None] * (count - 1)
             sources += [*nowhere, record.source]
             positions += [*nowhere, record.position]

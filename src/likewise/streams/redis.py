@@ -152,7 +152,7 @@ class RedisSource:
         import redis
 
         try:
-            info = self._client.xinfo_stream(stream)
+            info: dict[str, Any] = self._client.xinfo_stream(stream)
         except redis.ResponseError as error:
             if "no such key" in str(error):
                 return {}
