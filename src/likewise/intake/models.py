@@ -6,7 +6,7 @@ from likewise.sources.chunk import Table
 from likewise.values.frames import ColumnTable
 
 
-def models_in(table: Table | ColumnTable, column: str) -> list[str | None]:
+def models_in(table: "Table | ColumnTable", column: str) -> list[str | None]:
     """The models of rows; None for a row without one."""
     if isinstance(table, ColumnTable):
         values: Any = table.columns.get(column, [None] * len(table))
