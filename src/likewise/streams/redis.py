@@ -257,6 +257,8 @@ def _told(address: Address) -> Iterator[None]:
         yield
     except (redis.AuthenticationError, redis.exceptions.AuthorizationError) as error:
         raise BadRule(f"{address} does not let us in: {type(error).__name__}.") from None
+    except redis.exceptions.NoPermissionError as error:  # which says the command
+        raise BadRule(f"{address} does not let us do it: {str(error)[:200]}") from None
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
         raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None
     except redis.ResponseError as error:
