@@ -1,7 +1,8 @@
 """How many decisions a second are read from a Redis stream, judged and on disk?
 
 Beside a bare consumer of the same stream: the same client with the same settings, which reads the
-entries and parses their JSON, and forgets them. The server forces every entry to disk; so does the ledger, batch by batch.
+entries and parses their JSON, and forgets them. The server forces every entry to disk; so does the
+ledger, batch by batch.
 """
 
 from __future__ import annotations

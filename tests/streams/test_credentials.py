@@ -170,11 +170,8 @@ def test_redis_needs_the_permissions_that_the_page_names(tmp_path):
             target.send(lines)
             assert target.last() == lines[-1]
         assert running.read("told", "verdict") == lines
-        refused = pytest.raises(BadRule, match="'eval'")  # for good, so nobody tries again
-        with (
-            closing(target_of(f"{place}told&{login.format('clerk')}", "verdict")) as target,
-            refused,
-        ):
-            target.send(lines)
+        clerk = target_of(f"{place}told&{login.format('clerk')}", "verdict")
+        with closing(clerk), pytest.raises(BadRule, match="'eval'"):  # for good: nobody tries again
+            clerk.send(lines)
         with running.client() as client:
             assert client.xlen("told") == len(lines)
