@@ -1,7 +1,8 @@
 """How many decisions a second are read from a Redis stream, judged and on disk?
 
-Beside a bare consumer of the same stream: the same client, which reads the entries and parses their
-JSON, and forgets them. The server forces every entry to disk; so does the ledger, batch by batch.
+Beside a bare consumer of the same stream: the same client with the same settings, which reads the
+entries and parses their JSON, and forgets them. The server forces every entry to disk; so does the
+ledger, batch by batch.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _server(folder: Path) -> Iterator[Any]:
         [*command, *durable], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
     try:
-        client = redis.Redis("127.0.0.1", port)
+        client = redis.Redis("127.0.0.1", port, protocol=2)  # as likewise does
         for _ in range(500):
             try:
                 client.ping()
@@ -146,8 +147,7 @@ def _bare(client: Any, count: int) -> float:
     last, seen, start = b"0", 0, time.perf_counter()
     while seen < count:
         answer = client.xread({"decisions": last}, count=BATCH)
-        entries = answer[b"decisions"][0] if isinstance(answer, dict) else answer[0][1]
-        for last, fields in entries:  # noqa: B007 - where to go on
+        for last, fields in answer[0][1]:  # noqa: B007 - where to go on
             json.loads(fields[b"decision"])
             seen += 1
     return time.perf_counter() - start
@@ -168,17 +168,18 @@ def _followed(folder: Path, port: int, count: int, to: str | None) -> tuple[floa
             dead=None,
             tell=print,
         )
-        told = follower._told
+        told, seconds = follower._told, 0.0
 
         def stop_at_the_end(*some: Any) -> None:
+            nonlocal seconds
             told(*some)
             if follower.counts.rows >= count:
-                follower.stop()
+                seconds = time.perf_counter() - start
+                follower.stop()  # which waits for a poll of an empty stream, up to a second
 
         follower._told = stop_at_the_end  # type: ignore[method-assign]
         start = time.perf_counter()
         follower.run()
-        seconds = time.perf_counter() - start
         source.close()
         flagged = follower.counts.flagged
     with closing(Ledger(folder)) as ledger:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.intake.verdict_bodies import verdict_bodies
 from likewise.intake.verdict_json import answer
-from likewise.service.answers import verdict_bodies, verdict_bytes
+from likewise.service.answers import verdict_bytes
 from likewise.service.recent import trimmed, trimmed_batch
 from likewise.service.settings import Token
 from likewise.service.tokens import Tokens, new_token
@@ -56,6 +57,9 @@ def test_verdicts_of_a_batch_are_written_as_one_by_one(tmp_path, most):
         for places in (told, np.arange(len(verdicts)), told[::2]):
             expected = [answer(verdicts[i], most, keyed=True) for i in places.tolist()]
             assert encode(verdict_bodies(verdicts, most, places)) == encode(expected)
+            unkeyed = [answer(verdicts[i], most, keyed=False) for i in places.tolist()]
+            bodies = verdict_bodies(verdicts, most, places, keyed=False)
+            assert encode(bodies) == encode(unkeyed)
             each = [verdict_bytes(verdicts[i], most) for i in places.tolist()]
             assert b"[" + b",".join(each) + b"]" == encode(expected)
         flagged += len(told)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
+from likewise.intake.verdict_bodies import VerdictBody
 from likewise.service import wire
 from likewise.service.app import App
 from likewise.service.remote.verbs import VERBS
@@ -122,7 +123,7 @@ def test_answers_have_the_types_that_are_described(guarded):
     guarded.token = guarded.secrets["admin"]
     guarded.post("observe", {"x": [1.0], "z": "a", "key": "one", "model": "m"})
     answers = {
-        wire.VerdictBody: guarded.post("observe", {"x": [1.0], "z": "b", "key": "two"}),
+        VerdictBody: guarded.post("observe", {"x": [1.0], "z": "b", "key": "two"}),
         wire.BatchBody: guarded.post("batch", {"x": [[1.0]] * 2, "z": ["a", "c"]}),
         wire.MonitorBody: guarded.get(),
         wire.PageBody: guarded.get("verdicts"),

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.intake.verdict_bodies import verdict_bodies
 from likewise.monitors.opening import Keeping
-from likewise.service.answers import verdict_bodies, verdict_bytes
+from likewise.service.answers import verdict_bytes
 from likewise.service.recent import trimmed_batch
 from likewise.service.wire import encode
 from likewise.sharding.local import LocalShards

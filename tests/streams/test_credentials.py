@@ -147,3 +147,31 @@ def test_client_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(BadRule, match=r"likewise\[redis\]"):
         redis._connect(address_of("redis://127.0.0.1?stream=a"))
+
+
+def test_redis_needs_the_permissions_that_the_page_names(tmp_path):
+    secret = tmp_path / "password"
+    secret.write_text("hunter2")
+    with broker("redis", tmp_path) as running:
+        running.publish(bodies(decisions(3)))
+        allowed = {
+            "reader": ("+ping", "+xrange", "+xread", "+xinfo"),
+            "writer": ("+eval", "+xadd", "+xrevrange"),
+            "clerk": ("+xadd", "+xrevrange"),
+        }
+        with running.client() as client:
+            for user, commands in allowed.items():
+                client.execute_command("ACL", "SETUSER", user, "on", ">hunter2", "~*", *commands)
+        login = f"user={{}}&password_file={secret}"
+        place = f"redis://127.0.0.1:{running.port}?stream="
+        assert first_of(f"{place}decisions&{login.format('reader')}", 3) == bodies(decisions(3))
+        lines = [b"%d" % i for i in range(5000)]  # more than one script
+        with closing(target_of(f"{place}told&{login.format('writer')}", "verdict")) as target:
+            target.send(lines)
+            assert target.last() == lines[-1]
+        assert running.read("told", "verdict") == lines
+        clerk = target_of(f"{place}told&{login.format('clerk')}", "verdict")
+        with closing(clerk), pytest.raises(BadRule, match="'eval'"):  # for good: nobody tries again
+            clerk.send(lines)
+        with running.client() as client:
+            assert client.xlen("told") == len(lines)

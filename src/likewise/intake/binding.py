@@ -15,7 +15,7 @@ from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Table, Type
 from likewise.values.errors import BadDecision, BadRule
-from likewise.values.frames import columns_of, numbers_of, values_of
+from likewise.values.frames import ColumnTable, columns_of, numbers_of, values_of
 
 _MOST = 12  # names of columns in a message
 
@@ -59,7 +59,7 @@ class Binding:
             beside=(*self.beside, *unknown),
         )
 
-    def arguments(self, table: Table) -> tuple[Any, ...]:
+    def arguments(self, table: "Table | ColumnTable") -> tuple[Any, ...]:
         """What `observe_many` and `calibrate` take of a table: the table, or inputs and outputs."""
         if self.output_column is None:
             return (self._known(table),)
@@ -75,7 +75,7 @@ class Binding:
         """What `observe` and `check` take of a row."""
         return tuple(argument[0] for argument in self.arguments([row]))
 
-    def _known(self, table: Table) -> Table:
+    def _known(self, table: "Table | ColumnTable") -> "Table | ColumnTable":
         """The table without what the rule does not know."""
         if not self.beside:
             return table

@@ -140,6 +140,11 @@ def check_places(places: Places | None, last: dict[str, Position]) -> None:
 def _by_source(places: Places) -> Iterator[tuple[str, Numbers]]:
     """The positions of each source, in their order."""
     codes = {name: code for code, name in enumerate(dict.fromkeys(places.sources))}
+    if len(codes) == 1:
+        (name,) = codes
+        if name is not None:
+            yield name, places.numbers
+        return
     each = np.fromiter((codes[name] for name in places.sources), np.int64, len(places))
     order = np.argsort(each, kind="stable")
     bounds = np.searchsorted(each[order], np.arange(len(codes) + 1))

@@ -119,6 +119,10 @@ class Labels:
 
     def _code(self, labels: Sequence[Hashable]) -> Floats:
         known, fresh = self._codes, dict[Hashable, int]()
+        all_known = self._known_codes(labels)
+        if all_known is not None:
+            self.pending = True
+            return all_known
         codes = np.empty(len(labels))
         for i, label in enumerate(labels):
             try:
@@ -138,6 +142,14 @@ class Labels:
         self._new = list(fresh)
         self.pending = True
         return codes
+
+    def _known_codes(self, labels: Sequence[Hashable]) -> Floats | None:
+        """The codes of labels; None unless all of them are known as they came."""
+        try:
+            codes = list(map(self._codes.get, labels))
+        except TypeError:  # one cannot be hashed
+            return None
+        return None if None in codes else np.array(codes, dtype=np.float64)
 
     def commit(self) -> None:
         for label in self._new:

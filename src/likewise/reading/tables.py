@@ -129,7 +129,7 @@ class TableReader:
         for name in self.output_columns:
             column = columns.pop(name)
             outputs.append(column if self.rule.output == "label" else numbers_of(name, column))
-            at = next((i for i, one in enumerate(values_of(outputs[-1])) if is_missing(one)), None)
+            at = _first_missing(values_of(outputs[-1]))
             if at is not None:
                 raise BadDecision(
                     f"row {at}: the output {name!r} is missing. Nothing was stored: every decision"
@@ -318,6 +318,12 @@ class TableReader:
                 )
         self.columns.begin_at(row)
         return (len(self.encoder.weights),)
+
+
+def _first_missing(values: list[Any]) -> int | None:
+    if set(map(type, values)) <= {str, int, bool}:  # of which none says that it is missing
+        return None
+    return next((i for i, one in enumerate(values) if is_missing(one)), None)
 
 
 def _single(batch: Batch) -> Batch:

@@ -7,17 +7,17 @@ that is not known is refused, and so is a value of another type, or a name that 
 Labels, keys and values that JSON has no form for travel as the ledger writes them: an object with
 one entry, such as {"date": "2026-01-31"} (ledger/words.py).
 
-The types of answers are for /openapi.json; a test holds the answers against them. Fields stand in
-the order in which `Verdict.to_dict()` has them: the verdicts of batches are made from these types
-(answers.py).
+The types of answers are for /openapi.json; a test holds the answers against them. Verdicts are in
+intake/verdict_bodies.py.
 """
 
 from typing import Annotated, Any
 
 import msgspec
 
+from likewise.intake.verdict_bodies import Row, VerdictBody
+
 Time = int | float | str | None
-Row = Annotated[int, msgspec.Meta(ge=0)]
 Position = Row | Annotated[list[Row], msgspec.Meta(min_length=2, max_length=2)]
 """A place in a source: a whole number, or a pair of them. The pair is no tuple: msgspec 0.22 reads
 beyond its memory where a tuple and a number with bounds may stand at one place."""
@@ -111,45 +111,6 @@ class VerifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 # What is answered
-
-
-class WitnessBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """A past decision that is contradicted."""
-
-    row: Row
-    key: Any = msgspec.UNSET
-    model: str | msgspec.UnsetType | None = msgspec.UNSET
-    input_distance: float | None
-    """None if it was destroyed with an erased decision."""
-    output_distance: float | None
-
-
-class VerdictBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """What one decision revealed."""
-
-    row: Row | None
-    """Its place in the history; null if it was only checked."""
-    known: bool | msgspec.UnsetType = msgspec.UNSET
-    """It was sent before, under its key, and this is what was answered then."""
-    key: Any = msgspec.UNSET
-    model: str | msgspec.UnsetType | None = msgspec.UNSET
-    violation: bool
-    comparable: bool | msgspec.UnsetType = msgspec.UNSET
-    """Whether there was a like case at all."""
-    count: Row
-    """Witnesses, those that are left out included."""
-    omitted: Row | msgspec.UnsetType = msgspec.UNSET
-    """How many witnesses are left out."""
-    witnesses: list[WitnessBody]
-    """The nearest, nearest first."""
-    neighbours: Row | msgspec.UnsetType = msgspec.UNSET
-    alarm: bool | msgspec.UnsetType = msgspec.UNSET
-    missing: Row | msgspec.UnsetType = msgspec.UNSET
-    """Decisions known to be missing from the history."""
-    incomplete: Row | msgspec.UnsetType = msgspec.UNSET
-    """Past decisions that it was not compared with, since shards were down."""
-    slope: float | msgspec.UnsetType | None = msgspec.UNSET
-    """Of a monitor of slopes: against its witness; null if it is infinite."""
 
 
 class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):

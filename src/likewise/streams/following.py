@@ -24,23 +24,27 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from likewise.intake.sifting import Unfit, reason, sifted
-from likewise.intake.verdict_json import answer, stored_answer
+from likewise.intake.verdict_bodies import verdict_bodies
+from likewise.intake.verdict_json import stored_answer
 from likewise.ledger.ledger import Ledger
 from likewise.sources.protocol import Gap, Polled, Record, Source, just_before
-from likewise.streams.decoding import MOST_ROWS, BadMessage, Message, message_of
-from likewise.streams.judging import Messages, StreamJudge
+from likewise.streams.decoding import Decoder, Undecoded
+from likewise.streams.judging import StreamJudge
+from likewise.streams.messages import Messages
 from likewise.streams.targets import LineTarget
 from likewise.values.errors import BadFile, Unreachable
 from likewise.values.positions import Position, numbers_of
-from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.verdicts import Rows, Verdicts
 
 _BATCH = 4096  # records polled, and so judged, together
 _IDLE_SECONDS = 1.0  # a poll waits so long, and then looks whether to stop
 _PASSED_SECONDS = 30.0  # after which positions without decisions are chained
 _LONGEST_PAUSE = 5.0
+_encode = msgspec.json.Encoder().encode
 _T = TypeVar("_T")
 Call = Callable[[Callable[[], Any], int], Any]
 """How the monitor is called: what is to be done, and how many decisions that is."""
@@ -103,6 +107,7 @@ class Follower:
         self._source = source
         self._judge = judge
         self._settings = settings
+        self._decoder = Decoder(settings.format)
         self._target = target
         self._dead = dead
         self._tell = tell
@@ -177,13 +182,12 @@ class Follower:
             return True
         return False
 
-    def _send(self, target: LineTarget, lines: Sequence[Mapping[str, Any]]) -> None:
+    def _send(self, target: LineTarget, lines: Sequence[bytes]) -> None:
         """Have a target keep lines; wait while it is away. Raises _Ending if told to stop then."""
-        encoded = [json.dumps(line).encode() for line in lines]
         try:
-            target.send(encoded)
+            target.send(lines)
         except Unreachable as error:
-            if not self._until_back(lambda: target.send(encoded), error):
+            if not self._until_back(lambda: target.send(lines), error):
                 raise _Ending from None
 
     # One batch
@@ -192,41 +196,26 @@ class Follower:
         try:
             for gap in polled.gaps:
                 self._lose(gap)
-            good: list[Message] = []
-            rows = 0
-            for record in polled.records:
-                message = self._decoded(record)
-                if message is None:
-                    continue
-                if rows + len(message.rows) > MOST_ROWS:
-                    self._judge_all(good)
-                    good, rows = [], 0
-                good.append(message)
-                rows += len(message.rows)
-            self._judge_all(good)
+            for part in self._decoder.decoded(polled.records, self._judge.numbers):
+                if isinstance(part, Undecoded):
+                    self._bury(part.record, part.why)
+                else:
+                    self._judge_all(part)
         except _Ending:
             return
         begun = polled.positions.keys() - self._at.keys() - {one.source for one in polled.records}
         self._at |= polled.positions
         self._pass_on(0.0 if begun else _PASSED_SECONDS)
 
-    def _decoded(self, record: Record) -> Message | None:
-        try:
-            message = message_of(record, self._settings.format, self._judge.numbers)
-        except BadMessage as error:
-            self._bury(record, str(error))
-            return None
-        return message if message.rows else None
-
-    def _judge_all(self, good: list[Message]) -> None:
-        for outcome in sifted(Messages(good), self._judged):
+    def _judge_all(self, messages: Messages) -> None:
+        for outcome in sifted(messages, self._judged):
             if isinstance(outcome, Unfit):
-                self._bury(outcome.rows.each[0].record, reason(outcome.error))
+                self._bury(outcome.rows.records[0], reason(outcome.error))
             else:
                 self._told(outcome.rows, outcome.answer)
 
     def _judged(self, messages: Messages) -> Verdicts:
-        rows = sum(len(message.rows) for message in messages.each)
+        rows = len(messages.table)
         verdicts: Verdicts = self._call(lambda: self._judge.judge(messages), rows)
         return verdicts
 
@@ -243,41 +232,39 @@ class Follower:
             counts.comparable += int(verdicts.comparable[fresh].sum())
         if self._judge.monitor.durable:
             self._note_stored(messages, known)
-        if self._target is not None:
-            places = (
-                (message.record.source, message.record.position)
-                for message in messages.each
-                for _ in message.rows
-            )
-            lines = [
-                _line(source, position, self._answer(verdict))
-                for (source, position), verdict in zip(places, verdicts, strict=True)
-                if not verdict.known
-            ]
-            if lines:
-                self._send(self._target, lines)
+        if self._target is not None and fresh.any():
+            self._send(self._target, self._lines(messages, verdicts, np.flatnonzero(fresh)))
+
+    def _lines(self, messages: Messages, verdicts: Verdicts, places: Rows) -> list[bytes]:
+        """Verdict lines of the rows at some places."""
+        bodies = verdict_bodies(verdicts, self._settings.witnesses, places, keyed=self._judge.keyed)
+        records, sources = messages.row_records, dict[str, bytes]()
+        lines = []
+        for place, body in zip(places.tolist(), bodies, strict=True):
+            name, position, *_ = records[place]
+            source = sources.get(name) or sources.setdefault(name, _encode(name))
+            told = _encode(body)[1:]  # without its {
+            lines.append(b'{"source":%b,"position":%b,%b' % (source, _encode(position), told))
+        return lines
 
     def _note_stored(self, messages: Messages, known: Any) -> None:
         """Positions are stored with the last row of a message, unless that was known before."""
-        each = messages.each
+        records = messages.records
         if known.any():
-            last = np.cumsum([len(message.rows) for message in each]) - 1
-            each = [message for message, again in zip(each, known[last], strict=True) if not again]
-        if each:
-            self._stored |= {message.record.source: message.record.position for message in each}
+            counts = [1] * len(messages) if messages.counts is None else messages.counts
+            last = np.cumsum(counts) - 1
+            records = [one for one, again in zip(records, known[last], strict=True) if not again]
+        if records:
+            self._stored |= {record.source: record.position for record in records}
             self._stored_since = clock.monotonic()
-
-    def _answer(self, verdict: Verdict) -> dict[str, Any]:
-        return answer(verdict, self._settings.witnesses, keyed=self._judge.keyed)
 
     def _bury(self, record: Record, why: str) -> None:
         """Send a message to the dead letters, with the reason."""
         self.counts.bad += 1
         self._buried()
         if self._dead is not None:
-            self._send(
-                self._dead, [_line(record.source, record.position, _dead_letter(record, why))]
-            )
+            letter = _line(record.source, record.position, _dead_letter(record, why))
+            self._send(self._dead, [letter])
 
     # What is gone, and what is behind
 
@@ -348,12 +335,12 @@ class Follower:
         except _Ending:
             return
 
-    def _stored_lines(self, first: int, stop: int) -> Iterator[list[dict[str, Any]]]:
+    def _stored_lines(self, first: int, stop: int) -> Iterator[list[bytes]]:
         if first >= stop:
             return
         with closing(Ledger(self._judge.monitor.path)) as ledger:
             keys_of = ledger.keys_of if self._judge.keyed else None
-            lines: list[dict[str, Any]] = []
+            lines: list[bytes] = []
             for entry in ledger.entries(max(first, ledger.first), stop):
                 told = stored_answer(entry, self._settings.witnesses, keys_of)
                 lines.append(_line(entry.source, entry.position, told))
@@ -368,9 +355,9 @@ class _Ending(Exception):
     """It is time to stop, and something could not be sent: the rest is left for the next run."""
 
 
-def _line(source: str | None, position: Position | None, told: Mapping[str, Any]) -> dict[str, Any]:
+def _line(source: str | None, position: Position | None, told: Mapping[str, Any]) -> bytes:
     where = {} if source is None else {"source": source, "position": position}
-    return {**where, **told}
+    return json.dumps({**where, **told}, separators=(",", ":")).encode()
 
 
 def _dead_letter(record: Record, why: str) -> dict[str, Any]:

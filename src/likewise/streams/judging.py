@@ -6,7 +6,6 @@ Not here: where messages come from, and what becomes of those that are refused (
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from likewise.intake.binding import Binding, bind_features, bind_vectors
@@ -14,26 +13,12 @@ from likewise.intake.models import models_in
 from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
 from likewise.sources.json_lines import numbers_in
-from likewise.streams.decoding import Message
+from likewise.streams.messages import Messages
 from likewise.values.errors import BadRule
-from likewise.values.positions import Position
 from likewise.values.verdicts import Verdicts
 
 Bind: TypeAlias = Callable[[list[str]], Binding]
 """Binds the rule to these columns; BadDecision if they do not fit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Messages:
-    """Some messages, in order; a slice of them is some as well (intake/sifting.py)."""
-
-    each: Sequence[Message]
-
-    def __len__(self) -> int:
-        return len(self.each)
-
-    def __getitem__(self, part: slice) -> "Messages":
-        return Messages(self.each[part])
 
 
 class StreamJudge:
@@ -59,14 +44,14 @@ class StreamJudge:
 
     def judge(self, messages: Messages) -> Verdicts:
         """Judge all of them and store them with their positions, or raise BadDecision."""
-        binding = self._binding or self._settled_by(messages.each[0].rows[0])
-        rows = [row for message in messages.each for row in message.rows]
+        binding = self._binding or self._settled_by(messages.first_row)
+        rows = messages.table
         settings: dict[str, Any] = {}
         column = self._model_column
         if column is not None:
             settings["models"] = models_in(rows, column)
         if self.monitor.durable:
-            settings["sources"], settings["positions"] = _places(messages)
+            settings["sources"], settings["positions"] = messages.places()
         return self.monitor.observe_many(*binding.arguments(rows), **settings)
 
     def _settled_by(self, row: dict[str, Any]) -> Binding:
@@ -79,25 +64,6 @@ class StreamJudge:
         self._binding = binding
         self.numbers = numbers_in(binding.types)
         return binding
-
-
-def _places(
-    messages: Messages,
-) -> tuple[str | list[str | None], list[Position | None]]:
-    """Sources and positions for each decision, as a monitor takes them."""
-    sources: list[str | None] = []
-    positions: list[Position | None] = []
-    if all(len(message.rows) == 1 for message in messages.each):
-        named = {message.record.source for message in messages.each}
-        positions = [message.record.position for message in messages.each]
-        if len(named) == 1:
-            return named.pop(), positions
-        return [message.record.source for message in messages.each], positions
-    for message in messages.each:
-        nowhere = [None] * (len(message.rows) - 1)
-        sources += [*nowhere, message.record.source]
-        positions += [*nowhere, message.record.position]
-    return sources, positions
 
 
 def columns_of(rule: Rule) -> list[str] | None:

@@ -144,7 +144,8 @@ class NatsSource:
         if begin > last + 1:
             raise BadFile(
                 f"the stream {self._stream} ends at message {last}, and the ledger at {position}:"
-                " the stream was made anew. Begin another ledger, or name the stream differently."
+                " the stream was deleted and created again. Begin another ledger, or name the"
+                " stream differently."
             )
         if position is not None and begin < first and self._subject is not None:
             why = (

@@ -6,7 +6,9 @@ still there, nothing behind it was trimmed, and one round trip tells both. Only 
 does XREAD wait. Entries of several streams are put in the order of their ids, poll by poll.
 
 Invariant: no entry is skipped without a `Gap`. Entries that XDEL took out of the middle are seen
-where the server counts deletions (Redis 7); of trimmed ones nobody knows how many there were.
+where the server counts deletions (Redis 7). Of trimmed ones nobody knows how many there were: Redis
+7 counts how many entries left a stream since it was created, but not which of them were read, and
+nothing of a stream that was deleted before.
 Bound: a poll asks for fewer entries where they are large, so that it holds some megabytes.
 Not here: consumer groups. Who has read what stands in the ledger alone.
 """
@@ -31,6 +33,17 @@ _BATCH_BYTES = 1 << 23
 _FEW = 64  # entries of the first poll, whose size nobody knows yet
 _ANSWER_SECONDS = 30.0
 _LONGEST_WAIT = 5.0  # seconds of one XREAD, far less than an answer may take
+_SENT_TOGETHER = 4096  # lines of one script, which take the server some 10 milliseconds
+_ADD_ALL = """
+local before = {}
+for i = 2, ARGV[1] + 1 do before[i - 1] = ARGV[i] end
+for i = ARGV[1] + 2, #ARGV do
+  before[ARGV[1] + 1] = ARGV[i]
+  redis.call('XADD', KEYS[1], unpack(before))
+end
+"""
+"""Adds an entry for each line. As commands of their own, each would be answered, and the server
+would force them to disk a hundred at a time; as a script they are one write."""
 
 
 class RedisSource:
@@ -60,7 +73,7 @@ class RedisSource:
                     self._at[stream] = _pair(stream, positions[stream])
                 elif self._address.start == "new":
                     info = self._info(stream)
-                    self._at[stream] = _BEGINNING if info is None else info["last-generated-id"]
+                    self._at[stream] = _BEGINNING if not info else info["last-generated-id"]
                     self._begun[stream] = self._at[stream]
                 else:
                     self._at[stream] = _BEGINNING
@@ -111,8 +124,8 @@ class RedisSource:
         if ids and at == just_before(ids[0]):  # of a gap that was told
             return _records(stream, entries[:each]), None
         if not ids:
-            info = self._info(stream) if stream not in self._last_there else None
-            if info is not None and info["last-generated-id"] == at:
+            info = {} if stream in self._last_there else self._info(stream)
+            if info.get("last-generated-id") == at:
                 self._last_there.add(stream)  # emptied, but nothing was added since
             return [], None
         gap = None if stream in self._last_there else self._gap(stream, at, ids[0])
@@ -120,33 +133,35 @@ class RedisSource:
 
     def _gap(self, stream: str, at: _Id, first: _Id) -> Gap | None:
         """The last entry that was read is not there any more: is more gone than that one?"""
-        info = self._info(stream) or {}
+        info = self._info(stream)
         oldest = info.get("first-entry")
         deleted = info.get("max-deleted-entry-id", _BEGINNING)
         if oldest is not None and oldest < at and deleted <= at:
             return None  # it alone was deleted: older ones are still there
         why = (
-            f"the stream {stream} was trimmed or made anew: the entry {_text(at)}, the last that"
-            f" was read, is gone, and {_text(first)} is the next"
+            f"the stream {stream} was trimmed, or deleted and written again: the entry"
+            f" {_text(at)}, the last that was read, is gone, and {_text(first)} is the next"
         )
+        if "entries-added" in info:  # since Redis 7
+            removed = info["entries-added"] - info["length"]
+            why += f" (of this stream the server has removed {removed:,} entries, read or not)"
         return Gap(stream, at, first, None, why)
 
-    def _info(self, stream: str) -> dict[str, _Id] | None:
-        """Ids that the server tells of a stream; None if there is no such stream."""
+    def _info(self, stream: str) -> dict[str, Any]:
+        """Ids and numbers that the server tells of a stream; nothing if there is no such stream."""
         import redis
 
         try:
-            info = self._client.xinfo_stream(stream)
+            info: dict[str, Any] = self._client.xinfo_stream(stream)
         except redis.ResponseError as error:
             if "no such key" in str(error):
-                return None
+                return {}
             raise
-        entry = info.get("first-entry")
-        told = {"first-entry": entry[0]} if entry else {}
-        for name in ("last-generated-id", "max-deleted-entry-id"):
-            if name in info:
-                told[name] = info[name]
-        return {name: _id(value) for name, value in told.items()}
+        entry = info.pop("first-entry", None)
+        if entry:
+            info["first-entry"] = entry[0]
+        ids = {"first-entry", "last-generated-id", "max-deleted-entry-id"} & info.keys()
+        return info | {name: _id(info[name]) for name in ids}
 
     def _adapt(self, records: Sequence[Record], most: int) -> None:
         """Ask for more next time, or for fewer where entries are large."""
@@ -174,7 +189,7 @@ class RedisTarget:
         self._field = field
         self._stream = address.streams[0]
         maxlen = address.parameters.get("maxlen")
-        self._trim = {} if maxlen is None else {"maxlen": int(maxlen), "approximate": True}
+        self._trim = () if maxlen is None else ("MAXLEN", "~", maxlen)
         self._client: Any = None
 
     def _connected(self) -> Any:
@@ -183,11 +198,12 @@ class RedisTarget:
         return self._client
 
     def send(self, lines: Sequence[bytes]) -> None:
+        before = [*self._trim, "*", self._field]
         with _told(self._address):
-            pipeline = self._connected().pipeline(transaction=False)
-            for line in lines:
-                pipeline.xadd(self._stream, {self._field: line}, **self._trim)
-            pipeline.execute()
+            client = self._connected()
+            for start in range(0, len(lines), _SENT_TOGETHER):
+                some = lines[start : start + _SENT_TOGETHER]
+                client.eval(_ADD_ALL, 1, self._stream, len(before), *before, *some)
 
     def last(self) -> bytes | None:
         with _told(self._address):
@@ -241,6 +257,8 @@ def _told(address: Address) -> Iterator[None]:
         yield
     except (redis.AuthenticationError, redis.exceptions.AuthorizationError) as error:
         raise BadRule(f"{address} does not let us in: {type(error).__name__}.") from None
+    except redis.exceptions.NoPermissionError as error:  # which says the command
+        raise BadRule(f"{address} does not let us do it: {str(error)[:200]}") from None
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
         raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None
     except redis.ResponseError as error:
@@ -258,15 +276,19 @@ def _as_it_came(answer: Any, **_: Any) -> Any:
 
 
 def _records(stream: str, entries: Sequence[Any]) -> list[Record]:
-    records = []
-    for number, fields in entries:
-        if len(fields) == 2 and fields[0] == _FIELD:
-            records.append(Record(stream, _id(number), fields[1]))
-            continue
-        names = ", ".join(name.decode(errors="replace") for name in fields[::2])
-        flaw = f"the entry has the fields {names[:100]}; expected one, {FIELD}"
-        records.append(Record(stream, _id(number), b"", flaw=flaw))
-    return records
+    numbers = map(int, b"-".join([number for number, _ in entries]).split(b"-") if entries else ())
+    ids = zip(numbers, numbers, strict=True)  # the first two numbers, the next two, …
+    return [
+        Record(stream, at, fields[1])
+        if len(fields) == 2 and fields[0] == _FIELD
+        else Record(stream, at, b"", flaw=_flaw(fields))
+        for at, (_, fields) in zip(ids, entries, strict=True)
+    ]
+
+
+def _flaw(fields: Sequence[bytes]) -> str:
+    names = ", ".join(name.decode(errors="replace") for name in fields[::2])
+    return f"the entry has the fields {names[:100]}; expected one, {FIELD}"
 
 
 def _id(text: bytes | str) -> _Id:

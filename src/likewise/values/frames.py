@@ -12,7 +12,7 @@ Invariant: columns come out in the order asked for, all of the same length, miss
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from importlib.util import find_spec
 from typing import Any, TypeAlias
@@ -37,6 +37,15 @@ class ColumnTable:
 
     def __getitem__(self, rows: slice) -> "ColumnTable":
         return ColumnTable({name: column[rows] for name, column in self.columns.items()})
+
+    def row(self, i: int) -> dict[str, Any]:
+        """One row."""
+        return {name: scalar(column[i]) for name, column in self.columns.items()}
+
+    def drop(self, names: Collection[str]) -> "ColumnTable":
+        """The same without these columns, whether it has them or not."""
+        kept = {name: column for name, column in self.columns.items() if name not in names}
+        return ColumnTable(kept)
 
 
 _NO_VALUES = ("NAType", "NaTType")

@@ -61,8 +61,10 @@ class Places:
 
     def last(self) -> dict[str, Position]:
         """By source the last position; those of a source are in order."""
-        places = {name: i for i, name in enumerate(self.sources) if name is not None}
-        numbers = self.numbers
+        sources, numbers = self.sources, self.numbers
+        begin = len(sources) - 1 if len(set(sources)) == 1 else 0  # of one source, the last place
+        named = enumerate(sources[begin:], begin)
+        places = {name: i for i, name in named if name is not None}
         return {name: position_of(numbers[i], name in self.pairs) for name, i in places.items()}
 
 

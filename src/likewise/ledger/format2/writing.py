@@ -168,12 +168,15 @@ def _codes(
     codes = np.full(count, NO_CODE, np.int32)
     if names is None:
         return codes, end
-    known = store.codes(kind)
-    for name in dict.fromkeys(name for name in names if name is not None):
-        if name not in known:
+    known, different = store.codes(kind), dict.fromkeys(names)
+    for name in different:
+        if name is not None and name not in known:
             end = add_event(store, database, kind, {"name": name, **more.get(name, {})}, end)
             known[name] = len(known)
-    codes[:] = [NO_CODE if name is None else known[name] for name in names]
+    if len(different) == 1:
+        codes[:] = NO_CODE if names[0] is None else known[names[0]]
+    else:
+        codes[:] = [NO_CODE if name is None else known[name] for name in names]
     return codes, end
 
 

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from likewise.intake.verdict_bodies import VerdictBody
 from likewise.intake.verdict_json import answer
 from likewise.ledger.heads import Head
 from likewise.service import wire
@@ -26,7 +27,6 @@ from likewise.service.wire import (
     ErasedBody,
     ReviewBody,
     SupersedeBody,
-    VerdictBody,
     VerifiedBody,
     VerifyBody,
     encode,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from starlette.routing import BaseRoute
 
+from likewise.intake.verdict_bodies import VerdictBody, verdict_bodies
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
 from likewise.service import wire
@@ -19,14 +20,13 @@ from likewise.service.admission import (
     checked_time,
     label_of,
 )
-from likewise.service.answers import verdict_bodies
 from likewise.service.arrow_columns import ARROW, columns_of
 from likewise.service.calls import AdmittedCall
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation, Query
 from likewise.service.refusals import Refusal
 from likewise.service.strict import decoded
-from likewise.service.wire import BatchBody, ColumnsBody, DecisionBody, RowsBody, VerdictBody
+from likewise.service.wire import BatchBody, ColumnsBody, DecisionBody, RowsBody
 from likewise.values.frames import ColumnTable
 from likewise.values.plain import EXACT, numbers_of
 from likewise.values.verdicts import Verdicts
