@@ -247,9 +247,16 @@ class ShardedIndex:
                 yield Ask(start, stop, {placement.owner(start): ("add", *points)})
                 start = stop
 
+        end, held = first + size, placement.held
+        build: dict[int, Call] = {
+            shard: ("build",)
+            for shard in range(placement.shards)
+            if held(shard, end) > held(shard, first)
+        }
         with self._asking():
             for ask, _ in self._fleet.exchange(asks()):
                 history.touched(ask.stop - ask.first)
+            self._fleet.ask(Ask(end, end, build, builds=True))
 
     def remove(self, rows: Rows) -> None:
         """Have shards forget remembered rows."""

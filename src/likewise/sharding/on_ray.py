@@ -13,6 +13,7 @@ Not here: durability. What an actor holds can be lost at any time; the ledger is
 import contextlib
 import logging
 import os
+import pickle
 import secrets
 import sys
 import time
@@ -99,6 +100,16 @@ def _leave(ray: Any) -> None:
         ray.shutdown()
 
 
+class PackedShard(Shard):
+    """A shard that gets a call as one piece of bytes, and answers with one.
+
+    Ray packs each argument on its own, arrays with several times the work that bytes take.
+    """
+
+    def packed(self, call: bytes) -> bytes:
+        return pickle.dumps(self.call(*pickle.loads(call)), pickle.HIGHEST_PROTOCOL)
+
+
 class RayShards:
     """So many actors, under a name of the cluster.
 
@@ -116,7 +127,7 @@ class RayShards:
             max_restarts=-1,
             max_task_retries=0,
             scheduling_strategy="SPREAD",
-        )(Shard)
+        )(PackedShard)
         self._actors: dict[int, Any] = {}
 
     def name_of(self, shard: int) -> str:
@@ -141,14 +152,15 @@ class RayShards:
 
     def send(self, shard: int, call: str, *given: Any) -> Any:
         try:
-            return self._actor(shard).call.remote(call, *given)
+            packed = pickle.dumps((call, *given), pickle.HIGHEST_PROTOCOL)
+            return self._actor(shard).packed.remote(packed)
         except self._errors.RayError as error:
             raise ShardDown(type(error).__name__) from None
 
     def result(self, handle: Any, seconds: float | None = None) -> Any:
         errors = self._errors
         try:
-            return self._ray.get(handle, timeout=seconds)
+            return pickle.loads(self._ray.get(handle, timeout=seconds))
         except errors.RayTaskError as error:
             cause = error.cause
             if isinstance(cause, OutOfStep | Fenced):

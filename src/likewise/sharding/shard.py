@@ -86,9 +86,20 @@ class Shard:
             raise OutOfStep(f"there are {self._engine.rows} rows, not {held}")
         return self._engine
 
-    def add(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> None:
-        """Have further rows, without judging them."""
-        self._ready(session, held).add(inputs, outputs)
+    def add(
+        self,
+        session: Session,
+        held: int,
+        inputs: Inputs,
+        outputs: Floats,
+        gone: Rows | None = None,
+    ) -> None:
+        """Have further rows, without judging them; `gone`: those that are forgotten already."""
+        self._ready(session, held).add(inputs, outputs, gone)
+
+    def build(self, session: Session, held: int) -> None:
+        """Have the index ready for the next question, after rows were added."""
+        self._ready(session, held).build()
 
     def judge(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> Answers:
         """Have further rows; the witnesses of each among the rows before it."""
