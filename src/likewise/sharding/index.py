@@ -24,6 +24,7 @@ from likewise.indexes.workers import Found, Workers
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
+from likewise.sharding.answers import whole
 from likewise.sharding.fleet import Ask, Call, Fleet, outputs_at
 from likewise.sharding.protocol import Spec
 from likewise.values.verdicts import NO_WITNESSES, Floats, Rows, Verdicts, Witnesses
@@ -164,7 +165,7 @@ class ShardedIndex:
     def _merged(self, answers: dict[int, Answers], size: int) -> tuple[Rows, Found]:
         """What several shards name, in order of decisions and rows."""
         placement = self._fleet.placement
-        told = [(shard, found) for shard, found in answers.items() if len(found[1])]
+        told = [(shard, whole(found)) for shard, found in answers.items() if len(found[1])]
         if not told:
             nothing, none = np.empty(0, np.int64), np.empty(0)
             return np.zeros(size, np.int64), (nothing, none, none, nothing)
@@ -174,7 +175,8 @@ class ShardedIndex:
         owners = np.concatenate([np.repeat(np.arange(size), found[0]) for _, found in told])
         if len(told) == 1:
             return counts, (rows, near, far, owners)
-        order = np.lexsort((rows, owners))
+        # What each shard names is in order, and a stable sort merges what is in order.
+        order = np.argsort(owners * (1 + rows.max()) + rows, kind="stable")
         return counts, (rows[order], near[order], far[order], owners[order])
 
     def late(self, first: int, stop: int, shard: int) -> Verdicts | None:
@@ -192,7 +194,7 @@ class ShardedIndex:
                 answers = fleet.ask(ask)
             if ask.absent:
                 return None
-            counted, local, near, far = answers[shard]
+            counted, local, near, far = whole(answers[shard])
             counts[rows - first] = counted
             found = Witnesses(fleet.placement.rows(shard, local), near, far)
         return Verdicts(first, np.concatenate([[0], np.cumsum(counts)]), found)

@@ -13,6 +13,7 @@ import numpy as np
 
 from likewise.engine.row_engine import Answers, Inputs, RowEngine
 from likewise.metrics.outputs import outputs_of
+from likewise.sharding.answers import short
 from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
 from likewise.values.verdicts import Floats, Rows
 
@@ -103,7 +104,7 @@ class Shard:
 
     def judge(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> Answers:
         """Have further rows; the witnesses of each among the rows before it."""
-        return self._ready(session, held).judge(inputs, outputs)
+        return short(self._ready(session, held).judge(inputs, outputs))
 
     def search(
         self,
@@ -114,7 +115,7 @@ class Shard:
         before: Rows | None = None,
     ) -> Answers:
         """The witnesses of each point among all rows, or among those below `before`."""
-        return self._ready(session, held).search(inputs, outputs, before)
+        return short(self._ready(session, held).search(inputs, outputs, before))
 
     def like_cases(
         self,
