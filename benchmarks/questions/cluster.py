@@ -31,7 +31,7 @@ BEFORE = 100_000  # decisions in the history before a batch is measured
 SHARDS = (1, 2, 4)
 BATCHES = {1: 100, 64: 60, 1024: 20}
 """Decisions of a batch, and how many batches are measured."""
-LONG_WIDTH, LONG_BEFORE, LONG_BATCH = 96, 240_000, 512
+LONG_WIDTH, LONG_BEFORE, LONG_BATCH = 96, 160_000, 512
 LONG_SETTLING, LONG_COUNT = 4, 12
 """Batches before the first that counts, and those that count."""
 REPLAYED = 400_000

@@ -15,7 +15,7 @@ def short(answers: Answers) -> Answers:
     """The same in fewer bytes: as it travels."""
     counts, rows, near, far = answers
     if len(rows) and rows.max() <= np.iinfo(np.int32).max:
-        rows = rows.astype(np.int32)  # type: ignore[assignment]
+        rows = rows.astype(np.int32)
     if len(far) > 1 and (far == far[0]).all():
         far = far[:1].copy()
     return counts, rows, near, far

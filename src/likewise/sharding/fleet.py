@@ -45,7 +45,7 @@ class Ask:
 
     first: int
     stop: int
-    calls: Mapping[int, Call]
+    calls: dict[int, Call]
     builds: bool = False
     """Whether shards make an index of their rows, which may take long."""
     handles: dict[int, Any] = field(default_factory=dict)
@@ -167,7 +167,7 @@ class Fleet:
     def _gather(self, waiting: deque[Ask]) -> tuple[Ask, dict[int, Any]]:
         """Wait for the oldest of those that are under way."""
         ask, answers = waiting[0], {}
-        for shard in ask.calls:
+        for shard in reversed(ask.calls):  # the first has most to do: meanwhile others are heard
             while shard not in ask.absent and shard not in answers:
                 try:
                     patience = self._patience_for(ask.stop) if ask.builds else self.patience

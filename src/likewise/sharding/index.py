@@ -137,11 +137,11 @@ class ShardedIndex:
             for start in range(first, first + size, self._batch_rows):
                 stop = min(start + self._batch_rows, first + size)
                 points = inputs[start:stop], outputs[start - first : stop - first]
-                calls: dict[int, Call] = {
-                    shard: ("search", *points) for shard in fleet.with_rows(start) if shard != owner
-                }
-                if remember:
+                calls: dict[int, Call] = {}
+                if remember:  # first, as it has most to do
                     calls[owner] = ("judge", *points)
+                for shard in fleet.with_rows(start):
+                    calls.setdefault(shard, ("search", *points))
                 yield Ask(start, stop if remember else start, calls)
 
         counts, parts = [], []
@@ -172,12 +172,14 @@ class ShardedIndex:
         counts = np.sum([found[0] for _, found in told], axis=0)
         rows = np.concatenate([placement.rows(shard, found[1]) for shard, found in told])
         near, far = (np.concatenate([found[i] for _, found in told]) for i in (2, 3))
-        owners = np.concatenate([np.repeat(np.arange(size), found[0]) for _, found in told])
+        owners = np.repeat(np.arange(size), counts)
         if len(told) == 1:
             return counts, (rows, near, far, owners)
         # What each shard names is in order, and a stable sort merges what is in order.
-        order = np.argsort(owners * (1 + rows.max()) + rows, kind="stable")
-        return counts, (rows[order], near[order], far[order], owners[order])
+        beyond = 1 + rows.max()
+        keys = [np.repeat(np.arange(size) * beyond, found[0]) for _, found in told]
+        order = np.argsort(np.concatenate(keys) + rows, kind="stable")
+        return counts, (rows[order], near[order], far[order], owners)
 
     def late(self, first: int, stop: int, shard: int) -> Verdicts | None:
         """What a shard names of remembered rows that were judged without it; None: it is down."""
