@@ -2,8 +2,9 @@
 
 Ray restarts an actor whose process or machine is lost, empty; nothing is retried by Ray, since the
 order of calls would not hold then (fleet.py sends again what was not answered). Without an address
-Ray is started on this machine, for this process: with a token, without usage statistics, and with
-health checks that notice a lost machine within seconds.
+Ray is started on this machine, for this process: with a token, without usage statistics, with
+health checks that notice a lost machine within seconds, and with shards of usual priority (Ray
+would give them the processor only where nobody else wants it, and callers wait for them).
 
 Invariant: calls of one actor are made in the order in which they were sent, each at most once.
 Cost: about two milliseconds of CPU for a call; 50 MB for an actor beside its rows.
@@ -34,6 +35,7 @@ _OBJECT_STORE = 128 << 20  # bytes: batches pass through it, rows do not stay th
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_max_direct_call_object_size": "2000000",
+    "RAY_worker_niceness": "0",
     "RAY_health_check_initial_delay_ms": "500",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "500",
