@@ -107,8 +107,8 @@ def lost_share(plan: Plan, costs: Costs) -> tuple[float, float]:
 def measured_cases(found: dict[str, Any]) -> list[tuple[str, float, float]]:
     """Each measured batch of a cluster on one machine: what was measured, what this says; ms.
 
-    Costs come from one shard and from calls that do nothing; cases of two and four shards are told
-    from these alone.
+    Costs come from batches of one shard, calls that do nothing, and the processor time of shards;
+    how long batches of two and four shards took is not among what it is told.
     """
     told = []
     costs = fitted(found)
