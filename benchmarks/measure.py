@@ -170,6 +170,12 @@ def rss_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+def cpu_seconds(process: int) -> float:
+    """What a process of this machine has worked so far, in steps of a clock tick (Linux)."""
+    after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def peak_rss_bytes() -> int:
     """The most that was ever there, by the kernel's own account; what is there now without one."""
     status = Path("/proc/self/status")

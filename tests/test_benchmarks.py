@@ -82,6 +82,32 @@ def test_cluster_is_measured_and_checked_and_can_be_simulated(setting):
     assert len(told) == 9 and all(simulated > 0 for _, _, simulated in told)
 
 
+def test_the_simulation_finds_costs_from_one_shard_and_tells_what_more_would_take():
+    costs = cluster_simulation.Costs(growth=0.3)
+    rows = []
+    for shards in (1, 2, 4):
+        work = costs.search * shards ** (1 - costs.growth)  # of all shards, for a decision
+        for batch in (1, 64, 1024):
+            plan = cluster_simulation.Plan(shards, costs.rows, batch, ahead=1, shared_cores=2)
+            taken = cluster_simulation.simulated(plan, costs, 300)
+            rows.append(
+                {
+                    "shards": shards,
+                    "batch": batch,
+                    "p50_ms": taken["batch_ms"],
+                    "bare_ms": 1e3 * (costs.trip + shards * costs.call),
+                    "work_ms": 1e3 * batch * work,
+                }
+            )
+    loss = {"rows_per_second": 1e6, "answered_s": 2.0, "replay_s": 0.5}
+    tables = {"overhead": {"rows": rows}, "losses": {"rows": [loss]}}
+    found = cluster_simulation.fitted(tables)
+    for name in ("call", "trip", "batch", "decision", "search", "growth"):
+        assert getattr(found, name) == pytest.approx(getattr(costs, name), rel=0.1)
+    for _, measured, simulated in cluster_simulation.measured_cases(tables):
+        assert simulated == pytest.approx(measured, rel=0.05)
+
+
 @pytest.mark.slow
 def test_service_is_measured_and_checked(setting):
     answer = ask("serve", setting)

@@ -24,14 +24,16 @@ import likewise as lw
 from benchmarks import oracle, workloads
 from benchmarks.answer import Answer, Setting, Skipped, Table
 from benchmarks.child import PROJECT, ROOT, call
-from benchmarks.measure import medians, rss_bytes
+from benchmarks.measure import cpu_seconds, medians, rss_bytes
 
 WIDE, EPSILON = 12, 0.05
 BEFORE = 100_000  # decisions in the history before a batch is measured
 SHARDS = (1, 2, 4)
 BATCHES = {1: 100, 64: 60, 1024: 20}
 """Decisions of a batch, and how many batches are measured."""
-LONG_WIDTH, LONG_BEFORE, LONG_BATCH = 96, 60_000, 512
+LONG_WIDTH, LONG_BEFORE, LONG_BATCH = 96, 160_000, 512
+LONG_SETTLING, LONG_COUNT = 4, 12
+"""Batches before the first that counts, and those that count."""
 REPLAYED = 400_000
 OVERHEAD = {
     "batch": "decisions of a batch",
@@ -41,12 +43,15 @@ OVERHEAD = {
     "p50_ms": "cluster p50, ms",
     "p95_ms": "p95",
     "p99_ms": "p99",
+    "work_ms": "CPU of all shards, ms (mean)",
 }
 SCALING = {
     "shards": "shards",
     "batch_ms": "batch, ms (median)",
+    "work_ms": "CPU of the shard that has most to do, ms",
     "times": "times as fast as one shard",
     "threads_ms": "one process, all threads, ms",
+    "witnesses": "witnesses of a decision",
 }
 LOSSES = {
     "shards": "shards",
@@ -132,8 +137,10 @@ def overhead(given: Mapping[str, Any]) -> dict[str, Any]:
                 for monitor in (alone, cluster):
                     monitor.load(points[:before], labels[:before])
                 bare = _bare_actors(shards)
+                processes = cluster._sharded.fleet.backend.processes()
                 position = before
                 for size, count in asked.items():
+                    began = sum(map(cpu_seconds, processes))
                     spent: dict[str, list[float]] = {"cluster": [], "alone": [], "bare": []}
                     for _ in range(count):
                         batch = (
@@ -146,6 +153,7 @@ def overhead(given: Mapping[str, Any]) -> dict[str, Any]:
                         _timed(spent["bare"], bare, *batch)
                         _alike(mine, theirs)
                         pairs += theirs.pairs
+                    worked = sum(map(cpu_seconds, processes)) - began
                     p50, p95, p99 = np.percentile(spent["cluster"], (50, 95, 99)).tolist()
                     rows.append(
                         {
@@ -156,6 +164,7 @@ def overhead(given: Mapping[str, Any]) -> dict[str, Any]:
                             "p50_ms": p50,
                             "p95_ms": p95,
                             "p99_ms": p99,
+                            "work_ms": 1e3 * worked / count,
                         }
                     )
     oracle.require(pairs > 0, "nothing was found")
@@ -188,21 +197,24 @@ def _bare_actors(count: int) -> Any:
 
 
 def scaling(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Milliseconds of a batch that takes long, by one shard and by two."""
+    """Milliseconds of a batch of which searching takes most, by one shard and by two.
+
+    Long vectors with few witnesses, of which a search looks at most of the history: the work of a
+    shard grows with its rows. Batches before the first that counts have the shards settle on an
+    index. What a shard works for a batch is told beside it, so that one sees what was measured.
+    """
     scale = min(1.0, given["scale"])
     before, size = max(3_000, int(LONG_BEFORE * scale)), LONG_BATCH if scale == 1 else 64
-    rng = np.random.default_rng(5)
-    centres = rng.normal(size=(200, LONG_WIDTH))
-    owners = rng.integers(0, 200, before + 8 * size)
-    points = centres[owners] + 0.5 * rng.normal(size=(len(owners), LONG_WIDTH))
-    labels = rng.integers(0, 2, len(owners))
-    near = np.linalg.norm(points[:2000:2] - points[1:2000:2], axis=1)
-    rule, rows = lw.Rule("l2", float(np.quantile(near, 0.004))), []
+    points, labels, rule = _long_stream(before, size * (LONG_SETTLING + LONG_COUNT))
+    starts = range(before, len(points), size)
+    rows: list[dict[str, Any]] = []
     alone, threads_ms, expected = lw.Monitor(rule), list[float](), []
     alone.load(points[:before], labels[:before])
-    for start in range(before, len(points), size):
+    for start in starts:
         part = slice(start, start + size)
         expected.append(_timed(threads_ms, alone.observe_many, points[part], labels[part]))
+    pairs = sum(one.pairs for one in expected)
+    oracle.require(pairs > 0, "nothing was found")
     for shards in (1, 2):
         with (
             tempfile.TemporaryDirectory(dir=_build()) as folder,
@@ -216,23 +228,40 @@ def scaling(given: Mapping[str, Any]) -> dict[str, Any]:
             ) as cluster,
         ):
             cluster.load(points[:before], labels[:before])
-            spent: list[float] = []
-            for i, start in enumerate(range(before, len(points), size)):
+            processes = cluster._sharded.fleet.backend.processes()
+            spent, worked = list[float](), []
+            for i, start in enumerate(starts):
                 part = slice(start, start + size)
+                began = [cpu_seconds(process) for process in processes]
                 found = _timed(spent, cluster.observe_many, points[part], labels[part])
+                worked.append([cpu_seconds(process) for process in processes])
+                worked[-1] = [after - was for after, was in zip(worked[-1], began, strict=True)]
                 _alike(found, expected[i])
-            batch_ms = float(np.median(spent))
+            batch_ms = float(np.median(spent[LONG_SETTLING:]))
             first = rows[0]["batch_ms"] if rows else batch_ms
+            each = 1e3 * np.mean(worked[LONG_SETTLING:], axis=0)
             rows.append(
                 {
                     "shards": shards,
                     "batch_ms": batch_ms,
+                    "work_ms": float(each.max()),
                     "times": first / batch_ms,
-                    "threads_ms": float(np.median(threads_ms)),
+                    "threads_ms": float(np.median(threads_ms[LONG_SETTLING:])),
+                    "witnesses": pairs / (size * len(expected)),
                 }
             )
-    oracle.require(sum(one.pairs for one in expected) > 0, "nothing was found")
     return {"rows": rows}
+
+
+def _long_stream(before: int, more: int) -> tuple[Any, Any, lw.Rule]:
+    """Long vectors in clusters, and a rule by which each has a witness or two."""
+    rng = np.random.default_rng(5)
+    centres = rng.normal(size=(200, LONG_WIDTH))
+    owners = rng.integers(0, 200, before + more)
+    points = centres[owners] + 0.5 * rng.normal(size=(len(owners), LONG_WIDTH))
+    some = np.linalg.norm(points[before : before + 50, None] - points[None, :2_000], axis=2)
+    epsilon = float(np.sort(some, axis=1)[:, 0].min())
+    return points, rng.integers(0, 2, len(owners)), lw.Rule("l2", epsilon)
 
 
 def losses(given: Mapping[str, Any]) -> dict[str, Any]:

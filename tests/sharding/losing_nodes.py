@@ -1,12 +1,13 @@
-"""Machines that are lost: `python losing_nodes.py FOLDER`, over a Ray cluster of three raylets.
+"""Machines that are lost: `python losing_nodes.py FOLDER KILLS`, over three raylets of Ray.
 
-Kills a raylet and the processes on it while decisions are judged, and compares every verdict with
+Kills raylets and the processes on them while decisions are judged, and compares every verdict with
 those of one monitor. Says how long the judging stood still.
 """
 
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def children(parent: int) -> list[int]:
     return found
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, kills: int) -> None:
     set_up(os.environ)
     import ray
     from ray.cluster_utils import Cluster
@@ -44,32 +45,46 @@ def main(folder: Path) -> None:
     nodes = [cluster.add_node(num_cpus=2, **small) for _ in range(2)]
     cluster.wait_for_nodes()
     rng = np.random.default_rng(3)
-    X, Z = rng.integers(0, 6, (3_000, 4)) * 0.1, rng.integers(0, 3, 3_000)
     alone = lw.Monitor(RULE)
     settings = {"shards": 3, "segment_rows": 100, "micro_batch": 50}
-    seconds = []
+    seconds = list[float]()
+
+    def judge(size: int) -> None:
+        batch = rng.integers(0, 6, (size, 4)) * 0.1, rng.integers(0, 3, size)
+        mine, theirs = monitor.observe_many(*batch), alone.observe_many(*batch)
+        assert np.array_equal(mine.offsets, theirs.offsets)
+        assert mine.witnesses == theirs.witnesses
+
     with lw.cluster(folder, RULE, address="auto", durability="off", **settings) as monitor:
-        for start in range(0, 3_000, 100):
-            if start in (1_000, 2_000):
-                node = nodes.pop(0)
-                raylets = [one.process.pid for one in node.all_processes["raylet"]]
-                lost = [pid for raylet in raylets for pid in (raylet, *children(raylet))]
-                for pid in lost:
-                    os.kill(pid, signal.SIGKILL)
-                assert len(lost) > 1
-                nodes.append(cluster.add_node(num_cpus=2, **small))
+        judge(400)
+        for _ in range(kills):
+            node = nodes.pop(int(rng.integers(len(nodes))))
+            raylets = [one.process.pid for one in node.all_processes["raylet"]]
+            lost = [pid for raylet in raylets for pid in (raylet, *children(raylet))]
+            assert len(lost) > 1
+            striking = threading.Timer(rng.uniform(0, 0.05), kill, [lost])
             began = time.monotonic()
-            mine = monitor.observe_many(X[start : start + 100], Z[start : start + 100])
-            if start in (1_000, 2_000):
-                seconds.append(time.monotonic() - began)
-            theirs = alone.observe_many(X[start : start + 100], Z[start : start + 100])
-            assert np.array_equal(mine.offsets, theirs.offsets)
-            assert mine.witnesses == theirs.witnesses
-        assert monitor._sharded.fleet.recoveries > 0, "no shard was on a machine that was lost"
+            striking.start()
+            while striking.is_alive():
+                judge(int(rng.integers(1, 150)))
+            judge(150)
+            seconds.append(time.monotonic() - began)
+            nodes.append(cluster.add_node(num_cpus=2, **small))
+        recoveries = monitor._sharded.fleet.recoveries
+        assert recoveries >= kills / 2, "no shard was on a machine that was lost"
+        assert (monitor.rows, len(monitor)) == (alone.rows, len(alone))
+        assert monitor.verify().ok
+        decisions = monitor.rows
+    print(f"{kills} machines lost, {recoveries} recoveries, {decisions} decisions")
     print("stood still for", *(f"{one:.1f}" for one in seconds), "seconds")
     ray.shutdown()
     cluster.shutdown()
 
 
+def kill(processes: list[int]) -> None:
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

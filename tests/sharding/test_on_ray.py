@@ -17,6 +17,7 @@ import pytest
 
 import likewise as lw
 from likewise.monitors.opening import Keeping
+from likewise.sharding.on_ray import NAMESPACE
 from likewise.sharding.opening import open_cluster
 from likewise.sharding.protocol import Fenced
 from likewise.sharding.settings import ClusterSettings
@@ -26,6 +27,7 @@ from tests.sharding.coordinating import RULE, stream
 HERE = Path(__file__).parent
 SCRIPT = HERE / "coordinating.py"
 KILLS = int(os.environ.get("LIKEWISE_KILLS", "200"))
+"""Of all slow tests here together: four fifths are shards, the others coordinators and machines."""
 SMALL = {"shards": 3, "segment_rows": 50, "micro_batch": 20}
 PATIENCE = 300.0
 
@@ -185,7 +187,7 @@ def test_shards_killed_at_random_change_no_verdict(address, tmp_path):
 
     with lw.cluster(tmp_path / "ledger", RULE, address=address, **SMALL) as monitor:
         judge(160)
-        while kills < KILLS:
+        while kills < KILLS * 4 // 5:
             processes = shards_of(monitor).processes()
             struck = [processes[i] for i in rng.permutation(3)[: rng.choice([1, 1, 1, 2, 3])]]
             striking = threading.Timer(rng.uniform(0, 0.06), kill, [struck])
@@ -203,9 +205,22 @@ def test_shards_killed_at_random_change_no_verdict(address, tmp_path):
         print(f"{kills} kills, {recoveries} recoveries, {monitor.rows} decisions, {pairs} pairs")
 
 
+def processes_of(name: str, shards: int) -> list[int]:
+    """Those of the shards of a cluster that are there."""
+    ray, found = joined(), []
+    for shard in range(shards):
+        try:
+            actor = ray.get_actor(f"{name}/{shard}", namespace=NAMESPACE)
+            found.append(ray.get(actor.process.remote(), timeout=PATIENCE))
+        except (ValueError, ray.exceptions.RayError):  # not made yet, or being started again
+            pass
+    return found
+
+
 @pytest.mark.slow
-def test_coordinators_killed_at_random_lose_and_repeat_nothing(address, tmp_path):
-    count, kills = 60 * max(KILLS // 10, 4), max(KILLS // 10, 4)
+def test_coordinators_and_shards_killed_at_random_lose_and_repeat_nothing(address, tmp_path):
+    kills = max(KILLS // 8, 4)
+    count, struck = 60 * kills, 0
     X, Z = stream(count, 7)
     expected = named(lw.Monitor(RULE).observe_many(X, Z))
     rng = np.random.default_rng(8)
@@ -219,25 +234,31 @@ def test_coordinators_killed_at_random_lose_and_repeat_nothing(address, tmp_path
     ]
     for _ in range(kills):
         told = [*command, str(count), "7"]
+        shards = processes_of(name, 3)
         with subprocess.Popen(told, stdout=subprocess.PIPE, text=True) as running:
             assert running.stdout is not None
             for _ in zip(range(int(rng.integers(1, 4))), running.stdout, strict=False):
                 pass
+            with_it = rng.permutation(shards)[: rng.choice([0, 0, 1, 3])].tolist()
+            kill(with_it)  # so that it is killed while it brings them back
             time.sleep(float(rng.uniform(0, 0.1)))
             running.send_signal(signal.SIGKILL)
             running.wait(PATIENCE)
+        struck += len(with_it)
     subprocess.run([*command, str(count), "7"], check=True, timeout=PATIENCE, capture_output=True)
     with lw.cluster(tmp_path / "ledger", RULE, address=address, name=name, **SMALL) as monitor:
         assert monitor.verify().ok and monitor.rows == count
     assert stored(tmp_path / "ledger") == expected
+    print(f"{kills} coordinators and {struck} shards killed, {count} decisions")
 
 
 @pytest.mark.slow
 def test_machines_that_are_lost_change_no_verdict(tmp_path):
     cluster_address()  # or a skip
+    kills = max(KILLS // 20, 2)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     ended = subprocess.run(
-        [sys.executable, str(HERE / "losing_nodes.py"), str(tmp_path / "ledger")],
+        [sys.executable, str(HERE / "losing_nodes.py"), str(tmp_path / "ledger"), str(kills)],
         capture_output=True,
         text=True,
         check=False,

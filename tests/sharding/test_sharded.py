@@ -11,6 +11,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
+from likewise.engine.row_engine import RowEngine
+from likewise.metrics.outputs import outputs_of
+from likewise.sharding.answers import short, whole
 from likewise.sharding.local import LocalShards
 from tests.interruptions import Interruptions
 from tests.oracle import Oracle, assert_same_verdicts
@@ -224,3 +227,67 @@ def test_forgotten_rows_leave_a_shard_that_comes_back():
     backend.lose(0)
     assert monitor.check(X[0], 99).witnesses.rows.tolist() == [row for row in alive if row >= 12]
     assert len(monitor) == len([row for row in alive if row >= 12])
+
+
+def long_rows(count: int) -> tuple[np.ndarray, np.ndarray, lw.Rule]:
+    """Vectors of which a tree tells little apart."""
+    rng = np.random.default_rng(5)
+    points = rng.normal(size=(20, 64))[rng.integers(0, 20, count)]
+    points += 0.5 * rng.normal(size=points.shape)
+    return points, rng.integers(0, 2, count), lw.Rule("l2", 4.0)
+
+
+@pytest.mark.parametrize("batch_rows", [64, 5_000])
+def test_a_loaded_shard_has_the_index_of_a_loaded_monitor(batch_rows):
+    X, Z, rule = long_rows(4_200)
+    alone, backend = lw.Monitor(rule), LocalShards(2)
+    monitor = sharded(rule, backend=backend, shards=2, segment=500, batch_rows=batch_rows)
+    for one in (alone, monitor):
+        one.load(X[:4_000], Z[:4_000])
+    choosers = [shard._engine.chooser for shard in backend.shards]
+    assert alone._engine.chooser.index.name == "flat"
+    assert [chooser.index.name for chooser in choosers] == ["flat", "flat"]
+    assert not any(chooser.busy for chooser in choosers)
+    backend.lose(1)  # and so has one that was brought back
+    mine, theirs = (one.observe_many(X[4_000:], Z[4_000:]) for one in (monitor, alone))
+    assert mine.witnesses == theirs.witnesses and theirs.pairs > 0
+    assert backend.shards[1]._engine.chooser.index.name == "flat"
+
+
+def test_rows_that_were_added_are_forgotten_cut_off_and_asked_about():
+    X, Z, rule = long_rows(1_000)
+    outputs = Z.astype(float).reshape(-1, 1)
+    engine = RowEngine(rule)
+    engine.begin((64,), "float64", outputs_of(rule, np.zeros(1)))
+    gone = np.array([3, 40])
+    for start in (0, 30, 60):
+        own = gone[(gone >= start) & (gone < start + 30)]
+        engine.add(X[start : start + 30], outputs[start : start + 30], own)
+    engine.forget(np.array([7, 85]))
+    engine.add(X[90:700], outputs[90:700])
+    engine.settle(650)  # while the index lacks rows
+    engine.add(X[650:900], outputs[650:900])
+    counts, rows, near, far = engine.search(X[900:], outputs[900:])
+    alone = lw.Monitor(rule)
+    alone.load(X[:900], Z[:900])
+    alone.forget([3, 7, 40, 85])
+    due = alone.check_many(X[900:], Z[900:])
+    assert due.pairs > 0 and np.array_equal(np.diff(due.offsets), counts)
+    assert np.array_equal(due.witnesses.rows, rows)
+    assert np.array_equal(due.witnesses.input_distances, near)
+    assert np.array_equal(due.witnesses.output_distances, far)
+
+
+@pytest.mark.parametrize("most", [0, 1, 50])
+@pytest.mark.parametrize("farthest", [1, 3])
+@pytest.mark.parametrize("offset", [0, 1 << 31])
+def test_answers_are_whole_again_after_the_way(most, farthest, offset):
+    rng = np.random.default_rng(1)
+    counts = rng.integers(0, most + 1, 20)
+    pairs = int(counts.sum())
+    rows = rng.integers(0, 1_000, pairs) + offset
+    answers = counts, rows, rng.random(pairs), rng.integers(1, 1 + farthest, pairs).astype(float)
+    told = short(answers)
+    assert sum(part.nbytes for part in told) <= sum(part.nbytes for part in answers)
+    for again, before in zip(whole(told), answers, strict=True):
+        assert again.dtype == before.dtype and np.array_equal(again, before)

@@ -1,10 +1,15 @@
 """An engine of rows that come as numbers: what a shard of a cluster is made of.
 
 Whoever calls has read and checked decisions already: inputs are of the storage's type, outputs are
-numbers or codes of labels. Rows are inserted without being judged (`add`), judged and inserted
+numbers or codes of labels. Rows are remembered without being judged (`add`), judged and remembered
 (`judge`), or only asked about (`search`); with the index and the comparison of any engine.
 
+`add` only writes rows down. The index takes all that were added together (`build`): where they are
+most of the history it is chosen and built anew, as after `Engine.load`, however many calls of `add`
+brought them.
+
 Invariant: `search` and `near` remember nothing; `judge` names for each row only rows before it.
+The index lacks at most the last `_added` rows, and none when a question is answered.
 Cost: one thread. A point that is only asked about is written behind the history, where no query
 sees it, and overwritten by the next.
 Not here: which rows another shard has (sharding/placement.py).
@@ -15,12 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.engine.chooser import BUILD
 from likewise.engine.engine import Engine
 from likewise.indexes.flat import FlatScan
 from likewise.indexes.live import LiveTree
 from likewise.indexes.workers import Found
 from likewise.values.errors import BadDecision
 from likewise.values.verdicts import Floats, Rows
+
+_TOGETHER = 1 << 16  # rows inserted together
 
 Inputs = npt.NDArray[Any]
 Answers = tuple[Rows, Rows, Floats, Floats]
@@ -30,10 +38,49 @@ Answers = tuple[Rows, Rows, Floats, Floats]
 class RowEngine(Engine):
     """Judges rows of numbers with one of the compiled indexes."""
 
-    def add(self, inputs: Inputs, outputs: Floats) -> None:
-        """Remember rows without judging them."""
-        self._lay_down(inputs, outputs)
-        self._insert(len(inputs))
+    _added = 0
+    """How many of the last rows the index lacks."""
+
+    def add(self, inputs: Inputs, outputs: Floats, gone: Rows | None = None) -> None:
+        """Remember rows without judging them.
+
+        gone: those of them that are forgotten, by row; what they bring is not kept
+        """
+        bad = self.append(inputs, outputs)
+        if bad >= 0:
+            raise _not_comparable(bad)
+        self._added += len(inputs)
+        if gone is not None and len(gone):
+            assert self.history is not None
+            self.history.erase(gone)  # the index never had them
+
+    def build(self) -> None:
+        """Have the index hold the rows that were added."""
+        if self._added == 0:
+            return
+        history, chooser, stop = self.history, self.chooser, self.rows
+        assert history is not None and chooser is not None
+        first = stop - self._added
+        self.in_doubt = True
+        if stop - history.first >= BUILD and self._added >= (first - history.first) // 2:
+            chooser.build()
+        else:
+            for start in range(first, stop, _TOGETHER):
+                self._compiled().insert(start, min(_TOGETHER, stop - start), 1, None)
+        self._mind(1)
+        self._added = 0
+        self.in_doubt = False
+
+    def settle(self, rows: int) -> None:
+        """Have the first `rows` rows and no others; the index is made again if it lacks some."""
+        self.in_doubt |= self._added > 0
+        super().settle(rows)
+        self._added = 0
+
+    def forget(self, rows: Rows) -> Rows:
+        """Erase rows: never a witness again. Those of them that were still remembered."""
+        self.build()
+        return super().forget(rows)
 
     def judge(self, inputs: Inputs, outputs: Floats) -> Answers:
         """The witnesses of each among the rows before it; all are remembered."""
@@ -100,16 +147,21 @@ class RowEngine(Engine):
         return found[: found.searchsorted(before)]
 
     def _lay_down(self, inputs: Inputs, outputs: Floats) -> None:
-        """Write points behind the history, unseen."""
+        """Write points behind the history, unseen, for the index to search for."""
+        self.build()
         bad, at = self._compiled().workers.write(inputs, outputs)
         if bad != 0:
-            raise BadDecision(f"point {at} of those sent to a shard is none that it can compare.")
+            raise _not_comparable(at)
         assert self.history is not None
         self._inputs = self.history.rows
 
     def _compiled(self) -> LiveTree | FlatScan:
         assert isinstance(self.index, LiveTree | FlatScan)
         return self.index
+
+
+def _not_comparable(at: int) -> BadDecision:
+    return BadDecision(f"point {at} of those sent to a shard is none that it can compare.")
 
 
 def _together(parts: list[tuple[Rows, Found]]) -> Answers:

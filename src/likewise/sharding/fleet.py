@@ -27,6 +27,7 @@ from likewise.values.verdicts import Rows
 
 _REPLAY_BYTES = 4 << 20  # of rows sent together to a shard that lacks them
 _LOOKED_AT = 1 << 20  # rows of which it is looked at together whether they are forgotten
+_BUILD_SECONDS = 20e-6  # for each row: as long as a slow machine may take to build an index of it
 _PAUSE = 0.05  # seconds between two attempts at a shard that is down
 _AGAIN = 1.0  # seconds after which a shard that was left out is tried again
 
@@ -44,7 +45,9 @@ class Ask:
 
     first: int
     stop: int
-    calls: Mapping[int, Call]
+    calls: dict[int, Call]
+    builds: bool = False
+    """Whether shards make an index of their rows, which may take long."""
     handles: dict[int, Any] = field(default_factory=dict)
     absent: set[int] = field(default_factory=set)
     """Shards that were down, and are left out."""
@@ -164,10 +167,11 @@ class Fleet:
     def _gather(self, waiting: deque[Ask]) -> tuple[Ask, dict[int, Any]]:
         """Wait for the oldest of those that are under way."""
         ask, answers = waiting[0], {}
-        for shard in ask.calls:
+        for shard in reversed(ask.calls):  # the first has most to do: meanwhile others are heard
             while shard not in ask.absent and shard not in answers:
                 try:
-                    answers[shard] = self.backend.result(ask.handles[shard], self.patience)
+                    patience = self._patience_for(ask.stop) if ask.builds else self.patience
+                    answers[shard] = self.backend.result(ask.handles[shard], patience)
                 except (ShardDown, OutOfStep) as error:
                     self._mend(shard, waiting, error)
             if shard not in ask.absent:
@@ -221,11 +225,16 @@ class Fleet:
         gone = self._gone(shard, begin, max(trust.values()))
         self._attempts[shard] += 1
         given = self._session(shard), self._spec, trust, begin, gone
-        there = self.backend.result(self.backend.send(shard, "open", *given), self.patience)
+        opening = self.backend.send(shard, "open", *given)
+        there = self.backend.result(opening, self._patience_for(max(trust.values())))
         if there < wanted:
             logger.info("shard %d gets rows %d to %d of its own", shard, there, wanted)
             self._replay(shard, there, wanted)
         self._right[shard] = wanted
+
+    def _patience_for(self, rows: int) -> float | None:
+        """How long to wait for a call that may make an index of so many rows."""
+        return None if self.patience is None else self.patience + rows * _BUILD_SECONDS
 
     def _gone(self, shard: int, first: int, stop: int) -> Rows:
         """Which of a shard's own rows from `first` up to `stop` are forgotten."""
@@ -257,15 +266,14 @@ class Fleet:
             if gone.any():  # anything that is admitted will do
                 inputs[gone], outputs[gone] = 1, 0
                 outputs[gone, 0] = history.rule.output == "probabilities"
-            session = self._session(shard)
-            under_way.append(backend.send(shard, "add", session, start, inputs, outputs))
-            if gone.any():
-                held = start + len(local)
-                under_way.append(backend.send(shard, "forget", session, held, local[gone]))
+            given = inputs, outputs, local[gone]
+            under_way.append(backend.send(shard, "add", self._session(shard), start, *given))
             while len(under_way) > self.ahead:
                 backend.result(under_way.popleft(), self.patience)
         for handle in under_way:
             backend.result(handle, self.patience)
+        building = backend.send(shard, "build", self._session(shard), stop)
+        backend.result(building, self._patience_for(stop))
         self.replayed += stop - first
         self.replay_seconds += time.monotonic() - began
 

@@ -24,6 +24,7 @@ from likewise.indexes.workers import Found, Workers
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
+from likewise.sharding.answers import whole
 from likewise.sharding.fleet import Ask, Call, Fleet, outputs_at
 from likewise.sharding.protocol import Spec
 from likewise.values.verdicts import NO_WITNESSES, Floats, Rows, Verdicts, Witnesses
@@ -136,11 +137,11 @@ class ShardedIndex:
             for start in range(first, first + size, self._batch_rows):
                 stop = min(start + self._batch_rows, first + size)
                 points = inputs[start:stop], outputs[start - first : stop - first]
-                calls: dict[int, Call] = {
-                    shard: ("search", *points) for shard in fleet.with_rows(start) if shard != owner
-                }
-                if remember:
+                calls: dict[int, Call] = {}
+                if remember:  # first, as it has most to do
                     calls[owner] = ("judge", *points)
+                for shard in fleet.with_rows(start):
+                    calls.setdefault(shard, ("search", *points))
                 yield Ask(start, stop if remember else start, calls)
 
         counts, parts = [], []
@@ -164,18 +165,21 @@ class ShardedIndex:
     def _merged(self, answers: dict[int, Answers], size: int) -> tuple[Rows, Found]:
         """What several shards name, in order of decisions and rows."""
         placement = self._fleet.placement
-        told = [(shard, found) for shard, found in answers.items() if len(found[1])]
+        told = [(shard, whole(found)) for shard, found in answers.items() if len(found[1])]
         if not told:
             nothing, none = np.empty(0, np.int64), np.empty(0)
             return np.zeros(size, np.int64), (nothing, none, none, nothing)
         counts = np.sum([found[0] for _, found in told], axis=0)
         rows = np.concatenate([placement.rows(shard, found[1]) for shard, found in told])
         near, far = (np.concatenate([found[i] for _, found in told]) for i in (2, 3))
-        owners = np.concatenate([np.repeat(np.arange(size), found[0]) for _, found in told])
+        owners = np.repeat(np.arange(size), counts)
         if len(told) == 1:
             return counts, (rows, near, far, owners)
-        order = np.lexsort((rows, owners))
-        return counts, (rows[order], near[order], far[order], owners[order])
+        # What each shard names is in order, and a stable sort merges what is in order.
+        beyond = 1 + rows.max()
+        keys = [np.repeat(np.arange(size) * beyond, found[0]) for _, found in told]
+        order = np.argsort(np.concatenate(keys) + rows, kind="stable")
+        return counts, (rows[order], near[order], far[order], owners)
 
     def late(self, first: int, stop: int, shard: int) -> Verdicts | None:
         """What a shard names of remembered rows that were judged without it; None: it is down."""
@@ -192,7 +196,7 @@ class ShardedIndex:
                 answers = fleet.ask(ask)
             if ask.absent:
                 return None
-            counted, local, near, far = answers[shard]
+            counted, local, near, far = whole(answers[shard])
             counts[rows - first] = counted
             found = Witnesses(fleet.placement.rows(shard, local), near, far)
         return Verdicts(first, np.concatenate([[0], np.cumsum(counts)]), found)
@@ -247,9 +251,16 @@ class ShardedIndex:
                 yield Ask(start, stop, {placement.owner(start): ("add", *points)})
                 start = stop
 
+        end, held = first + size, placement.held
+        build: dict[int, Call] = {
+            shard: ("build",)
+            for shard in range(placement.shards)
+            if held(shard, end) > held(shard, first)
+        }
         with self._asking():
             for ask, _ in self._fleet.exchange(asks()):
                 history.touched(ask.stop - ask.first)
+            self._fleet.ask(Ask(end, end, build, builds=True))
 
     def remove(self, rows: Rows) -> None:
         """Have shards forget remembered rows."""

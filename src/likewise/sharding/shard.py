@@ -13,6 +13,7 @@ import numpy as np
 
 from likewise.engine.row_engine import Answers, Inputs, RowEngine
 from likewise.metrics.outputs import outputs_of
+from likewise.sharding.answers import short
 from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
 from likewise.values.verdicts import Floats, Rows
 
@@ -86,13 +87,24 @@ class Shard:
             raise OutOfStep(f"there are {self._engine.rows} rows, not {held}")
         return self._engine
 
-    def add(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> None:
-        """Have further rows, without judging them."""
-        self._ready(session, held).add(inputs, outputs)
+    def add(
+        self,
+        session: Session,
+        held: int,
+        inputs: Inputs,
+        outputs: Floats,
+        gone: Rows | None = None,
+    ) -> None:
+        """Have further rows, without judging them; `gone`: those that are forgotten already."""
+        self._ready(session, held).add(inputs, outputs, gone)
+
+    def build(self, session: Session, held: int) -> None:
+        """Have the index ready for the next question, after rows were added."""
+        self._ready(session, held).build()
 
     def judge(self, session: Session, held: int, inputs: Inputs, outputs: Floats) -> Answers:
         """Have further rows; the witnesses of each among the rows before it."""
-        return self._ready(session, held).judge(inputs, outputs)
+        return short(self._ready(session, held).judge(inputs, outputs))
 
     def search(
         self,
@@ -103,7 +115,7 @@ class Shard:
         before: Rows | None = None,
     ) -> Answers:
         """The witnesses of each point among all rows, or among those below `before`."""
-        return self._ready(session, held).search(inputs, outputs, before)
+        return short(self._ready(session, held).search(inputs, outputs, before))
 
     def like_cases(
         self,
