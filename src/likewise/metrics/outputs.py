@@ -119,6 +119,13 @@ class Labels:
 
     def _code(self, labels: Sequence[Hashable]) -> Floats:
         known, fresh = self._codes, dict[Hashable, int]()
+        self.pending = True
+        try:
+            all_known = list(map(known.get, labels))
+        except TypeError:  # one cannot be hashed
+            all_known = [None]
+        if None not in all_known:
+            return np.array(all_known, np.float64)
         codes = np.empty(len(labels))
         for i, label in enumerate(labels):
             try:
@@ -136,7 +143,6 @@ class Labels:
                 code = fresh.setdefault(label, len(self.labels) + len(fresh))
             codes[i] = code
         self._new = list(fresh)
-        self.pending = True
         return codes
 
     def commit(self) -> None:
