@@ -15,7 +15,7 @@ from msgspec import UNSET
 from likewise.intake.verdict_json import answer
 from likewise.service.wire import VerdictBody, WitnessBody, encode
 from likewise.values.plain import json_value
-from likewise.values.verdicts import Rows, Verdict, Verdicts
+from likewise.values.verdicts import NO_WITNESSES, Rows, Verdict, Verdicts
 
 _PLAIN = {
     None: b'{"row":%d,"violation":false,"count":0,"witnesses":[]}',
@@ -29,7 +29,7 @@ def verdict_bytes(verdict: Verdict, witnesses: int) -> bytes:
     beside = verdict.beside
     if (
         verdict.row is not None
-        and len(verdict.witnesses) == 0
+        and (verdict.witnesses is NO_WITNESSES or len(verdict.witnesses) == 0)
         and beside.witness_keys is None
         and beside.witness_models is None
         and beside.neighbours is None
@@ -48,7 +48,7 @@ def verdict_bodies(
     owners, nearest = verdicts.nearest_witnesses(witnesses)
     named = _witness_bodies(verdicts, nearest)
     told = np.bincount(owners, minlength=len(verdicts))
-    stops = np.cumsum(told)
+    stops = told.cumsum()
     keyed, decided = verdicts.witness_keys is not None, verdicts.witness_models is not None
     keys, models = verdicts.keys or (), verdicts.models or ()
     neighbours, lacking = verdicts.neighbours, verdicts.incomplete
@@ -63,19 +63,19 @@ def verdict_bodies(
             omitted=count - stop + start or UNSET,
             witnesses=named[start:stop],
             neighbours=near,
-            alarm=UNSET if neighbours is None else alarm,
+            alarm=alarm,
             missing=verdicts.missing or UNSET,
             incomplete=UNSET if lacking is None else int(lacking[place]) or UNSET,
         )
         for place, row, count, comparable, start, stop, near, alarm in zip(
             places.tolist(),
-            [None] * len(places) if verdicts.values is not None else _at(verdicts.rows, places),
+            _rows_at(verdicts, places),
             _at(verdicts.counts, places),
             _at(verdicts.comparable, places),
             _at(stops - told, places),
             _at(stops, places),
             _at(neighbours, places),
-            _at(verdicts.alarms, places),
+            _at(None if neighbours is None else verdicts.alarms, places),
             strict=True,
         )
     ]
@@ -111,6 +111,15 @@ def _witness_bodies(verdicts: Verdicts, places: Rows) -> list[WitnessBody]:
         )
         for i, (row, near, far) in zip(places.tolist(), columns, strict=True)
     ]
+
+
+def _rows_at(verdicts: Verdicts, places: Rows) -> Sequence[int | None]:
+    """None for decisions that were only checked."""
+    if verdicts.values is not None:
+        return [None] * len(places)
+    if verdicts.row_numbers is not None:
+        return _at(verdicts.row_numbers, places)
+    return (places + verdicts.first_row).tolist()
 
 
 def _at(column: Any, places: Rows) -> Sequence[Any]:

@@ -125,17 +125,19 @@ async def batch(call: AdmittedCall) -> bytes:
 def verdicts_body(hosted: Hosted, verdicts: Verdicts, *, all_of_them: bool = False) -> bytes:
     """Only what is not obvious is told one by one: violations and alarms."""
     violations = hosted.violations(verdicts)
-    told = np.arange(len(verdicts)) if all_of_them else np.flatnonzero(violations | verdicts.alarms)
+    told = np.arange(len(verdicts))
+    if not all_of_them:
+        told = (violations | verdicts.alarms).nonzero()[0]
     body: dict[str, Any] = {
         "first_row": verdicts.first_row,
         "decisions": len(verdicts),
-        "violations": int(violations.sum()),
+        "violations": int(np.count_nonzero(violations)),
         "verdicts": verdict_bodies(verdicts, hosted.limits.witnesses, told)
         if hosted.slopes is None
         else [hosted.told(verdicts[i]) for i in told.tolist()],
     }
     if verdicts.comparable is not None:
-        alone = np.flatnonzero(~verdicts.comparable)
+        alone = (~verdicts.comparable).nonzero()[0]
         body["comparable"] = len(verdicts) - len(alone)
         body["incomparable"] = alone.tolist()
     if verdicts.missing:
