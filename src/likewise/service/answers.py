@@ -119,7 +119,8 @@ def _rows_at(verdicts: Verdicts, places: Rows) -> Sequence[int | None]:
         return [None] * len(places)
     if verdicts.row_numbers is not None:
         return _at(verdicts.row_numbers, places)
-    return (places + verdicts.first_row).tolist()
+    rows: list[int] = (places + verdicts.first_row).tolist()
+    return rows
 
 
 def _at(column: Any, places: Rows) -> Sequence[Any]:
