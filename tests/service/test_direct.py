@@ -144,6 +144,45 @@ def test_requests_in_one_piece_in_several_and_one_behind_the_other_are_all_answe
     assert [json.loads(answer[2])["row"] for answer in half] == [row + 8, row + 9, row + 10]
 
 
+def test_first_lines_that_are_known_mean_the_same_again(server):
+    bodies = [b'{"x":[7.0,7.0],"z":"a"}', b'{"x":[7.0,7.5],"z":"a"}', b'{"x":[7.0],"z":"abcde"}']
+    end = b'{"x":[7.0,7.0],\r\n\r\n"z":"a"}'
+    pieces = [request(server, DIRECT, body) for body in (*bodies, end) * 3]
+    assert len({len(piece) for piece in pieces[:3]}) == 1, "the same first lines"
+    joined = [pieces[0] + pieces[1], pieces[0][:-5], pieces[0][-5:] + pieces[1], pieces[1]]
+    other = request(server, "/v1/monitors/direct/check", bodies[0])
+    mixed = [other, pieces[0], pieces[0] + other, b"\r\n" + pieces[0], b"\r\n", pieces[0]]
+    found = sent(server, *pieces, *joined, *mixed, pause=0.03, answers=len(pieces) + 11)
+    kinds = [(status[9:12], json.loads(answer)["row"]) for status, _, answer in found]
+    rows = [row for _, row in kinds if row is not None]
+    assert rows == list(range(rows[0], rows[0] + 18)), "each once, in order"
+    refused = [i for i, (status, _) in enumerate(kinds) if status != b"200"]
+    assert refused == [2, 6, 10], "of another shape"
+    checked = [i for i, (_, row) in enumerate(kinds) if row is None and i not in refused]
+    assert checked == [17, 20]
+    unknown = pieces[0].replace(server.token.encode(), b"lw_" + b"a" * (len(server.token) - 3))
+    assert len(unknown) == len(pieces[0])
+    assert sent(server, unknown)[0][0].startswith(b"HTTP/1.1 401")
+
+
+def test_so_many_first_lines_are_remembered_and_no_more(tmp_path):
+    async def run():
+        async with in_process(tmp_path) as app:
+            answers = direct.DirectAnswers(app)
+            head = direct.Head("default", None, 3)
+            for i in range(direct._HEADS):
+                answers.remember(b"%d\r\n\r\nabc" % i, head)
+            assert answers.known(b"0\r\n\r\n") == head
+            for unlike in (b"a" * direct._HEAD_BYTES + b"\r\n\r\nabc", b"a\r\n\r\nab", b"abc"):
+                answers.remember(unlike, head)
+            assert answers.known(b"0\r\n\r\n") == head, "nothing was added"
+            answers.remember(b"one more\r\n\r\nabc", head)
+            assert answers.known(b"0\r\n\r\n") is None
+            assert answers.known(b"one more\r\n\r\n") == head
+
+    asyncio.run(run())
+
+
 def test_other_ways_of_asking_still_work(server):
     body = b'{"x":[6.0,6.0],"z":"a"}'
     for more, version in (
@@ -176,11 +215,19 @@ def answers_in_process(folder, script, **more):
         async with in_process(folder, **more) as app:
             answers = direct.DirectAnswers(app)
             url = b"/v1/monitors/default/observe"
-            await script(app, lambda body, headers: answers.answer(url, headers, body))
-            assert answers.takes(url, {b"content-length": b"5"})
-            assert not answers.takes(url + b"?wait=judged", {b"content-length": b"5"})
-            assert not answers.takes(url, {b"content-length": b"70000"})
-            assert not answers.takes(url, {})
+
+            def ask(body, headers):
+                given = {b"content-length": b"%d" % len(body), **headers}
+                head = answers.head(url, given)
+                return None if head is None else answers.answer(head, body)
+
+            await script(app, ask)
+            if app.service.tokens:
+                return
+            assert answers.head(url, {b"content-length": b"5"}) == ("default", None, 5)
+            assert answers.head(url + b"?wait=judged", {b"content-length": b"5"}) is None
+            assert answers.head(url, {b"content-length": b"70000"}) is None
+            assert answers.head(url, {}) is None
 
     asyncio.run(run())
 

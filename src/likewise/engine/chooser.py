@@ -164,7 +164,7 @@ class Chooser:
         """After so many decisions: see whether a challenge is due, and go on with one under way."""
         if self.unchallenged:
             return
-        if self._job is None:
+        if self._job is None and self._has_another():
             self._job = self._due()
         spent = 0
         while self._job is not None and spent < decisions:
@@ -202,6 +202,16 @@ class Chooser:
         for challenge, growth in _GROWTH.items():
             self._put_off[challenge] = max(self._put_off.get(challenge, 0), growth * total)
 
+    @property
+    def _rotates(self) -> bool:
+        """Whether a flat scan may take the place of a tree."""
+        return self.wanted == "auto" and self.history.rule.metric in ("l2", "cosine")
+
+    def _has_another(self) -> bool:
+        """Whether there is anything else to try, whatever the index in use costs."""
+        whole = isinstance(self.index, LiveTree) and self.index.coordinates is None
+        return self._rotates or not whole
+
     def _due(self) -> Job | None:
         """The challenge that is due, if any."""
         history, index = self.history, self.index
@@ -221,8 +231,7 @@ class Chooser:
             if self.wanted == "auto" and not cheap and self._may("tree"):
                 return self._try_tree()
             return None
-        rotates = self.wanted == "auto" and history.rule.metric in ("l2", "cosine")
-        if rotates and not cheap and self._tree_fails() and self._may("flat"):
+        if self._rotates and not cheap and self._tree_fails() and self._may("flat"):
             return self._try_flat(self._why_not_a_tree())
         if isinstance(index, LiveTree) and index.coordinates is not None:
             early = history.total > 4 * self._chosen_at and history.total < 1 << 14

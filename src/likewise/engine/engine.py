@@ -96,7 +96,7 @@ class Engine(Admission):
 
     def _like(self, index: Index, row: int, witnesses: Witnesses, first: int) -> int:
         """A like case of the decision that an index has judged last; -1 for none."""
-        if len(witnesses):
+        if witnesses is not NO_WITNESSES:
             last = int(witnesses.rows[-1])
             if last >= first:
                 return last
@@ -217,7 +217,7 @@ class Engine(Admission):
         likes = np.full(count, -1, np.int64) if self.comparable else _NONE
         sinces = np.zeros(count, np.int64) if firsts is None else np.array(firsts, np.int64)
         self.in_doubt = True
-        with ThreadPoolExecutor(count_threads) as pool:
+        with nullcontext() if count_threads == 1 else ThreadPoolExecutor(count_threads) as pool:
             if self._neighbours is not None:  # first, as for one decision
                 near = self._neighbours.judge(first, count, begins, count_threads, pool)
             done = 0

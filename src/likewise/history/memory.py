@@ -21,6 +21,7 @@ PAGE = mmap.PAGESIZE
 _SMALLEST = 1 << 16
 _RESERVE = 1 << 32  # bytes of address space for one value of each row
 _SHARE = 8  # reserve only what could be had so many times: others need address space too
+_AHEAD = 1 << 17  # bytes made ready together in long regions: one by one pages cost twice as much
 _NORESERVE = 0x4000 if sys.platform == "linux" else 0  # which mmap names from Python 3.13 on
 _POPULATE = 23 if sys.platform == "linux" else None  # MADV_POPULATE_WRITE, which mmap does not name
 
@@ -71,7 +72,10 @@ class Region:
 
         A hint: where the system does not know it, pages become ready when they are written.
         """
+        if stop <= self._prepared:
+            return
         start = max(start // PAGE * PAGE, self._prepared)
+        stop = max(stop, start + min(start // 16, _AHEAD))
         stop = min(-(-stop // PAGE) * PAGE, self.size)
         if stop > start and _POPULATE is not None:
             with contextlib.suppress(OSError):

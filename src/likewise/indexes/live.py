@@ -282,10 +282,11 @@ class LiveTree:
         sinces: the first row that counts for each
         """
         batch = self._batch
+        found, since = address_of(likes), address_of(sinces)
 
         def lay_out(table: Rows) -> None:
             batch.lay_out(table, first)
-            table[t.LIKES], table[t.SINCES] = likes.ctypes.data, sinces.ctypes.data
+            table[t.LIKES], table[t.SINCES] = found, since
 
         work = self.workers.call(task.LIKES)
         self.workers.share(len(likes), threads, pool, lay_out, work, least=_LEAST_SEARCHED)
@@ -345,13 +346,17 @@ class BatchArrays:
         self.paths = np.zeros(rows, dtype=np.uint64)
         self.order = np.zeros(rows, dtype=np.int64)
         self.counts = np.zeros(rows, dtype=np.int64)
+        self._addresses = (
+            (t.LEAF_OF, address_of(self.leaves)),
+            (t.PATH_OF, address_of(self.paths)),
+            (t.WORK_ORDER, address_of(self.order)),
+            (t.COUNTS, address_of(self.counts)),
+        )
 
     def lay_out(self, table: Rows, first: int) -> None:
         table[t.FIRST] = first
-        table[t.LEAF_OF] = self.leaves.ctypes.data
-        table[t.PATH_OF] = self.paths.ctypes.data
-        table[t.WORK_ORDER] = self.order.ctypes.data
-        table[t.COUNTS] = self.counts.ctypes.data
+        for slot, address in self._addresses:
+            table[slot] = address
 
 
 def _ranges(starts: Rows, lengths: Rows) -> Rows:

@@ -22,6 +22,8 @@ _RESULTS = 1 << 24  # witnesses one thread can hold before they are taken away, 
 _FILL = 80  # rows in a block, about
 _WITNESS_SLOTS = (t.RESULT_ROWS, t.RESULT_INPUT, t.RESULT_OUTPUT)
 _RESULT_SLOTS = (*_WITNESS_SLOTS, t.OWNERS)
+_NO_ROWS: npt.NDArray[np.int64] = np.empty(0, np.int64)
+_NO_DISTANCES = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class State:
         self.table: Table = np.zeros(t.SLOTS, dtype=np.int64)
         self.address = address_of(self.table)
         self.range_width = history.out_width if history.out_width <= 16 else 0
+        self._bytes = self._bytes_per_item()
         self._regions: dict[int, Region] = {}
         self._settings = layout.settings
         self.recent: npt.NDArray[np.int64] = np.full((t.RECENT_MOST, 3), -1, dtype=np.int64)
@@ -70,17 +73,22 @@ class State:
 
     # Sizes
 
-    def _sizes(self) -> list[tuple[dict[int, int], int]]:
-        """Bytes per item, and items used: for rows, nodes and blocks."""
-        layout, used = self.layout, self.table
+    def _bytes_per_item(self) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
+        """By slot, for each row, node and block."""
+        layout = self.layout
         ranges = {t.LOW: 8 * self.range_width, t.HIGH: 8 * self.range_width}
         per_node, per_block = layout.per_node, layout.per_block
         if per_node.keys() & {t.PARENT}:
             per_node = per_node | ranges
         else:  # without a tree, ranges are kept by block
             per_block = per_block | ranges
+        return layout.per_row, per_node, per_block
+
+    def _sizes(self) -> list[tuple[dict[int, int], int]]:
+        """Bytes per item, and items used: for rows, nodes and blocks."""
+        (per_row, per_node, per_block), used = self._bytes, self.table
         return [
-            (layout.per_row, int(used[t.TOTAL])),
+            (per_row, int(used[t.TOTAL])),
             (per_node, int(used[t.NODES])),
             (per_block, int(used[t.BLOCKS])),
         ]
@@ -280,6 +288,8 @@ class Desk:
         npt.NDArray[np.int64],
     ]:
         """Copies of the first `count` results: rows, both distances, owners."""
+        if count == 0:
+            return _NO_ROWS, _NO_DISTANCES, _NO_DISTANCES, _NO_ROWS
         rows, near, far, owners = (self._large[slot] for slot in _RESULT_SLOTS)
         return (
             rows.view(np.int64, count).copy(),

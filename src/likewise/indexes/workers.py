@@ -94,7 +94,10 @@ class Workers:
         Fewer rows than `least` for each thread are not worth a further one.
         """
         threads = max(1, min(threads, size // least))
-        pieces = 1 if threads == 1 else _PIECES * threads
+        if threads == 1:
+            lay_out(self.state.table)
+            return work(self.state.desk, 0, size)
+        pieces = _PIECES * threads
         bounds = [size * k // pieces for k in range(pieces + 1)]
         results: list[list[Result]] = [[] for _ in range(pieces)]
         desks = self.desks(threads)
@@ -113,11 +116,8 @@ class Workers:
                     return
                 results[piece] = work(desk, bounds[piece], bounds[piece + 1])
 
-        if threads == 1:
-            take(self.state.desk)
-        else:
-            assert pool is not None
-            list(pool.map(take, desks))
+        assert pool is not None
+        list(pool.map(take, desks))
         return [part for parts in results for part in parts]
 
     def call(self, task: int) -> Callable[[Desk, int, int], list[Found]]:

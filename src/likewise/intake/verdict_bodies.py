@@ -71,7 +71,7 @@ def verdict_bodies(
     with_keys = keyed and verdicts.witness_keys is not None
     named = _witness_bodies(verdicts, nearest, with_keys)
     told = np.bincount(owners, minlength=len(verdicts))
-    stops = np.cumsum(told)
+    stops = told.cumsum()
     decided = verdicts.witness_models is not None
     keys, models = verdicts.keys or (), verdicts.models or ()
     neighbours, lacking = verdicts.neighbours, verdicts.incomplete
@@ -86,19 +86,19 @@ def verdict_bodies(
             omitted=count - stop + start or UNSET,
             witnesses=named[start:stop],
             neighbours=near,
-            alarm=UNSET if neighbours is None else alarm,
+            alarm=alarm,
             missing=verdicts.missing or UNSET,
             incomplete=UNSET if lacking is None else int(lacking[place]) or UNSET,
         )
         for place, row, count, comparable, start, stop, near, alarm in zip(
             places.tolist(),
-            [None] * len(places) if verdicts.values is not None else _at(verdicts.rows, places),
+            _rows_at(verdicts, places),
             _at(verdicts.counts, places),
             _at(verdicts.comparable, places),
             _at(stops - told, places),
             _at(stops, places),
             _at(neighbours, places),
-            _at(verdicts.alarms, places),
+            _at(None if neighbours is None else verdicts.alarms, places),
             strict=True,
         )
     ]
@@ -135,6 +135,16 @@ def _witness_bodies(verdicts: Verdicts, places: Rows, with_keys: bool) -> list[W
         )
         for i, (row, near, far) in zip(places.tolist(), columns, strict=True)
     ]
+
+
+def _rows_at(verdicts: Verdicts, places: Rows) -> Sequence[int | None]:
+    """None for decisions that were only checked."""
+    if verdicts.values is not None:
+        return [None] * len(places)
+    if verdicts.row_numbers is not None:
+        return _at(verdicts.row_numbers, places)
+    rows: list[int] = (places + verdicts.first_row).tolist()
+    return rows
 
 
 def _at(column: Any, places: Rows) -> Sequence[Any]:

@@ -37,6 +37,7 @@ ENTRIES = {
     "start_bulk": "rebuild",
     "unseat_rows": "seats",
     "erase_rows": "remove",
+    "read_matrix": "json_numbers",
 }
 """The module of each entry kernel; those that take longest to compile first."""
 

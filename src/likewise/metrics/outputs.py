@@ -119,9 +119,9 @@ class Labels:
 
     def _code(self, labels: Sequence[Hashable]) -> Floats:
         known, fresh = self._codes, dict[Hashable, int]()
+        self.pending = True
         all_known = self._known_codes(labels)
         if all_known is not None:
-            self.pending = True
             return all_known
         codes = np.empty(len(labels))
         for i, label in enumerate(labels):
@@ -140,7 +140,6 @@ class Labels:
                 code = fresh.setdefault(label, len(self.labels) + len(fresh))
             codes[i] = code
         self._new = list(fresh)
-        self.pending = True
         return codes
 
     def _known_codes(self, labels: Sequence[Hashable]) -> Floats | None:

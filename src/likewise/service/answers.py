@@ -7,7 +7,7 @@ Invariant: the bytes are those that `Verdict.to_dict()` would become, without `o
 
 from likewise.intake.verdict_json import answer
 from likewise.service.wire import encode
-from likewise.values.verdicts import Verdict
+from likewise.values.verdicts import NO_WITNESSES, Verdict
 
 _PLAIN = {
     None: b'{"row":%d,"violation":false,"count":0,"witnesses":[]}',
@@ -21,7 +21,7 @@ def verdict_bytes(verdict: Verdict, witnesses: int) -> bytes:
     beside = verdict.beside
     if (
         verdict.row is not None
-        and len(verdict.witnesses) == 0
+        and (verdict.witnesses is NO_WITNESSES or len(verdict.witnesses) == 0)
         and beside.witness_keys is None
         and beside.witness_models is None
         and beside.neighbours is None

@@ -143,7 +143,7 @@ def _check_type(pa: Any, name: str, kind: Any) -> None:
 def _of_pyarrow(pa: Any, name: str, column: Any) -> Any:
     types, kind = pa.types, column.type
     if types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind):
-        return _matrix(pa, name, column.combine_chunks() if column.num_chunks else column)
+        return _matrix(pa, name, column)
     plain = types.is_floating(kind) or types.is_integer(kind)
     if plain and column.null_count == 0:
         return column.to_numpy()
@@ -154,14 +154,16 @@ def _of_pyarrow(pa: Any, name: str, column: Any) -> Any:
 
 
 def _matrix(pa: Any, name: str, column: Any) -> Any:
-    column = column.chunk(0) if hasattr(column, "num_chunks") and column.num_chunks else column
     count = len(column)
     if count == 0:
         return np.empty((0, 0))
-    values = column.flatten()
+    column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    fixed = pa.types.is_fixed_size_list(column.type)
+    whole = fixed and len(column.values) == count * column.type.list_size
+    values = column.values if whole else column.flatten()  # the latter copies them
     if column.null_count or values.null_count:
         raise Refusal(422, f"the column {name!r} has places without a value.")
-    if not pa.types.is_fixed_size_list(column.type):
+    if not fixed:
         lengths = np.diff(column.offsets.to_numpy())
         if (lengths != lengths[0]).any():
             raise Refusal(422, f"the lists of {name!r} are not equally long.")

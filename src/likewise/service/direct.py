@@ -5,11 +5,18 @@ events and two messages of a request. So a request that is wholly there when its
 and that can be judged at once, is answered right then. Every other request, and each that would be
 refused before a monitor is asked, goes the way of all requests (app.py).
 
+Clients send the same first lines again and again, but for the length of the body. The same bytes at
+the same place mean the same, so the first lines of a request that was answered here are remembered
+with what they were found to mean, and are not parsed again.
+
 Invariant: a client cannot tell which way its request went; nothing is done twice, and nothing of a
 request is left here once the bytes that came have been looked at.
-Cost: about half of what the same request costs the other way.
+Bound: `_HEADS` first lines, of at most `_HEAD_BYTES` each, are remembered; then all are forgotten.
+Cost: about a third of what the same request costs the other way.
 Not here: other routes, queries, bodies in several pieces, ledgers, which wait for the disk.
 """
+
+from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -17,12 +24,27 @@ from likewise.runtime.log import logger
 from likewise.service.app import App, fault
 from likewise.service.refusals import Refusal, told
 from likewise.service.routes.decisions import decision_of
+from likewise.service.settings import Token
 from likewise.service.strict import decoded
 from likewise.service.wire import decode_decision
 from likewise.values.errors import LikewiseError
 
 _MOST = 1 << 16  # bytes of a body
+_HEADS = 1024
+_HEAD_BYTES = 2048
+_END = b"\r\n\r\n"
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+
+
+class Head(NamedTuple):
+    """What the first lines of a request mean."""
+
+    name: str
+    """Of the monitor that is asked."""
+    token: Token | None
+    """Of the sender, who may do that."""
+    length: int
+    """Of the body."""
 
 
 class DirectAnswers:
@@ -36,24 +58,41 @@ class DirectAnswers:
             f"/v1/monitors/{name}/observe".encode(): name for name in app.service.settings.monitors
         }
         self._most = min(_MOST, app.service.settings.limits.body_bytes)
+        self._known: dict[bytes, Head] = {}
+        self.known = self._known.get
+        """What first lines mean, the empty line behind them included, if they were seen before."""
 
-    def takes(self, url: bytes, headers: dict[bytes, bytes]) -> bool:
-        """Whether a request could be answered here, by its first lines."""
+    def head(self, url: bytes, headers: dict[bytes, bytes]) -> Head | None:
+        """What the first lines of a request mean; None if it cannot be answered here."""
+        name = self._names.get(url)
         length = headers.get(b"content-length", b"")
-        return url in self._names and length.isdigit() and 0 < int(length) <= self._most
+        if name is None or not (length.isdigit() and 0 < int(length) <= self._most):
+            return None
+        try:
+            token = self._app.door.sender(headers.get(b"authorization"), "observe", name)
+        except Refusal:
+            return None
+        return Head(name, token, int(length))
 
-    def answer(self, url: bytes, headers: dict[bytes, bytes], body: bytes) -> bytes | None:
+    def remember(self, data: bytes, head: Head) -> None:
+        """A request was answered here: if these bytes are all of it, know its first lines again."""
+        at = len(data) - head.length
+        if at <= _HEAD_BYTES and data.find(_END) + len(_END) == at:
+            if len(self._known) >= _HEADS:
+                self._known.clear()
+            self._known[data[:at]] = head
+
+    def answer(self, head: Head, body: bytes) -> bytes | None:
         """A whole response; None, and nothing was done, if the request has to go the other way."""
-        name, service, door = self._names[url], self._service, self._app.door
-        hosted = service.monitors.get(name)
+        service = self._service
+        hosted = service.monitors.get(head.name)
         if hosted is None or not (service.ready and hosted.judges_at_once):
             return None
         if service.under_way >= self._requests:
             return None
         try:
-            token = door.sender(headers.get(b"authorization"), "observe", name)
             decision = decision_of(hosted, decoded(decode_decision, body))
-            door.count(token)
+            self._app.door.count(head.token)
         except (Refusal, LikewiseError):
             return None
         try:
@@ -62,7 +101,9 @@ class DirectAnswers:
         except LikewiseError as error:  # which the monitor has counted
             status, answer, retry = told(error)
         except Exception as error:
-            logger.exception("a fault of likewise, while answering %s", url.decode())
+            logger.exception(
+                "a fault of likewise, while answering /v1/monitors/%s/observe", head.name
+            )
             service.refused["500"] += 1
             status, answer, retry = 500, fault(error), None
         return _response(status, answer, retry)
@@ -81,31 +122,51 @@ def protocol_of(app: App) -> type[HttpToolsProtocol]:
     class DirectProtocol(HttpToolsProtocol):
         """One connection."""
 
-        _mine: dict[bytes, bytes] | None = None
-        """The headers of a request that may be answered directly, while it is being read."""
+        _between = True
+        """Whether nothing of a further request has come."""
+        _mine: Head | None = None
+        """Of a request that may be answered directly, while it is being read."""
         _body = b""
+        _answered: Head | None = None
+        """Of the last request that was."""
+        _last_answer = 0.0
+        """When that was, where no timer was set for it."""
 
         def data_received(self, data: bytes) -> None:
+            if self._between:
+                at = data.find(_END) + len(_END)
+                head = answers.known(data[:at])
+                if (
+                    head is not None
+                    and len(data) - at == head.length
+                    and self._is_free()
+                    and self._answer(head, data[at:])
+                ):
+                    return
+            between, self._answered = self._between, None
             super().data_received(data)
             if self._mine is not None:
                 self._hand_over(complete=False)
+            elif between and self._answered is not None:
+                answers.remember(data, self._answered)
+
+        def on_message_begin(self) -> None:
+            self._between = False
+            super().on_message_begin()
 
         def on_headers_complete(self) -> None:
-            cycle, parser = self.cycle, self.parser
+            parser = self.parser
             if (
-                (cycle is None or cycle.response_complete)
-                and parser.get_method() == b"POST"
+                parser.get_method() == b"POST"
                 and not self.expect_100_continue
-                and not self.flow.write_paused
                 and parser.get_http_version() == "1.1"
                 and parser.should_keep_alive()
                 and not parser.should_upgrade()
-                and not self.server_state.default_headers
-                and len(self.connections) < (self.limit_concurrency or len(self.connections) + 1)
+                and self._is_free()
             ):
-                headers = dict(self.headers)  # of one that is given twice, the last
-                if answers.takes(self.url, headers):
-                    self._mine, self._body = headers, b""
+                # of a header that is given twice, the last
+                self._mine, self._body = answers.head(self.url, dict(self.headers)), b""
+                if self._mine is not None:
                     return
             super().on_headers_complete()
 
@@ -116,18 +177,48 @@ def protocol_of(app: App) -> type[HttpToolsProtocol]:
                 self._body += body
 
         def on_message_complete(self) -> None:
+            self._between = True
             if self._mine is None:
                 super().on_message_complete()
-                return
-            answer = None
-            if not self.transport.is_closing():
-                answer = answers.answer(self.url, self._mine, self._body)
-            if answer is None:
+            elif self._answer(self._mine, self._body):
+                self._answered, self._mine = self._mine, None
+            else:
                 self._hand_over(complete=True)
-                return
-            self._mine = None
+
+        def _is_free(self) -> bool:
+            """Whether a request that comes now would be begun at once."""
+            cycle = self.cycle
+            return (
+                (cycle is None or cycle.response_complete)
+                and not self.flow.write_paused
+                and not self.server_state.default_headers
+                and len(self.connections) < (self.limit_concurrency or len(self.connections) + 1)
+            )
+
+        def _answer(self, head: Head, body: bytes) -> bool:
+            """Answer a request; False, and nothing was done, if it has to go the other way."""
+            if self.transport.is_closing():
+                return False
+            answer = answers.answer(head, body)
+            if answer is None:
+                return False
             self.transport.write(answer)
-            self.on_response_complete()
+            if self.timeout_keep_alive_task is None:
+                self.on_response_complete()  # which sets that timer
+            else:
+                self.server_state.total_requests += 1
+                self._last_answer = self.loop.time()
+            return True
+
+        def timeout_keep_alive_handler(self) -> None:
+            """The timer is set once for many answers: it ends a connection that is idle since."""
+            left = self._last_answer + self.timeout_keep_alive - self.loop.time()
+            if left > 0 and not self.transport.is_closing():
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    left, self.timeout_keep_alive_handler
+                )
+            else:
+                super().timeout_keep_alive_handler()
 
         def _hand_over(self, *, complete: bool) -> None:
             """Let a request go the way of all, with what has come of its body."""

@@ -37,7 +37,7 @@ from likewise.service.settings import Limits, Served
 from likewise.service.slopes import Slopes
 from likewise.service.wire import encode
 from likewise.values.errors import BadRule, LikewiseError
-from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.verdicts import NO_WITNESSES, Verdict, Verdicts
 
 OTHERS = "(others)"
 """Models beyond as many as a history may have are counted together under this name."""
@@ -320,6 +320,8 @@ class Hosted:
         counts.last_decision = now = clock.time()
         if beside.comparable:
             counts.comparable += 1
+        if verdict.witnesses is NO_WITNESSES and not (beside.omitted or beside.alarm):
+            return  # as most are: with nothing to tell, slopes included
         violation = self.is_violation(verdict)
         if not (violation or beside.alarm):
             return
@@ -367,16 +369,24 @@ class Hosted:
     def took_many(self, verdicts: Verdicts) -> None:
         """The same of a batch."""
         counts, models = self.counts, verdicts.models
-        fresh = np.ones(len(verdicts), np.bool_) if verdicts.repeats is None else ~verdicts.known
-        new = int(fresh.sum())
+        violations, alarms, comparable = (
+            self.violations(verdicts),
+            verdicts.alarms,
+            verdicts.comparable,
+        )
+        new, fresh = len(verdicts), None
+        if verdicts.repeats is not None:
+            fresh = ~verdicts.known
+            new = int(fresh.sum())
+            violations, alarms = violations & fresh, alarms & fresh
+            comparable = None if comparable is None else comparable & fresh
         counts.known += len(verdicts) - new
         if new == 0:
             return
         counts.last_decision = now = clock.time()
         rows = verdicts.rows
         self.next_row = int(rows.max()) + 1
-        violations, alarms = self.violations(verdicts) & fresh, verdicts.alarms & fresh
-        flagged = np.flatnonzero(violations)
+        flagged = violations.nonzero()[0]
         if models is None:
             counts.decisions[""] += new
             counts.violations[""] += len(flagged)
@@ -384,15 +394,16 @@ class Hosted:
                 counts.newest[""] = int(rows[flagged[-1]]), now
         else:
             named = {model: self._counted_as(model) for model in set(models)}
-            counts.decisions.update(named[models[i]] for i in np.flatnonzero(fresh).tolist())
+            taken = models if fresh is None else [models[i] for i in np.flatnonzero(fresh).tolist()]
+            counts.decisions.update(named[model] for model in taken)
             by_row = {int(rows[i]): named[models[i]] for i in flagged.tolist()}
             counts.violations.update(by_row.values())
             counts.newest |= {model: (row, now) for row, model in by_row.items()}
-        if verdicts.comparable is not None:
-            counts.comparable += int((verdicts.comparable & fresh).sum())
-        counts.pairs += int(verdicts.counts[violations].sum())
-        counts.alarms += int(alarms.sum())
-        places = np.flatnonzero(violations | alarms)
+        if comparable is not None:
+            counts.comparable += int(np.count_nonzero(comparable))
+        counts.pairs += int(verdicts.counts[flagged].sum())
+        counts.alarms += int(np.count_nonzero(alarms))
+        places = (violations | alarms).nonzero()[0]
         self.recent.add_many(verdicts, places)
         for place in places.tolist() if self.listeners else ():
             self._announce(verdicts[place])

@@ -114,17 +114,23 @@ def trimmed(verdict: Verdict, witnesses: int) -> Verdict:
 
 def trimmed_batch(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
     """`trimmed` of the verdicts at some places of a batch, none of which was sent before."""
-    owners, told = verdicts.owners, np.zeros(len(verdicts), np.bool_)
-    told[places] = True
-    chosen = np.flatnonzero(verdicts.are_nearest(witnesses) & told[owners])
-    counts = np.bincount(owners[chosen], minlength=len(verdicts))[places]
-    left_out = verdicts.counts[places] - counts
     found, keys, models = verdicts.witnesses, verdicts.keys, verdicts.models
     named, decided = verdicts.witness_keys, verdicts.witness_models
+    counts = (verdicts.offsets[1:] - verdicts.offsets[:-1])[places]
+    chosen = np.arange(len(found))
+    if counts.sum() < len(found) or counts.max(initial=0) > witnesses:
+        owners, told = verdicts.owners, np.zeros(len(verdicts), np.bool_)
+        told[places] = True
+        chosen = np.flatnonzero(verdicts.are_nearest(witnesses) & told[owners])
+        counts = np.bincount(owners[chosen], minlength=len(verdicts))[places]
+        found = found.some(chosen)
+    left_out = verdicts.counts[places] - counts
+    offsets = np.zeros(len(places) + 1, np.int64)
+    counts.cumsum(out=offsets[1:])
     return Verdicts(
         verdicts.first_row,
-        np.concatenate([[0], np.cumsum(counts)]),
-        found.some(chosen),
+        offsets,
+        found,
         firsts=_at(verdicts.firsts, places),
         absent=_at(verdicts.absent, places),
         neighbours=_at(verdicts.neighbours, places),

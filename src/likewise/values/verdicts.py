@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rows: TypeAlias = npt.NDArray[np.int64]
+_FEW_RUNS = 16  # runs of distances that are sorted one by one
 _SORTED_TOGETHER = 1 << 17  # distances, so that what is beside them fits into a cache
 
 
@@ -511,7 +512,7 @@ class Verdicts:
 
         The earlier row counts as nearer where two are equally near.
         """
-        owners, near, sizes = self.owners, self.witnesses.input_distances, np.diff(self.offsets)
+        owners, near, sizes = self.owners, self.witnesses.input_distances, self._told
         order = _nearest_first(near, self.offsets[:-1], np.where(sizes > most, sizes, 0))
         nearest = np.empty(len(near), np.bool_)
         nearest[order] = np.arange(len(near)) - self.offsets[owners] < most
@@ -523,14 +524,14 @@ class Verdicts:
         By decision, nearest first; the earlier row first where equally near.
         """
         owners, near = self.owners, self.witnesses.input_distances
-        order = _nearest_first(near, self.offsets[:-1], np.diff(self.offsets))
+        order = _nearest_first(near, self.offsets[:-1], self._told)
         nearest = np.arange(len(near)) - self.offsets[owners] < most
         return owners[nearest], order[nearest]
 
     @property
     def owners(self) -> Rows:
         """For each of `witnesses`, the place in the batch of the decision that it belongs to."""
-        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.offsets))
+        return np.arange(len(self), dtype=np.int64).repeat(self._told)
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
@@ -564,10 +565,15 @@ class Verdicts:
     @property
     def counts(self) -> Rows:
         """Witnesses per decision, those that are not told included."""
-        told: Rows = np.diff(self.offsets)
         if self.repeats is None and self.left_out is None:
-            return told
-        return told + self.omitted
+            return self._told
+        return self._told + self.omitted
+
+    @property
+    def _told(self) -> Rows:
+        """Witnesses per decision that are told."""
+        told: Rows = self.offsets[1:] - self.offsets[:-1]  # a fifth of the time of np.diff
+        return told
 
     @property
     def violations(self) -> npt.NDArray[np.bool_]:
@@ -680,6 +686,12 @@ def _nearest_first(distances: Floats, starts: Rows, counts: Rows) -> Rows:
     takes a fraction of the time of sorting all distances at once.
     """
     order: Rows = np.arange(len(distances))
+    several = np.flatnonzero(counts > 1)
+    if len(several) <= _FEW_RUNS:
+        for start, count in zip(starts[several].tolist(), counts[several].tolist(), strict=True):
+            run = slice(start, start + count)
+            order[run] = start + distances[run].argsort(kind="stable")
+        return order
     for bits in range(1, int(counts.max(initial=0)).bit_length() + 1):
         width = 1 << bits
         runs = np.flatnonzero((counts > width // 2) & (counts <= width))

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from likewise.service.admission import (
 from likewise.service.arrow_columns import ARROW, columns_of
 from likewise.service.calls import AdmittedCall
 from likewise.service.hosted import Hosted
+from likewise.service.json_matrix import vectors_first
 from likewise.service.operations import Operation, Query
 from likewise.service.refusals import Refusal
 from likewise.service.strict import decoded
@@ -125,17 +127,19 @@ async def batch(call: AdmittedCall) -> bytes:
 def verdicts_body(hosted: Hosted, verdicts: Verdicts, *, all_of_them: bool = False) -> bytes:
     """Only what is not obvious is told one by one: violations and alarms."""
     violations = hosted.violations(verdicts)
-    told = np.arange(len(verdicts)) if all_of_them else np.flatnonzero(violations | verdicts.alarms)
+    told = np.arange(len(verdicts))
+    if not all_of_them:
+        told = (violations | verdicts.alarms).nonzero()[0]
     body: dict[str, Any] = {
         "first_row": verdicts.first_row,
         "decisions": len(verdicts),
-        "violations": int(violations.sum()),
+        "violations": int(np.count_nonzero(violations)),
         "verdicts": verdict_bodies(verdicts, hosted.limits.witnesses, told)
         if hosted.slopes is None
         else [hosted.told(verdicts[i]) for i in told.tolist()],
     }
     if verdicts.comparable is not None:
-        alone = np.flatnonzero(~verdicts.comparable)
+        alone = (~verdicts.comparable).nonzero()[0]
         body["comparable"] = len(verdicts) - len(alone)
         body["incomparable"] = alone.tolist()
     if verdicts.missing:
@@ -180,8 +184,7 @@ def _columns_of(hosted: Hosted, call: AdmittedCall) -> dict[str, Any]:
     elif _has_rows(call.body):
         return _of_rows(hosted, decoded(wire.decode_rows, call.body).decisions)
     elif rule.features is None and rule.embed is None:
-        body = decoded(wire.decode_vectors, call.body)
-        x = _of_floats(body.x) if body.type is None else _matrix(body.x, body.type)
+        body, x = _vectors(call.body)
         _check_exact(x, lambda: decoded(wire.decode_columns, call.body).x)
         columns = {"x": x, "z": body.z, **_beside(body)}
     else:
@@ -257,6 +260,19 @@ def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
         "sources": _some([one.source for one in each]),
         "positions": _some([one.position for one in each]),
     }
+
+
+def _vectors(sent: bytes) -> tuple[wire.VectorColumns, Any]:
+    """A batch of vectors, and the matrix of them."""
+    found = vectors_first(sent)
+    if found is not None:
+        x, rest = found
+        with suppress(Refusal):  # of which the usual reader says where it is
+            body = decoded(wire.decode_vectors, rest)
+            if body.type is None:
+                return body, x
+    body = decoded(wire.decode_vectors, sent)
+    return body, _of_floats(body.x) if body.type is None else _matrix(body.x, body.type)
 
 
 def _of_floats(rows: list[list[float]]) -> Any:
