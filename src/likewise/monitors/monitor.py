@@ -295,14 +295,17 @@ class Monitor:
             if joint is not None:
                 return joint
         with self._committing_together():
-            return [self._taken(decision) for decision in decisions]
+            return self._take_each(decisions)
 
-    def _taken(self, decision: Decision) -> "Verdict | Exception":
-        """What is answered to one of several decisions."""
-        try:
-            return self._observe_next(decision)
-        except Exception as error:
-            return error
+    def _take_each(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
+        """What is answered to decisions, one after another."""
+        answers: list[Verdict | Exception] = []
+        for decision in decisions:
+            try:
+                answers.append(self._observe_next(decision))
+            except Exception as error:
+                answers.append(error)
+        return answers
 
     def _observe_joined(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception] | None":
         """The answers to decisions as to one call; None if they are to be taken one by one."""

@@ -19,7 +19,7 @@ from likewise.monitors.stated import Said
 from likewise.reading.protocol import FROM_ROW
 from likewise.sharding.fleet import Owed
 from likewise.sharding.index import Sharded
-from likewise.values.errors import BadDecision, LikewiseError
+from likewise.values.errors import BadDecision
 from likewise.values.verdicts import Verdict
 
 _TOGETHER = 4096  # decisions of several calls that are taken as one batch
@@ -70,18 +70,15 @@ class ClusterMonitor(Monitor):
     def _observe_joined(self, decisions: Sequence[Decision]) -> None:
         """Decisions of several calls: `_take_each` has them judged in batches."""
 
-    def _take_each(
-        self, given: Sequence[Decision | LikewiseError]
-    ) -> list[Verdict | LikewiseError]:
+    def _take_each(self, decisions: Sequence[Decision]) -> list[Verdict | Exception]:
         """As one after another, in batches: each call costs a round trip."""
-        answers: list[Verdict | LikewiseError] = []
-        for start in range(0, len(given), _TOGETHER):
-            some = given[start : start + _TOGETHER]
-            decisions = [one for one in some if isinstance(one, Decision)]
-            said = _said_together(decisions) if len(decisions) == len(some) > 1 else None
+        answers: list[Verdict | Exception] = []
+        for start in range(0, len(decisions), _TOGETHER):
+            some = decisions[start : start + _TOGETHER]
+            said = _said_together(some) if len(some) > 1 else None
             if said is not None and self._steps.taken:  # the first one settles types and shapes
                 self._ready(note=True)
-                inputs, outputs = [one.x for one in decisions], [one.z for one in decisions]
+                inputs, outputs = [one.x for one in some], [one.z for one in some]
                 z = FROM_ROW if outputs[0] is FROM_ROW else outputs
                 try:
                     answers += list(self._steps.observe_many(inputs, z, said, None))
