@@ -4,8 +4,8 @@
     uvicorn --app-dir examples/serving app:app --workers 4
 
 A contradiction is found whichever worker made the earlier decision. LIKEWISE_URL says where the
-service is; LIKEWISE_TOKEN is sent if it is set. If the service cannot be reached, or refuses, that is
-logged, the model answers all the same, and `contradicts` is null.
+service is; LIKEWISE_TOKEN is sent if it is set. If the service cannot be reached, or refuses, that
+is logged, the model answers all the same, and `contradicts` is null.
 """
 
 import contextlib
