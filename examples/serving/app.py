@@ -4,11 +4,12 @@
     uvicorn --app-dir examples/serving app:app --workers 4
 
 A contradiction is found whichever worker made the earlier decision. LIKEWISE_URL says where the
-service is; LIKEWISE_TOKEN is sent if it is set. If the service cannot be reached, the model answers
-all the same, and `contradicts` is null.
+service is; LIKEWISE_TOKEN is sent if it is set. If the service cannot be reached, or refuses, that
+is logged, the model answers all the same, and `contradicts` is null.
 """
 
 import contextlib
+import logging
 import os
 
 import httpx2
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 URL = os.environ.get("LIKEWISE_URL", "http://127.0.0.1:8800")
 TOKEN = os.environ.get("LIKEWISE_TOKEN")
 
+log = logging.getLogger(__name__)
 model = trained()
 
 
@@ -61,6 +63,7 @@ async def told(decision: dict[str, object]) -> dict[str, int] | None:
     try:
         answer = await app.state.likewise.post("/v1/monitors/default/observe", json=decision)
         answer.raise_for_status()
-    except httpx2.HTTPError:
+    except httpx2.HTTPError as error:
+        log.warning("likewise did not take a decision: %s", error)
         return None
     return answer.json()

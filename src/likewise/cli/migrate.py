@@ -50,7 +50,7 @@ def migrate(
 
     with look(ledger) as opened:
         outputs = opened.rule.output_column
-    wanted = None if rule is None else Rule.from_toml(rule.read_text(encoding="utf-8"))
+    wanted = None if rule is None else Rule.from_toml(_text_of(rule))
     with progress(f"migrating {ledger}"):
         done = make(
             ledger,
@@ -65,6 +65,15 @@ def migrate(
     else:
         say(str(done))
     return FINE
+
+
+def _text_of(rule: Path) -> str:
+    from likewise.cli.endings import Stop
+
+    try:
+        return rule.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Stop(f"the rule {rule} cannot be read: {error}.") from None
 
 
 def _renamed(path: Path, outputs: Any) -> dict[str, dict[Any, Any]]:

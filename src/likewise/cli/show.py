@@ -56,7 +56,7 @@ def show(
     unseen = (entry.count or 0) - len(pairs)
     if unseen and not entry.erased:
         say()
-        say(f"and {unseen:,} more, of which the ledger keeps the number, or erased since")
+        say(f"and {unseen:,} more: counted in the verdict, but not stored by name, or erased since")
     return FINE
 
 
