@@ -52,6 +52,26 @@ def test_a_ledger_is_copied_and_restored(ledger, tmp_path):
     assert "is there already" in refused.stderr
 
 
+def test_show_names_the_rows_that_a_decision_was_compared_with(ledger):
+    def compared(row):
+        return likewise("show", ledger, row).stdout.splitlines()[1]
+
+    with lw.open(ledger, RULE) as monitor:
+        monitor.observe({"age": 41, "job": "nurse", "ok": "no"})
+        monitor.load([{"age": 41, "job": "nurse", "ok": "no"}])
+    assert compared(0) == "0 witnesses, compared with no row"
+    assert compared(1) == "0 witnesses, compared with row 0"
+    assert compared(2) == "1 witness, compared with rows 0 to 1"
+    assert compared(3) == "not judged"
+
+
+def test_show_says_that_an_empty_ledger_has_no_rows(tmp_path):
+    with lw.open(tmp_path / "empty", RULE):
+        pass
+    said = likewise("show", tmp_path / "empty", "0", code=3).stderr
+    assert "row 0 is not in this ledger, which has no rows." in said
+
+
 def test_a_ledger_is_migrated_to_another_rule(ledger, tmp_path):
     wider = lw.Rule(
         features={

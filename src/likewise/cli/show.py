@@ -43,10 +43,10 @@ def show(
     say(f"row {entry.row:,}{named}, {entry.time}")
     if entry.erased:
         say("It was erased: its time, its hash and its verdict are what is left.")
-    told_count = f"{entry.count or 0:,} witness{'es' * (entry.count != 1)}"
-    told_count = "not judged" if entry.count is None else told_count
-    compared = f"compared with rows {entry.over.first:,} to {entry.row:,}"
-    say(f"{told_count}, {compared}{missing_in_words(entry.missing)}")
+    judged = "not judged"
+    if entry.count is not None:
+        judged = f"{entry.count:,} witness{'es' * (entry.count != 1)}, {_compared(entry.over)}"
+    say(f"{judged}{missing_in_words(entry.missing)}")
     for i, pair in enumerate(pairs):
         say()
         title = pair.title()
@@ -58,6 +58,15 @@ def show(
         say()
         say(f"and {unseen:,} more, of which the ledger keeps the number, or erased since")
     return FINE
+
+
+def _compared(over: Any) -> str:
+    """The rows that a verdict ranges over; `stop` is the first behind them."""
+    if over.stop <= over.first:
+        return "compared with no row"
+    if over.stop == over.first + 1:
+        return f"compared with row {over.first:,}"
+    return f"compared with rows {over.first:,} to {over.stop - 1:,}"
 
 
 def _slope(question: Any, pair: Any) -> float:

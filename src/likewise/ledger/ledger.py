@@ -217,9 +217,8 @@ class Ledger:
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
         if not self.first <= row < self.rows:
-            raise BadRow(
-                f"row {row} is not in this ledger, which has rows {self.first} to {self.rows - 1}."
-            )
+            has = f"rows {self.first} to {self.rows - 1}" if self.first < self.rows else "no rows"
+            raise BadRow(f"row {row} is not in this ledger, which has {has}.")
         return next(self.entries(row, row + 1))
 
     def entries(self, first: int | None = None, stop: int | None = None) -> Iterator[Entry]:
