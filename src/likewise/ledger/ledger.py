@@ -457,6 +457,20 @@ class Ledger:
             yield StoredColumns(start, inputs, outputs, erased, some, vectors, models, places)
             start = upto
 
+    def known_values(self, column: str) -> list[Any] | None:
+        """What a column has had, or may have where the rule lists it; None if it holds numbers.
+
+        column: "" for the output
+        """
+        if not column:
+            return list(self._words.get("", [])) if self.rule.output == "label" else None
+        feature = (self.rule.features or {})[column]
+        if feature.kind == "number":
+            return None
+        listed = feature.order or feature.values
+        known = [one for one in self._words.get(column, []) if one is not None]  # None: erased
+        return [*(known if listed is None else listed), *([None] * (feature.missing != "reject"))]
+
     def vector_types(self) -> dict[str, np.dtype[Any]]:
         """The type, with its length, of the vectors of texts and pictures, by column."""
         layout = self.reader.layout
