@@ -302,7 +302,11 @@ def test_several_monitors_do_not_see_each_other(memory):
     assert missing.status == 404 and "GET /v1/monitors" in missing.json()["message"]
     assert memory.ask("GET", "/v1/nothing").status == 404
     wrong = memory.ask("PUT", "/v1/monitors/default/erase", b"{}")
-    assert wrong.status == 405
+    assert wrong.status == 405 and wrong.headers["allow"] == "POST"
+    for verb in ("observe", "batch", "check", "stream"):
+        wrong = memory.ask("GET", f"/v1/monitors/default/{verb}")
+        assert wrong.status == 405 and wrong.headers["allow"] == "POST"
+        assert f"{verb}' does not take GET; it takes POST." in wrong.json()["message"]
 
 
 @pytest.mark.long
