@@ -104,7 +104,10 @@ def test_an_answer_can_wait_for_the_disk(server, wait):
     ("body", "status", "words"),
     [
         (b'{"x": [1, 2]', 400, "no JSON"),
-        (b'{"x": [1, NaN], "z": "a"}', 400, "no JSON"),
+        (b'{"x": [1, NaN], "z": "a"}', 400, "(byte 10). NaN and infinity are no JSON, and no"),
+        (b'{"x": [1, nan], "z": "a"}', 400, "NaN and infinity are no JSON"),
+        (b'{"x": [1, -Infinity], "z": "a"}', 400, "NaN and infinity are no JSON"),
+        (b'{"x": [1, 2], "z": inf}', 400, "NaN and infinity are no JSON"),
         (b'{"x": [1, 1e999], "z": "a"}', 422, "out of range"),
         (b'{"x": [1, 2], "z": "a", "z": "b"}', 400, "a name twice"),
         (b'{"x": [1, 2], "z": "\\udc00"}', 400, "no JSON"),
