@@ -96,6 +96,12 @@ DATA = {
         3,
         "rule.toml names columns that are not in data.csv",
     ),
+    "an option for another column": (
+        csv("1,2", header="x,y"),
+        QUICK,
+        3,
+        "the command line names a column that is not in data.csv: 'z'",
+    ),
     "semicolons": (
         csv(header=HEADER.replace(",", ";")),
         [*AUDIT, "--delimiter", ","],

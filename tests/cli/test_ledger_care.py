@@ -52,6 +52,26 @@ def test_a_ledger_is_copied_and_restored(ledger, tmp_path):
     assert "is there already" in refused.stderr
 
 
+def test_show_names_the_rows_that_a_decision_was_compared_with(ledger):
+    def compared(row):
+        return likewise("show", ledger, row).stdout.splitlines()[1]
+
+    with lw.open(ledger, RULE) as monitor:
+        monitor.observe({"age": 41, "job": "nurse", "ok": "no"})
+        monitor.load([{"age": 41, "job": "nurse", "ok": "no"}])
+    assert compared(0) == "0 witnesses, compared with no row"
+    assert compared(1) == "0 witnesses, compared with row 0"
+    assert compared(2) == "1 witness, compared with rows 0 to 1"
+    assert compared(3) == "not judged"
+
+
+def test_show_says_that_an_empty_ledger_has_no_rows(tmp_path):
+    with lw.open(tmp_path / "empty", RULE):
+        pass
+    said = likewise("show", tmp_path / "empty", "0", code=3).stderr
+    assert "row 0 is not in this ledger, which has no rows." in said
+
+
 def test_a_ledger_is_migrated_to_another_rule(ledger, tmp_path):
     wider = lw.Rule(
         features={
@@ -76,6 +96,35 @@ def test_a_ledger_is_migrated_to_another_rule(ledger, tmp_path):
         assert done["head"] == str(before.head)
     copied = installed("migrate", ledger, tmp_path / "same").stdout
     assert copied.startswith("2 decisions copied as they are; made of likewise-head 2 2 ")
+
+
+def test_names_that_a_migration_cannot_use_are_refused(ledger, tmp_path):
+    names = tmp_path / "names.toml"
+    for text, why in (
+        ('[jobb]\nnurse = "carer"\n', "values of column 'jobb' are to be renamed"),
+        ('[job]\nnurze = "carer"\n', "the nearest that it has are 'nurse'"),
+    ):
+        names.write_text(text)
+        refused = likewise("migrate", ledger, tmp_path / "new", "--rename", names, code=2).stderr
+        assert why in refused and "Nothing was written" in refused
+    refused = likewise("migrate", ledger, tmp_path / "new", "--add", "branch=Graz", code=2).stderr
+    assert "a value for column 'branch' is to be added" in refused
+    assert not (tmp_path / "new").exists()
+
+
+def test_names_of_values_that_are_no_text_are_renamed(tmp_path):
+    with lw.open(tmp_path / "ledger", RULE) as monitor:
+        monitor.observe({"age": 40, "job": 3, "ok": 1})
+        monitor.observe({"age": 48, "job": 4, "ok": 0})
+    names = tmp_path / "names.toml"
+    names.write_text('[output]\n1 = "yes"\n[ok]\n0 = "no"\n[job]\n3 = "cook"\n[age]\n48 = 50\n')
+    told("migrate", tmp_path / "ledger", tmp_path / "new", "--rename", names)
+    with lw.Ledger(tmp_path / "new") as made:
+        assert [entry.output for entry in made.entries()] == ["yes", "no"]
+        assert [made.values(row) for row in (0, 1)] == [
+            {"age": 40.0, "job": "cook"},
+            {"age": 50.0, "job": 4},
+        ]
 
 
 def test_verify_goes_on_until_something_is_altered(ledger):

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 import likewise as lw
+from likewise.values.losses import reason_at_least
 from tests.brokers import broker, to_address, wait_for
 from tests.commands import COMMAND, likewise
 from tests.streams.streaming import RULE, bodies, check_ledger, decisions
@@ -37,6 +38,30 @@ def test_file_is_read_on_where_the_ledger_ends(folder, capsys):
         assert f"{len(part)} decision" in told.err
     entries = check_ledger(folder / "l", published)
     assert [entry.position[0] for entry in entries] == list(range(1, 91))
+
+
+@pytest.mark.parametrize("given", ["--from", "stdin"])
+def test_a_loss_of_unknown_size_is_told_as_at_least(folder, given):
+    path = folder / "decisions.jsonl"
+
+    def watched(some):
+        add(path, some)
+        options = ["--rule", "rule.toml", "--ledger", "l"]
+        if given == "--from":
+            return likewise("watch", "--from", path, *options).stderr
+        lines = b"".join(body + b"\n" for body in bodies(some))
+        return likewise("watch", *options, given=lines).stderr.decode()
+
+    assert "missing" not in watched(decisions(20))
+    with lw.open(folder / "l") as monitor:
+        monitor.lost(2, "the queue was full")
+    assert "; 2 earlier decisions are known to be missing" in watched(decisions(1, first=20))
+    with lw.open(folder / "l") as monitor:
+        monitor.lost(1, reason_at_least("gone from decisions" + "s" * 300))
+    told = "; at least 3 earlier decisions are known to be missing"
+    assert told in watched(decisions(1, first=21))
+    assert told in likewise("show", "l", 21).stdout
+    assert "; 2 earlier decisions are known" in likewise("show", "l", 20).stdout
 
 
 def lw_main(arguments):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.service.settings import Token
+from likewise.service.tokens import Tokens, new_token
 from tests.client.test_retries import RULE, Restarted, decisions
 from tests.cutting import Cut, Proxy
 from tests.served_monitors import Serving
@@ -59,6 +61,24 @@ def test_everything_is_answered_or_lost_and_the_service_knows_while_it_is_away(s
     for one in receipts:
         assert alone.observe(x[one.number], z[one.number]) == one.verdict
     proxy.close()
+
+
+def test_decisions_wait_while_the_token_is_refused(serving):
+    monitor = lw.Monitor(RULE)
+    name = serving.host(monitor)
+    secret, digest = new_token()
+    x, z = decisions(20)
+    client = lw.connect(serving.url, name, token=secret)
+    with client, lw.buffered(client, batch_rows=4) as buffer:
+        serving.service.tokens = Tokens([Token("other", new_token()[1], ("observe",))])
+        for i in range(20):
+            buffer.submit(x[i], z[i])
+        assert not buffer.flush(0.1)
+        assert monitor.rows == 0 and "refused the token (401)" in buffer.stats.failing
+        serving.service.tokens = Tokens([Token("mine", digest, ("observe",))])
+        assert buffer.flush(60)
+        assert buffer.stats.answered == 20 == monitor.rows and not buffer.stats.all_lost
+    assert monitor.past.outputs(range(20)) == z
 
 
 def all_cut(seed: int):

@@ -210,7 +210,7 @@ def test_all_witnesses_are_told_and_what_does_not_fit_is_counted():
         assert len(client.past.inputs(range(300))) == 300
 
 
-def test_tokens_say_what_a_client_may():
+def test_tokens_say_what_a_client_may(monkeypatch):
     secret, digest = new_token()
     serving = Serving()
     try:
@@ -218,13 +218,31 @@ def test_tokens_say_what_a_client_may():
         serving.service.tokens = type(serving.service.tokens)([Token("t", digest, ("observe",))])
         with lw.connect(serving.url, name, token=secret) as client:
             assert client.observe([0.5], "a").row == 0 and client.rows == 1
-            with pytest.raises(lw.Unreachable, match="may not erase"):
+            with pytest.raises(lw.Forbidden) as refused:
                 client.forget([0])
-            with pytest.raises(lw.Unreachable, match="may not read"):
+            assert str(refused.value) == (
+                f"the service at {serving.url} does not allow that (403): the token 't' may not"
+                f" erase with the monitor {name!r}. Nothing was stored. Connect with a token that"
+                " may do it, or change what this one may."
+            )
+            assert not refused.value.in_doubt
+            with pytest.raises(lw.Forbidden, match="the token 't' may not read"):
                 client.past.outputs([0])
         nobody = lw.connect(serving.url, name)
-        with nobody, pytest.raises(lw.Unreachable, match="Authorization"):
+        with nobody, pytest.raises(lw.Forbidden, match=r"asks for a token \(401\), and none was"):
             nobody.observe([0.5], "a")
+        stranger = lw.connect(serving.url, name, token="lw_unknown")
+        post, sent = stranger._http.post, []
+        monkeypatch.setattr(
+            stranger._http, "post", lambda url, **more: sent.append(url) or post(url, **more)
+        )
+        with stranger, pytest.raises(lw.Forbidden) as refused:
+            stranger.observe([0.5], "a")
+        assert str(refused.value) == (
+            f"the service at {serving.url} refused the token (401): it knows no such token."
+            " Connect with a token that it knows."
+        )
+        assert len(sent) == 1  # it is not asked again
     finally:
         serving.close()
 

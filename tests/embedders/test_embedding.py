@@ -249,7 +249,7 @@ ERRORS = {
     "flat": r"item 0 and 3 more .* shape \(4,\); expected 4 vectors",
     "ragged": r"item 3 became something that is no vector as others are",
     "stubborn": r"item 0 became something that is no vector as others are: .*no array of me",
-    "words": r"item 0 and 3 more .* of type <U1",
+    "words": r"item 0 and 3 more .* of type text",
     "nothing": r"item 0 and 3 more .* as a NoneType",
 }
 

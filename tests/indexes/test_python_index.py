@@ -75,7 +75,7 @@ NO_ROWS: dict[str, tuple[Callable[[int], Any], str]] = {
     "a mask that rules out all": (lambda count: np.zeros(count, dtype=bool), "of type bool"),
     "a list of truths": (lambda count: [True] * count, "of type bool"),
     "floats": (lambda count: np.arange(count) * 1.0, "of type float64"),
-    "text": (lambda count: [str(row) for row in range(count)], "of type <U"),
+    "text": (lambda count: [str(row) for row in range(count)], "of type text"),
     "rows in a matrix": (lambda count: np.arange(count)[:, None], r"shape \(\d+, 1\)"),
     "one row alone": (lambda count: np.int64(0), r"shape \(\)"),
     "nothing at all": (lambda count: None, "of type object"),

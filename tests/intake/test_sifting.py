@@ -104,6 +104,6 @@ def test_other_errors_end_the_sifting():
 
 def test_reason_names_no_row_of_a_part_and_is_short():
     told = "row 0: the output is missing. Nothing was stored: say what it is."
-    assert reason(BadDecision(told)) == "the output is missing. say what it is."
+    assert reason(BadDecision(told)) == "the output is missing. Say what it is."
     assert reason(BadDecision("no output. Nothing was stored.")) == "no output."
     assert len(reason(BadDecision("x" * 100_000))) < 600

@@ -483,3 +483,20 @@ def test_errors_are_caught_as_the_builtin_errors_they_resemble():
         assert issubclass(error, lw.LikewiseError)
         assert issubclass(error, builtin)
     assert issubclass(lw.LikewiseError, Exception)
+
+
+@pytest.mark.parametrize(
+    ("x", "z", "told"),
+    [
+        ([np.float64("nan")], "a", "feature 0 of the input is nan; expected a finite number"),
+        ([1.0], np.float64("nan"), "the output is nan, which equals nothing"),
+        ([1.0], [np.float64(1)], "the output is [1.0], which cannot be hashed"),
+        (["a word"], "a", "the input is ['a word'], an array of type text; expected numbers"),
+        (np.array(["x"]), "a", "the input is ['x'], an array of type text; expected numbers"),
+        (np.array(["x"] * 9), "a", "'x', ...], an array of type text; expected numbers"),
+    ],
+)
+def test_messages_tell_values_as_python_writes_them(x, z, told):
+    with pytest.raises(lw.BadDecision) as refused:
+        lw.Monitor(lw.Rule("linf", 0.1)).observe(x, z)
+    assert told in str(refused.value)

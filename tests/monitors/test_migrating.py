@@ -128,6 +128,104 @@ def test_categories_are_renamed_and_columns_added(old, tmp_path):
     assert counts(tmp_path / "new") == counts(old)
 
 
+BRANCHES = lw.Rule(
+    features={**PEOPLE.features, "branch": lw.Feature("category")}, output_column="ok"
+)
+WITHOUT_JOB = lw.Rule(
+    features={"age": lw.Feature("number", tolerance=5), "job": lw.Feature("ignore")},
+    output_column="ok",
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (
+            {"rename": {"jobb": {"nurse": "carer"}}},
+            r"column 'jobb' are to be renamed, and the ledger keeps no such column; it keeps 'age',"
+            r" 'job' and 'sex'",
+        ),
+        (
+            {"rename": {"job": {"nurze": "carer"}}},
+            r"'nurze' is to be renamed in column 'job', and no decision has that value; the nearest"
+            r" that it has are 'nurse' and 'cook'",
+        ),
+        (
+            {"rename": {"": {"yess": "granted"}}},
+            r"'yess' is to be renamed in the output, .* the nearest that it has are 'yes' and 'no'",
+        ),
+        (
+            {"rename": {"age": {19.5: 20}}},
+            r"19.5 is to be renamed in column 'age', which holds numbers, and none of them is that",
+        ),
+        (
+            {"rename": {"job": {"nurse": "carer"}}, "rule": WITHOUT_JOB},
+            r"column 'job' are to be renamed, and the new rule keeps no such column",
+        ),
+        ({"add": {"branch": "Graz"}}, r"column 'branch' is to be added, and the rule of the new"),
+        (
+            {"add": {"brunch": "Graz"}, "rule": BRANCHES},
+            r"column 'brunch' is to be added, and the rule of the new ledger keeps no such column",
+        ),
+        (
+            {"add": {"branch": "Graz", "job": "cook"}, "rule": BRANCHES},
+            r"column 'job' is to be added, and decisions of the past have values in it already",
+        ),
+        (
+            {"rule": lw.Rule("linf", 0.1)},
+            r"the ledger holds rows of tables, and the new rule is for vectors",
+        ),
+    ],
+)
+def test_what_fits_nothing_is_refused_before_anything_is_written(old, tmp_path, asked, why):
+    for new in (tmp_path / "new", None):
+        with pytest.raises(lw.BadRule, match=f"{why}.* Nothing was written"):
+            lw.migrate(old, new, **asked)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_vectors_are_not_migrated_to_a_rule_for_tables(tmp_path):
+    with lw.open(tmp_path / "old", lw.Rule("linf", 0.1, output="number", delta=0.1)) as monitor:
+        monitor.observe([0.5], 1.0)
+    with pytest.raises(lw.BadRule, match="holds vectors, and the new rule is for rows of tables"):
+        lw.migrate(tmp_path / "old", tmp_path / "new", rule=PEOPLE)
+    with pytest.raises(lw.BadRule, match=r"2\.0 is to be renamed in the output, which holds"):
+        lw.migrate(tmp_path / "old", tmp_path / "new", rename={"": {2.0: 3.0}})
+    with pytest.raises(lw.BadRule, match="the ledger keeps no such column; it keeps none, beside"):
+        lw.migrate(tmp_path / "old", tmp_path / "new", rename={"input": {0.5: 3.0}})
+    assert lw.migrate(tmp_path / "old", tmp_path / "new", rename={"": {1.0: 3.0}}).judged_again
+    with lw.Ledger(tmp_path / "new") as ledger:
+        assert ledger.entry(0).output == 3.0
+
+
+def test_a_ledger_without_keys_is_not_judged_by_a_rule_with_a_key_column(tmp_path):
+    def rule(tolerance, **more):
+        features = {"age": lw.Feature("number", tolerance=tolerance), **more}
+        return lw.Rule(features=features, output_column="ok")
+
+    with lw.open(tmp_path / "old", rule(5)) as monitor:
+        monitor.observe({"age": 40, "ok": "yes"})
+    with pytest.raises(lw.BadRule, match="column 'id' holds keys, and decisions of the past have"):
+        lw.migrate(tmp_path / "old", tmp_path / "new", rule=rule(6, id=lw.Feature("key")))
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_numbers_and_missing_values_are_renamed(tmp_path):
+    features = {
+        "age": lw.Feature("number", tolerance=5),
+        "job": lw.Feature("category", missing="mismatch"),
+    }
+    with lw.open(tmp_path / "old", lw.Rule(features=features, output_column="ok")) as monitor:
+        monitor.observe({"age": 40, "job": None, "ok": 1})
+        monitor.observe({"age": 999, "job": "cook", "ok": 0})
+    names = {"age": {999: 99}, "job": {None: "none"}, "": {1: "yes", 0: "no"}}
+    lw.migrate(tmp_path / "old", tmp_path / "new", rename=names)
+    with lw.Ledger(tmp_path / "new") as ledger:
+        assert [ledger.values(i)["age"] for i in (0, 1)] == [40, 99]
+        assert [ledger.values(i)["job"] for i in (0, 1)] == ["none", "cook"]
+        assert [entry.output for entry in ledger.entries()] == ["yes", "no"]
+
+
 def test_nothing_is_made_of_an_altered_ledger_or_over_something_else(old, tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").touch()

@@ -1,6 +1,7 @@
 """`likewise audit --partition` says what `likewise audit` says, number by number."""
 
 import json
+import re
 
 import numpy as np
 import polars as pl
@@ -125,6 +126,15 @@ def test_people_are_told_as_without_cells_groups_persons_and_pictures_included(o
     assert both[0]["groups"][0]["comparisons"]
     assert both[0]["varied"] is not None
     assert len(both[0]["by_model"]) == 2 * ("--model-column" in options)
+
+
+def test_remarks_on_several_files_say_that_they_were_read(tmp_path):
+    frame = numbers()[:40]
+    for i in range(2):
+        frame[i * 20 : (i + 1) * 20].write_csv(tmp_path / f"part-{i}.csv")
+    cells = ("--partition", tmp_path / "cells", "--cell-rows", 500)
+    said = likewise("audit", *sorted(tmp_path.glob("*.csv")), *QUICK, *cells).stderr
+    assert re.search(r"^How 2 files from \S*part-0.csv on were read:$", said, re.MULTILINE)
 
 
 @pytest.mark.long

@@ -104,7 +104,10 @@ def test_an_answer_can_wait_for_the_disk(server, wait):
     ("body", "status", "words"),
     [
         (b'{"x": [1, 2]', 400, "no JSON"),
-        (b'{"x": [1, NaN], "z": "a"}', 400, "no JSON"),
+        (b'{"x": [1, NaN], "z": "a"}', 400, "(byte 10). NaN and infinity are no JSON, and no"),
+        (b'{"x": [1, nan], "z": "a"}', 400, "NaN and infinity are no JSON"),
+        (b'{"x": [1, -Infinity], "z": "a"}', 400, "NaN and infinity are no JSON"),
+        (b'{"x": [1, 2], "z": inf}', 400, "NaN and infinity are no JSON"),
         (b'{"x": [1, 1e999], "z": "a"}', 422, "out of range"),
         (b'{"x": [1, 2], "z": "a", "z": "b"}', 400, "a name twice"),
         (b'{"x": [1, 2], "z": "\\udc00"}', 400, "no JSON"),
@@ -302,7 +305,11 @@ def test_several_monitors_do_not_see_each_other(memory):
     assert missing.status == 404 and "GET /v1/monitors" in missing.json()["message"]
     assert memory.ask("GET", "/v1/nothing").status == 404
     wrong = memory.ask("PUT", "/v1/monitors/default/erase", b"{}")
-    assert wrong.status == 405
+    assert wrong.status == 405 and wrong.headers["allow"] == "POST"
+    for verb in ("observe", "batch", "check", "stream"):
+        wrong = memory.ask("GET", f"/v1/monitors/default/{verb}")
+        assert wrong.status == 405 and wrong.headers["allow"] == "POST"
+        assert f"{verb}' does not take GET; it takes POST." in wrong.json()["message"]
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import likewise as lw
+from likewise.ledger.losses import is_at_least
 from likewise.streams.following import GapFound
 from likewise.values.errors import BadFile
 from tests.brokers import KINDS, broker, to_address, wait_for
@@ -203,6 +204,7 @@ def test_trimmed_messages_are_lost_once_and_every_later_verdict_says_so(kind, tm
         entries = list(ledger.entries())
         assert [entry.missing for entry in entries] == [0] * 20 + [missing] * 31
         assert ledger.verify().ok
+        assert is_at_least(ledger.events()) is (not counted)
         assert [entry.key for entry in entries[20:22]] == ["d70", "d71"]
 
 

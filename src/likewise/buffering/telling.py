@@ -28,7 +28,7 @@ from likewise.buffering.position import DECISIONS, LOSSES, Intention, Position
 from likewise.buffering.receipt import FAILED, IN_DOUBT
 from likewise.intake.sifting import Judged, Unfit, about_the_row, sifted
 from likewise.runtime.log import logger
-from likewise.values.errors import BadDecision, BadFile, Unreachable
+from likewise.values.errors import BadDecision, BadFile, Forbidden, Unreachable
 from likewise.values.losses import Loss
 
 STORED = None
@@ -37,6 +37,7 @@ TOGETHER = 1 << 15
 """Decisions that a ledger writes as one transaction: no batch is larger, so none is half there."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds before a failed disk is tried again
+_FOR_NOW = (BadFile, Unreachable, Forbidden)  # the decisions can be told later
 _Part = list[Waiting]
 
 
@@ -100,7 +101,7 @@ class Teller:
             while rest and not self.is_over():
                 try:
                     rest = self._tell(rest)
-                except (BadFile, Unreachable) as error:
+                except _FOR_NOW as error:
                     self._note_failure(error)
                     self._sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
@@ -145,7 +146,7 @@ class Teller:
             return self._call(part)
         except BadDecision:
             raise
-        except (BadFile, Unreachable):
+        except _FOR_NOW:
             self._in_doubt = True
             raise
         except BaseException as error:  # of a user's index, embedder or label
@@ -280,7 +281,7 @@ class Teller:
 
     # Failures
 
-    def _note_failure(self, error: BadFile | Unreachable) -> None:
+    def _note_failure(self, error: BadFile | Unreachable | Forbidden) -> None:
         if self.failing is None:
             kind = type(error).__name__
             logger.warning("a buffer cannot tell its monitor: %s; trying again", kind)

@@ -11,7 +11,7 @@ import numpy as np
 from likewise.cli.endings import DATA, USAGE, Stop
 from likewise.explaining.pair_card import Whereabouts
 from likewise.ledger.ledger import Ledger
-from likewise.ledger.losses import missing_in
+from likewise.ledger.losses import is_at_least, missing_in
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.rejudge import judge_again, monitor_again
 from likewise.reports.evidence import Evidence
@@ -116,11 +116,12 @@ def evidence_of(
     ledger: Ledger, command: str | None, seconds: float, load: float | None
 ) -> Evidence:
     """What is known of a ledger that was judged again."""
-    gone, missing = len(ledger.erased()), missing_in(ledger.events())
+    gone, events = len(ledger.erased()), ledger.events()
+    missing, at_least = missing_in(events), "at least " * is_at_least(events)
     return Evidence(
         f"the ledger {ledger.path}"
         + (f", {gone:,} erased" if gone else "")
-        + (f", {missing:,} known to be missing" if missing else ""),
+        + (f", {at_least}{missing:,} known to be missing" if missing else ""),
         command=command,
         head=str(ledger.head),
         seconds=seconds,

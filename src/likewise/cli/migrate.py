@@ -49,14 +49,14 @@ def migrate(
     from likewise.rules.rule import Rule
 
     with look(ledger) as opened:
-        outputs = opened.rule.output_column
+        renamed = None if rename is None else _renamed(rename, opened)
     wanted = None if rule is None else Rule.from_toml(_text_of(rule))
     with progress(f"migrating {ledger}"):
         done = make(
             ledger,
             new,
             rule=wanted,
-            rename=None if rename is None else _renamed(rename, outputs),
+            rename=renamed,
             add=dict(_added(text) for text in add),
         )
     if json:
@@ -76,10 +76,11 @@ def _text_of(rule: Path) -> str:
         raise Stop(f"the rule {rule} cannot be read: {error}.") from None
 
 
-def _renamed(path: Path, outputs: Any) -> dict[str, dict[Any, Any]]:
+def _renamed(path: Path, ledger: Any) -> dict[str, dict[Any, Any]]:
     import tomllib
 
     from likewise.cli.endings import Stop
+    from likewise.monitors.migration_checks import kept_columns
 
     try:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -87,8 +88,24 @@ def _renamed(path: Path, outputs: Any) -> dict[str, dict[Any, Any]]:
         raise Stop(f"--rename {path} cannot be read: {error}.") from None
     if not all(isinstance(names, dict) for names in read.values()):
         raise Stop(f'--rename {path}: expected a table for each column, such as [job] "a" = "b".')
-    own = {"output", outputs} if isinstance(outputs, str) else {"output"}
-    return {"" if column in own else column: names for column, names in read.items()}
+    named = ledger.rule.output_column
+    own = {"output", named} if isinstance(named, str) else {"output"}
+    given: dict[str, dict[Any, Any]] = {}
+    for column, names in read.items():
+        given.setdefault("" if column in own else column, {}).update(names)
+    columns = {"", *kept_columns(ledger.rule)}
+    return {
+        column: _as_kept(names, ledger.known_values(column)) if column in columns else names
+        for column, names in given.items()
+    }
+
+
+def _as_kept(names: dict[str, Any], known: list[Any] | None) -> dict[Any, Any]:
+    """In TOML every name is text: one that is no value itself means the value that reads so."""
+    if known is None:
+        return {_number_or_text(name): new for name, new in names.items()}
+    by_text = {str(value): value for value in known}
+    return {name if name in known else by_text.get(name, name): names[name] for name in names}
 
 
 def _added(text: str) -> tuple[str, Any]:
@@ -97,7 +114,11 @@ def _added(text: str) -> tuple[str, Any]:
     column, sign, value = text.partition("=")
     if not sign or not column:
         raise Stop(f"--add {text} says no value; expected COLUMN=VALUE.")
+    return column, _number_or_text(value)
+
+
+def _number_or_text(text: str) -> float | str:
     try:
-        return column, float(value)
+        return float(text)
     except ValueError:
-        return column, value
+        return text

@@ -64,7 +64,7 @@ def judge_in_cells(
             ignored=wishes.report is not None,
         )
     several = _Several(_name(files), done)
-    say_remarks(several.name, several.remarks)
+    say_remarks(several.name, several.remarks, several=len(several.done.files) > 1)
     bad = Refusals(several, reading.skip, done.bad)
     how = Evidence(
         several.name,

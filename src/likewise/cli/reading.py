@@ -100,11 +100,11 @@ class Reading:
             source.close()
 
 
-def say_remarks(name: str, remarks: Sequence[Remark]) -> None:
-    """What was noticed in a file, on standard error."""
+def say_remarks(name: str, remarks: Sequence[Remark], *, several: bool = False) -> None:
+    """What was noticed in a file, or in several, on standard error."""
     if not remarks:
         return
-    say_aside(f"How {name} was read:")
+    say_aside(f"How {name} {'were' if several else 'was'} read:")
     for remark in remarks[:_REMARKS]:
         say_aside(f"  {remark}")
     if len(remarks) > _REMARKS:

@@ -21,7 +21,7 @@ from likewise.rules.feature import Feature
 from likewise.rules.rule import METRICS, OUTPUTS, Rule
 from likewise.values.errors import BadRule
 
-_OPTIONS = "the options"
+_COMMAND_LINE = "the command line"  # which names columns
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def ask(
     options = {quick.output_column, quick.person, *quick.ignore}
     named_ones = {*features, *beside, *options}
     columns = [*columns, *(name for name in left_out if name in named_ones)]
-    check_columns(columns, beside, source=source, named_by=_OPTIONS)
+    check_columns(columns, beside, source=source, named_by=_COMMAND_LINE)
     rule = known if given is None else given
     named = set() if rule is None else {*(rule.features or {})}
     others = [name for name in columns if name in named or name not in beside]
@@ -153,7 +153,11 @@ def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
     if quick.person in (quick.output_column, *quick.ignore) and person:
         raise Stop(f"--person {quick.person} is the output or ignored; expected another column.")
     inputs = inputs_among(
-        columns, quick.output_column, (*quick.ignore, *person), source=source, named_by=_OPTIONS
+        columns,
+        quick.output_column,
+        (*quick.ignore, *person),
+        source=source,
+        named_by=_COMMAND_LINE,
     )
     rule = Rule(
         metric,
@@ -190,5 +194,5 @@ def _of_vectors(
         ignore=quick.ignore,
         source=source,
         rule_name=rule_name,
-        named_by=_OPTIONS,
+        named_by=_COMMAND_LINE,
     )

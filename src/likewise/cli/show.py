@@ -24,12 +24,14 @@ def show(
     from likewise.cli.endings import FINE
     from likewise.cli.ledgers import look, row_of
     from likewise.cli.screen import print_json, say, say_lines
+    from likewise.ledger.losses import is_at_least
     from likewise.values.plain import json_value
     from likewise.values.printing import missing_in_words
 
     with look(ledger) as opened:
         entry = opened.entry(row_of(opened, row, key))
         pairs = [] if entry.erased else _pairs(opened, entry)
+        at_least = is_at_least(opened.events(), entry.row)
         slopes = [_slope(opened.question, pair) for pair in pairs] if opened.question else None
     if json:
         told = {"row": entry.row, "key": entry.key, "time": entry.time, "erased": entry.erased}
@@ -43,10 +45,10 @@ def show(
     say(f"row {entry.row:,}{named}, {entry.time}")
     if entry.erased:
         say("It was erased: its time, its hash and its verdict are what is left.")
-    told_count = f"{entry.count or 0:,} witness{'es' * (entry.count != 1)}"
-    told_count = "not judged" if entry.count is None else told_count
-    compared = f"compared with rows {entry.over.first:,} to {entry.row:,}"
-    say(f"{told_count}, {compared}{missing_in_words(entry.missing)}")
+    judged = "not judged"
+    if entry.count is not None:
+        judged = f"{entry.count:,} witness{'es' * (entry.count != 1)}, {_compared(entry.over)}"
+    say(f"{judged}{missing_in_words(entry.missing, at_least=at_least)}")
     for i, pair in enumerate(pairs):
         say()
         title = pair.title()
@@ -58,6 +60,15 @@ def show(
         say()
         say(f"and {unseen:,} more: counted in the verdict, but not stored by name, or erased since")
     return FINE
+
+
+def _compared(over: Any) -> str:
+    """The rows that a verdict ranges over; `stop` is the first behind them."""
+    if over.stop <= over.first:
+        return "compared with no row"
+    if over.stop == over.first + 1:
+        return f"compared with row {over.first:,}"
+    return f"compared with rows {over.first:,} to {over.stop - 1:,}"
 
 
 def _slope(question: Any, pair: Any) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 from likewise.cli.endings import Stop
 from likewise.cli.rules import Quick, read_rule, with_trusted_code
 from likewise.cli.screen import print_json, say_aside
-from likewise.cli.watch_counts import WatchCounts
+from likewise.cli.watch_counts import WatchCounts, lost_at_least
 from likewise.ledger import folder
 from likewise.ledger.ledger import Ledger
 from likewise.monitors import opening
@@ -111,6 +111,7 @@ def watch_stream(options: StreamOptions, until: Callable[[Callable[[], None]], A
             counts.known,
             counts.bad,
             monitor.missing,
+            counts.at_least or (monitor.durable and lost_at_least(monitor.path)),
         )
 
 

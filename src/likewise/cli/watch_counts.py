@@ -1,9 +1,19 @@
 """How a watch went, for people and as JSON."""
 
+import os
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from likewise.ledger.ledger import Ledger
+from likewise.ledger.losses import is_at_least
 from likewise.values.printing import missing_in_words, percent
+
+
+def lost_at_least(ledger: str | os.PathLike[str]) -> bool:
+    """Whether more may be missing from a ledger than its chain counts."""
+    with closing(Ledger(ledger)) as opened:
+        return is_at_least(opened.events())
 
 
 @dataclass
@@ -17,6 +27,8 @@ class WatchCounts:
     known: int = 0
     bad: int = 0
     missing: int = 0
+    at_least: bool = False
+    """Whether more may be missing than is known."""
 
     def told(self, unit: str = "line") -> str:
         """In words; `unit` is what could not be judged."""
@@ -25,7 +37,7 @@ class WatchCounts:
         units = unit if self.bad == 1 else f"{unit}s"
         bad = f", {self.bad:,} {units} that could not be judged" if self.bad else ""
         decisions = f"{self.rows:,} decision{'s' * (self.rows != 1)}"
-        missing = missing_in_words(self.missing)
+        missing = missing_in_words(self.missing, at_least=self.at_least)
         return f"{decisions}{self._compared()}{alarms}{known}{bad}{missing}"
 
     def _compared(self) -> str:

@@ -18,7 +18,7 @@ from likewise.cli.endings import DATA, Stop
 from likewise.cli.feeding import refused
 from likewise.cli.models import insist_on_models
 from likewise.cli.rules import Quick, ask, with_trusted_code
-from likewise.cli.watch_counts import WatchCounts
+from likewise.cli.watch_counts import WatchCounts, lost_at_least
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.ledgered_lines import LedgeredLines, stored_rule
 from likewise.intake.models import models_in
@@ -110,6 +110,7 @@ class LineWatcher:
         self._alarms = self._known = self._bad = 0
         self._answered = self._good = 0
         self._missing = 0  # from the history, when it was closed
+        self._at_least = False  # whether more may be missing
         try:
             known = ledger.rule if rule is None and ledger is not None else rule
             if known is not None and known.features is not None:
@@ -296,12 +297,14 @@ class LineWatcher:
             self._known,
             self._bad,
             self._missing,
+            self._at_least,
         )
 
     def close(self) -> None:
         if self._monitor is not None and not self._monitor.closed:
             with contextlib.suppress(BadFile):  # which `close` says as well
                 self._missing = self._monitor.missing
+                self._at_least = self._monitor.durable and lost_at_least(self._monitor.path)
         if self._ledger is not None:
             self._ledger.close()
         elif self._monitor is not None:

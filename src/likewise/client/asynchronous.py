@@ -66,7 +66,7 @@ class AsyncClient:
             fields = fields(await self.rule(), self.place)
         body = pack(fields, "what was given")
         first, again = self._firsts.of(call, clock.monotonic(), self._instance)
-        exchange = Exchange(call, self.place.called, self.place.retries, first, again)
+        exchange = Exchange(call, self.place, first, again)
         while True:
             if self.closed:
                 raise BadFile("this client is closed. Nothing was stored: connect again.")

@@ -61,7 +61,7 @@ class Client:
 
     It keeps the contract of a monitor. `close` ends the connections; the monitor stays where it is.
     What the service refuses is raised as in process (BadDecision and so on); what is not answered
-    is `Unreachable`.
+    is `Unreachable`, and what the token may not do is `Forbidden`.
     """
 
     durable = True
@@ -101,7 +101,7 @@ class Client:
         body = pack(fields, "what was given")
         now = clock.monotonic()
         first, again = self._firsts.of(call, now, self._instance)
-        exchange = Exchange(call, self.place.called, self.place.retries, first, again)
+        exchange = Exchange(call, self.place, first, again)
         while True:
             if self.closed:
                 raise BadFile("this client is closed. Nothing was stored: connect again.")

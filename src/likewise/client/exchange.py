@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from likewise.client.calls import Call
+from likewise.client.connecting import Place
 from likewise.intake.packed import CONTENT_TYPE
 from likewise.values import errors
 from likewise.values.errors import (
     BadDecision,
+    Forbidden,
     LikewiseError,
     OldPosition,
     RepeatedKey,
@@ -73,18 +75,15 @@ class Firsts:
 class Exchange:
     """One call, from its first attempt to its answer.
 
-    url         of the service, for errors
-    retries     how often it is sent again at most
+    place       where the service is, and how often it is asked again at most
     first       when and to whom it was first sent
     again       whether an earlier exchange has sent it already, and ended without an answer
     """
 
-    def __init__(
-        self, call: Call[Any], url: str, retries: int, first: "First", again: bool = False
-    ) -> None:
+    def __init__(self, call: Call[Any], place: Place, first: "First", again: bool = False) -> None:
         self._call = call
-        self._url = url
-        self._left = retries
+        self._place = place
+        self._left = place.retries
         self._first = first
         self._again = again
         self._request = call.request or uuid.uuid4().hex
@@ -129,6 +128,8 @@ class Exchange:
             raise OldPosition(message, str(told.get("source")), *places)
         if name in _CLASSES:
             raise _CLASSES[name](message)
+        if answer.status in (401, 403):
+            self._forbidden(answer.status, message)
         if answer.status in _LATER:
             self._maybe_done |= name != "Refused"  # a proxy does not say whether it passed it on
             return self._next(message, answer.headers.get("retry-after"))
@@ -149,18 +150,32 @@ class Exchange:
             pause = max(pause, min(float(after), 60.0))
         return pause
 
+    def _forbidden(self, status: int, why: str) -> NoReturn:
+        """The service was reached, and asking again would not help."""
+        service, now = f"the service at {self._place.url}", "Connect with a token that it knows."
+        if status == 403:
+            text = f"{service} does not allow that (403): {why.rstrip('.')}."
+            now = "Connect with a token that may do it, or change what this one may."
+        elif self._place.token is None:
+            text = f"{service} asks for a token (401), and none was given."
+        else:
+            text = f"{service} refused the token (401): it knows no such token."
+        raise Forbidden(f"{text}{self._outcome()} {now}", in_doubt=self._in_doubt)
+
     def _give_up(self, why: str, *, lasting: bool = False) -> NoReturn:
-        in_doubt = self._maybe_done and self._call.changes
-        rest = (
-            " It may be stored or not. Give decisions keys, and send it again under its key."
-            if in_doubt
-            else " Nothing was stored."
-            if self._call.changes
-            else ""
-        )
         times = "once" if self._attempts == 1 else f"{self._attempts} times"
-        text = f"{self._url} was asked {times}: {why.rstrip('.')}.{rest}"
-        raise Unreachable(text, in_doubt=in_doubt, lasting=lasting)
+        text = f"{self._place.called} was asked {times}: {why.rstrip('.')}.{self._outcome()}"
+        raise Unreachable(text, in_doubt=self._in_doubt, lasting=lasting)
+
+    @property
+    def _in_doubt(self) -> bool:
+        return self._maybe_done and self._call.changes
+
+    def _outcome(self) -> str:
+        """What became of the request, as a sentence; of one that changes nothing there is none."""
+        if self._in_doubt:
+            return " It may be stored or not. Give decisions keys, and send it again under its key."
+        return " Nothing was stored." if self._call.changes else ""
 
 
 def _position(told: Any) -> Any:

@@ -22,7 +22,7 @@ from likewise.embedders.pictures import Pictures
 from likewise.rules.embedder import Embedder, Mark
 from likewise.runtime.forking import copied_by_fork
 from likewise.values.errors import BadDecision, BadRule
-from likewise.values.plain import array_of, numbers_of
+from likewise.values.plain import array_of, numbers_of, type_name
 
 Vectors = npt.NDArray[Any]
 Name = Callable[[int], str]
@@ -183,7 +183,8 @@ class Embedding:
             raise self._refused(
                 name(places[0]),
                 f"and {len(batch) - 1} more were embedded as a {type(answer).__name__} of type"
-                f" {vectors.dtype} and shape {vectors.shape}; expected {len(batch)} vectors",
+                f" {type_name(vectors.dtype)} and shape {vectors.shape}; expected {len(batch)}"
+                " vectors",
             )
         vectors = vectors.reshape(len(vectors), -1)
         for vector, i in zip(vectors, places, strict=True) if vectors.dtype.kind in "iu" else ():

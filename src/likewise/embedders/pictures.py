@@ -94,8 +94,9 @@ class Pictures:
         array = plain.array_of(picture, "it", "a picture")
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2, 3) or array.size == 0:
             raise _Refused(
-                f"it is a {type(picture).__name__} of type {array.dtype} and shape {array.shape};"
-                " expected a path, bytes, a Pillow image, or an array of numbers"
+                f"it is a {type(picture).__name__} of type {plain.type_name(array.dtype)} and"
+                f" shape {array.shape}; expected a path, bytes, a Pillow image, or an array of"
+                " numbers"
             )
         return array
 

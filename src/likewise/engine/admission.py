@@ -14,7 +14,6 @@ Not here: judging (engine.py), memory (history/), which index it is (chooser.py)
 """
 
 import os
-import reprlib
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import CUT_OFF_LOADING, first_use, is_loading_cut_off
 from likewise.values.errors import BadDecision, BadFile, BadRow, BadRule
-from likewise.values.plain import numbers_of, sequence_of
+from likewise.values.plain import numbers_of, sequence_of, short_repr
 from likewise.values.verdicts import NOTHING_BESIDE, Floats, Rows
 
 _NONE: Rows = np.empty(0, np.int64)
@@ -323,7 +322,7 @@ class Admission:
             given = len(z)
         except TypeError:
             raise BadDecision(
-                f"the outputs are {reprlib.repr(z)}; expected one for each of {count} inputs."
+                f"the outputs are {short_repr(z)}; expected one for each of {count} inputs."
                 " Nothing was stored."
             ) from None
         if given != count:

@@ -3,7 +3,6 @@
 Invariant: nothing here changes anything; whoever raises these errors has changed nothing either.
 """
 
-import reprlib
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from likewise.kernels import table as t
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision, BadRow
+from likewise.values.plain import short_repr
 
 
 def rows_of(rows: Any, total: int, otherwise: str) -> npt.NDArray[np.int64]:
@@ -21,7 +21,7 @@ def rows_of(rows: Any, total: int, otherwise: str) -> npt.NDArray[np.int64]:
         return np.empty(0, dtype=np.int64)
     if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
         raise BadRow(
-            f"rows are {reprlib.repr(rows)}; expected a row number or a list of them. {otherwise}"
+            f"rows are {short_repr(rows)}; expected a row number or a list of them. {otherwise}"
         )
     outside = wanted[(wanted < 0) | (wanted >= total)]
     if len(outside):
@@ -51,7 +51,7 @@ def refusal(
     """A kernel's error code, which found something wrong at position `at`."""
     if code == t.BAD_SUM:
         return BadDecision(
-            f"the output{which} is {reprlib.repr(z)}, which adds up to {float(np.sum(z)):g};"
+            f"the output{which} is {short_repr(z)}, which adds up to {float(np.sum(z)):g};"
             " expected probabilities that add up to 1. Nothing was stored."
         )
     if code == t.BAD_OUTPUT:
@@ -60,13 +60,13 @@ def refusal(
         if rule.output == "probabilities":
             expected = "probabilities, finite and none below 0"
         return BadDecision(
-            f"the output{which} is {reprlib.repr(z)}, with {part:g} at position {at};"
+            f"the output{which} is {short_repr(z)}, with {part:g} at position {at};"
             f" expected {expected}."
             " Nothing was stored."
         )
     if code == t.BAD_NORM:
         return BadDecision(
-            f"the input{which} is {reprlib.repr(x)}, whose squared norm is 0 or beyond 1e150;"
+            f"the input{which} is {short_repr(x)}, whose squared norm is 0 or beyond 1e150;"
             " expected a vector with a direction for the cosine metric. Nothing was stored."
         )
     value = np.asarray(x).reshape(-1)[at]
@@ -76,5 +76,6 @@ def refusal(
         t.OUT_OF_RANGE: f"a value that {storage} can hold",
     }.get(code, "")
     return BadDecision(
-        f"feature {at} of the input{which} is {value!r}; expected {expected}. Nothing was stored."
+        f"feature {at} of the input{which} is {short_repr(value)}; expected {expected}. Nothing was"
+        " stored."
     )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from likewise.rules.rule import Metric
 from likewise.values.errors import BadRule
+from likewise.values.plain import type_name
 
 Point: TypeAlias = npt.NDArray[np.float64]
 Points: TypeAlias = npt.NDArray[np.float64]
@@ -95,9 +96,9 @@ def rows_answered(answer: Any) -> Rows:
         return np.empty(0, dtype=np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise BadRule(
-            f"the index answered with a {type(answer).__name__} of type {rows.dtype} and shape"
-            f" {rows.shape}; expected row numbers, in one dimension. Nothing was stored: where it"
-            " has a mask, let it answer with the rows that the mask selects."
+            f"the index answered with a {type(answer).__name__} of type {type_name(rows.dtype)} and"
+            f" shape {rows.shape}; expected row numbers, in one dimension. Nothing was stored:"
+            " where it has a mask, let it answer with the rows that the mask selects."
         )
     return rows.astype(np.int64, copy=False)
 

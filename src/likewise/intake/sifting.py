@@ -9,12 +9,14 @@ Cost: a batch without a bad row is judged once. A bad row among n has about 2 lo
 a batch of bad rows only, 2n.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from likewise.values.errors import BadDecision, RepeatedKey
 
+_STORED_BUT = re.compile("Nothing was stored: (.)")
 _LONGEST = 500  # letters of a reason; values in it may be of any length
 
 
@@ -106,9 +108,11 @@ def reason(error: BadDecision) -> str:
 
     >>> reason(BadDecision("row 0: there is no output. Nothing was stored."))
     'there is no output.'
+    >>> reason(BadDecision("row 0: 'age' is missing. Nothing was stored: say what that means."))
+    "'age' is missing. Say what that means."
     """
     text = str(error)
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
-    text = without_place(text).replace("Nothing was stored: ", "")
+    text = _STORED_BUT.sub(lambda found: found[1].upper(), without_place(text))
     return text.replace(" Nothing was stored.", "")

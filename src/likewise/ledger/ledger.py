@@ -217,9 +217,8 @@ class Ledger:
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
         if not self.first <= row < self.rows:
-            raise BadRow(
-                f"row {row} is not in this ledger, which has rows {self.first} to {self.rows - 1}."
-            )
+            has = f"rows {self.first} to {self.rows - 1}" if self.first < self.rows else "no rows"
+            raise BadRow(f"row {row} is not in this ledger, which has {has}.")
         return next(self.entries(row, row + 1))
 
     def entries(self, first: int | None = None, stop: int | None = None) -> Iterator[Entry]:
@@ -457,6 +456,20 @@ class Ledger:
             outputs = self._outputs(some)
             yield StoredColumns(start, inputs, outputs, erased, some, vectors, models, places)
             start = upto
+
+    def known_values(self, column: str) -> list[Any] | None:
+        """What a column has had, or may have where the rule lists it; None if it holds numbers.
+
+        column: "" for the output
+        """
+        if not column:
+            return list(self._words.get("", [])) if self.rule.output == "label" else None
+        feature = (self.rule.features or {})[column]
+        if feature.kind == "number":
+            return None
+        listed = feature.order or feature.values
+        known = [one for one in self._words.get(column, []) if one is not None]  # None: erased
+        return [*(known if listed is None else listed), *([None] * (feature.missing != "reject"))]
 
     def vector_types(self) -> dict[str, np.dtype[Any]]:
         """The type, with its length, of the vectors of texts and pictures, by column."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from likewise.ledger.stored import Event
+from likewise.values.losses import AT_LEAST
 
 LOST = "lost"
 """The kind of these events."""
@@ -20,6 +21,19 @@ def missing_in(events: Sequence[Event]) -> int:
     """Decisions known to be missing after these events, in order."""
     lost = [event for event in events if event.kind == LOST]
     return lost[-1].whole("missing") if lost else 0
+
+
+def is_at_least(events: Sequence[Event], row: int | None = None) -> bool:
+    """Whether more may be missing than is known, after these events; or when a row was judged.
+
+    Of losses that were carried over since, only the sum is known.
+    """
+    return any(
+        event.kind == LOST
+        and str(event.body.get("reason")).endswith(AT_LEAST)
+        and (row is None or event.at_row <= row)
+        for event in events
+    )
 
 
 def missing_at(events: Sequence[Event], row: int) -> int:

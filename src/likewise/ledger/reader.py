@@ -300,7 +300,7 @@ class LedgerReader:
             raise
         except (TypeError, ValueError, OverflowError) as error:
             raise BadFile(
-                f"something between rows {first:,} and {stop:,} of the ledger {str(self.path)!r}"
+                f"something in rows {first:,} to {stop - 1:,} of the ledger {str(self.path)!r}"
                 f" cannot be read: {error}. It was altered."
             ) from None
 

@@ -26,7 +26,7 @@ from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.ledger.records import sync_folder
 from likewise.ledger.store import Store
 from likewise.monitors import opening
-from likewise.monitors.hunting import refuse_unhuntable
+from likewise.monitors.migration_checks import refuse_migration
 from likewise.rules.rule import Rule
 from likewise.rules.verdict_neutral import gives_same_verdicts, keeps_same_columns
 from likewise.values.errors import BadFile, BadRule
@@ -70,6 +70,8 @@ def migrate(
     rename  by column, values of the past and what they are called now; "" for outputs
     add     by column, which value decisions of the past have in a column that is new
 
+    A column or a value that fits nothing is a BadRule, before anything is written.
+
     >>> import likewise as lw, tempfile
     >>> folder = tempfile.mkdtemp()
     >>> with lw.open(folder + "/old", lw.Rule("linf", 0.1)) as monitor:
@@ -84,6 +86,7 @@ def migrate(
     """
     with Ledger(old) as ledger:
         wanted = ledger.rule if rule is None else rule
+        refuse_migration(ledger, wanted, rename or {}, add or {})
         same = not rename and not add and gives_same_verdicts(ledger.rule, wanted)
         copied = same and keeps_same_columns(ledger.rule, wanted)
         if new is None:
@@ -160,8 +163,6 @@ def _judge_again(
     rename: Mapping[str, Mapping[Any, Any]],
     add: Mapping[str, Any],
 ) -> dict[str, int]:
-    if ledger.question is not None:
-        refuse_unhuntable(rule)
     Store(partial, rule, sync=True, origin=origin, question=ledger.question).close()
     overruled = {event.row for event in ledger.superseded()}
     left_out = {
@@ -229,6 +230,11 @@ def _table(
     table: dict[str, Any] = {}
     for name, feature in rule.features.items():
         if feature.kind == "key":
+            if mine is None:
+                raise BadRule(
+                    f"column {name!r} holds keys, and decisions of the past have none. Nothing was"
+                    " written: leave it out."
+                )
             table[name] = mine
         elif name in columns.inputs:
             given, renamed = columns.inputs[name][places], rename.get(name, {})

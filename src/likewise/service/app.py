@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, compile_path
 
 from likewise.runtime.log import logger
 from likewise.service.calls import AdmittedCall, Hot
@@ -81,6 +81,7 @@ class App:
             Exception: self._failed,
         }
         self._other = Starlette(routes=found, exception_handlers=handlers)
+        self._methods = [(compile_path(one.path)[0], one.method) for one in self.operations]
 
     @property
     def operations(self) -> list[Operation]:
@@ -175,14 +176,19 @@ class App:
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        path, method = request.url.path[:200], request.method
+        status, headers = error.status_code, dict(error.headers or {})
+        path, method = request.scope["path"], request.method
+        if status in (404, 405):
+            allowed = {each for pattern, each in self._methods if pattern.match(path)}
+            allowed |= set(headers.get("Allow", "").replace(",", " ").split())
+            if allowed and method not in allowed:  # else a page that is not there
+                status, headers["Allow"] = 405, ", ".join(sorted(allowed))
         why = {
-            404: f"there is no route {path!r}; GET /openapi.json lists them.",
-            405: f"{path!r} does not take {method}.",
+            404: f"there is no route {path[:200]!r}; GET /openapi.json lists them.",
+            405: f"{path[:200]!r} does not take {method}; it takes {headers.get('Allow')}.",
         }
-        refused = Refusal(error.status_code, why.get(error.status_code, str(error.detail)))
-        response = await self._refused(request, refused)
-        response.headers.update(error.headers or {})
+        response = await self._refused(request, Refusal(status, why.get(status, error.detail)))
+        response.headers.update(headers)
         return response
 
 

@@ -1,7 +1,8 @@
 """How a refusal is told over HTTP: the class says the status, the text says what to do.
 
 400 the request makes no sense        401 no token            403 the token does not allow it
-404 no such monitor, row or route     409 another decision has the key
+404 no such monitor, row or route     405 the route takes other methods
+409 another decision has the key
 410 the decision with the key was erased                      413 too large
 422 the decision cannot be compared   429 too much at once    503 not ready, or the disk refuses
 """

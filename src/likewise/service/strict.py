@@ -17,6 +17,8 @@ from likewise.service.refusals import Refusal
 
 _T = TypeVar("_T")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
+_BYTE = re.compile(r"\(byte (\d+)\)")  # where the parser stopped
+_NOT_FINITE = re.compile(rb"nan|inf", re.IGNORECASE)
 _LONG = 1 << 12  # bytes
 _fields_of = msgspec.structs.astuple
 _HALF = re.compile(r"[\ud800-\udfff]")
@@ -30,10 +32,23 @@ def decoded(decode: Callable[[bytes], _T], body: bytes) -> _T:
     except msgspec.ValidationError as error:
         raise Refusal(422, f"the body is not what is expected: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, f"the body is no JSON: {error}.") from None
+        more = _not_finite(body, str(error))
+        raise Refusal(400, f"the body is no JSON: {error}.{more}") from None
     if not _has_each_once(body, value) or (b"\\" in body and _HALF_WRITTEN.search(body)):
         _check_closely(body)
     return value
+
+
+def _not_finite(body: bytes, error: str) -> str:
+    """More about a body that is no JSON, if the parser stopped at NaN or infinity."""
+    byte = _BYTE.search(error)
+    at = int(byte[1]) if byte else len(body)
+    if _NOT_FINITE.search(body[max(0, at - 4) : at + 4]) is None:
+        return ""
+    return (
+        " NaN and infinity are no JSON, and no input: say what a missing value means before sending"
+        " it."
+    )
 
 
 def _has_each_once(body: bytes, value: Any) -> bool:

@@ -37,6 +37,7 @@ from likewise.streams.judging import StreamJudge
 from likewise.streams.messages import Messages
 from likewise.streams.targets import LineTarget
 from likewise.values.errors import BadFile, Unreachable
+from likewise.values.losses import reason_at_least
 from likewise.values.positions import Position, numbers_of
 from likewise.values.verdicts import Rows, Verdicts
 
@@ -70,6 +71,8 @@ class StreamCounts:
     known: int = 0
     bad: int = 0
     lost: int = 0
+    at_least: bool = False
+    """Whether more may be lost than `lost` says."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +283,8 @@ class Follower:
         monitor = self._judge.monitor
         words = f"gone from {gap.source} before it was read"[:200]
         if gap.count is None:
-            words = f"gone from {gap.source}, at least or about so many"[:200]
+            words = reason_at_least(f"gone from {gap.source}")
+            self.counts.at_least = True
         before = just_before(gap.before)
         where: dict[str, Any] = {}
         if monitor.durable and numbers_of(before) > numbers_of(gap.after):

@@ -10,6 +10,7 @@ LikewiseError
 ├── BadFile       a file cannot be used, or cannot grow
 │   └── CannotLook   the system does not let us look at it; that says nothing about what is in it
 ├── Unreachable   a service did not answer
+├── Forbidden     a service answered, and does not know the token, or the token may not do that
 └── Violation     a watched model contradicted itself, and was to be stopped
 
 UserWarning
@@ -86,6 +87,18 @@ class Unreachable(LikewiseError, ConnectionError):
         super().__init__(message)
         self.in_doubt = in_doubt
         self.lasting = lasting
+
+
+class Forbidden(LikewiseError, PermissionError):
+    """A service refused the token, or the token may not do what was asked for.
+
+    Nothing is sent again: the token has to be changed, or what it may do. `in_doubt` says whether
+    an earlier attempt, which was not answered, may have been done. If False, nothing was stored.
+    """
+
+    def __init__(self, message: str, *, in_doubt: bool = False) -> None:
+        super().__init__(message)
+        self.in_doubt = in_doubt
 
 
 class Violation(LikewiseError):

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.values.errors import BadDecision
-from likewise.values.plain import EXACT, beyond, is_rounded, scalar, unmasked
+from likewise.values.plain import EXACT, beyond, is_rounded, scalar, short_repr, unmasked
 
 Column: TypeAlias = list[Any] | npt.NDArray[Any]
 
@@ -241,7 +241,8 @@ def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
         for i, value in enumerate(column) if odd else ():
             if isinstance(value, str | bytes) or not (is_missing(value) or _is_number(value)):
                 raise BadDecision(
-                    f"row {i}: {name!r} is {value!r}; expected a number. Nothing was stored."
+                    f"row {i}: {name!r} is {short_repr(value)}; expected a number. Nothing was"
+                    " stored."
                 )
         if odd:
             column = [math.nan if is_missing(value) else scalar(value) for value in column]

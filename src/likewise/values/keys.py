@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from likewise.values.errors import BadDecision, BadRow, ErasedKey, RepeatedKey
-from likewise.values.plain import label_of
+from likewise.values.plain import label_of, short_repr
 from likewise.values.verdicts import Rows
 
 Key = str | int | None
@@ -28,8 +28,8 @@ def plain_key(key: Any, what: str = "the key") -> Any:
     except UnicodeEncodeError:
         pass
     raise BadDecision(
-        f"{what} is {key!r} of type {type(key).__name__}; expected a string or a whole number."
-        " Nothing was stored."
+        f"{what} is {short_repr(key)} of type {type(key).__name__}; expected a string or a whole"
+        " number. Nothing was stored."
     )
 
 

@@ -12,8 +12,16 @@ from typing import Any
 
 from likewise.values.errors import BadDecision
 
+AT_LEAST = ", at least or about so many"
+"""The end of the reason of a loss whose size is not known: its count is the least that it is."""
+
 _MOST = 1 << 62
 _LONGEST = 200  # letters of a reason
+
+
+def reason_at_least(words: str) -> str:
+    """The reason of a loss whose size is not known; of long words the beginning."""
+    return words[: _LONGEST - len(AT_LEAST)] + AT_LEAST
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
         raise
     except _UNREADABLE as error:
         raise BadDecision(
-            f"{what} is {_shown(given)} of type {type(given).__name__}; expected {expected}"
+            f"{what} is {short_repr(given)} of type {type(given).__name__}; expected {expected}"
             f" ({error}). Nothing was stored."
         ) from None
 
@@ -95,8 +95,8 @@ def numbers_of(given: Any, what: str, expected: str = "numbers") -> Array:
     array = array_of(given, what, expected)
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
         raise BadDecision(
-            f"{what} is {_shown(given)}, an array of type {array.dtype}; expected {expected}."
-            " Nothing was stored."
+            f"{what} is {short_repr(given)}, an array of type {type_name(array.dtype)}; expected"
+            f" {expected}. Nothing was stored."
         )
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and _largest(array) > EXACT:
         raise too_large(array, what)
@@ -279,9 +279,9 @@ def number_of(value: Any, what: str) -> float:
     except _UNREADABLE:
         pass
     if is_rounded(plain):
-        raise BadDecision(f"{what} is {_shown(plain)}, {beyond()}")
+        raise BadDecision(f"{what} is {short_repr(plain)}, {beyond()}")
     raise BadDecision(
-        f"{what} is {_shown(value)} of type {type(value).__name__}; expected one finite number."
+        f"{what} is {short_repr(value)} of type {type(value).__name__}; expected one finite number."
         " Nothing was stored."
     )
 
@@ -306,8 +306,8 @@ def label_of(value: Any, what: str) -> Hashable:
         same = value == value  # noqa: PLR0124 - NaN is not, and an array does not say
     except _UNREADABLE:
         raise BadDecision(
-            f"{what} is {_shown(value)}, which cannot be hashed; expected a label such as a string,"
-            " a number or a tuple. Nothing was stored."
+            f"{what} is {short_repr(value)}, which cannot be hashed; expected a label such as a"
+            " string, a number or a tuple. Nothing was stored."
         ) from None
     if isinstance(value, np.datetime64 | np.timedelta64) and same:
         raise BadDecision(
@@ -318,11 +318,11 @@ def label_of(value: Any, what: str) -> Hashable:
         return _told_apart(value, what)
     if getattr(value, "ndim", 0):
         raise BadDecision(
-            f"{what} is {_shown(value)} of type {type(value).__name__}, which holds several"
+            f"{what} is {short_repr(value)} of type {type(value).__name__}, which holds several"
             " values; expected one label. Nothing was stored."
         )
     raise BadDecision(
-        f"{what} is {value!r}, which equals nothing, not even itself; expected a label."
+        f"{what} is {short_repr(value)}, which equals nothing, not even itself; expected a label."
         " Nothing was stored: say what a missing value means, for example 'none'."
     )
 
@@ -332,13 +332,30 @@ def _told_apart(value: Hashable, what: str) -> Hashable:
     by_identity = kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__
     if by_identity and not isinstance(value, _SINGLE):
         raise BadDecision(
-            f"{what} is {_shown(value)} of type {kind.__name__}, which is equal only to itself, so"
-            " the same answer would be another label each time; expected a string, a number, a"
+            f"{what} is {short_repr(value)} of type {kind.__name__}, which is equal only to itself,"
+            " so the same answer would be another label each time; expected a string, a number, a"
             f" tuple. Nothing was stored: send what it stands for, or give {kind.__name__} an"
             " __eq__ and a __hash__."
         )
     return value
 
 
-def _shown(value: Any) -> str:
-    return reprlib.repr(value)
+class _ShortRepr(reprlib.Repr):
+    """Of a long value the beginning and the end; NumPy's own as Python writes theirs."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        if type(x) is np.ndarray:
+            few: Any = (*((slice(self.maxlist + 1),) * x.ndim), ...)  # one more, for the "..."
+            x = x[few].tolist()
+        if isinstance(x, np.datetime64 | np.timedelta64):
+            return repr(str(x))  # Python may have none for it
+        return super().repr1(x.item() if isinstance(x, np.generic) else x, level)
+
+
+short_repr = _ShortRepr().repr
+"""A value as messages tell it."""
+
+
+def type_name(dtype: np.dtype[Any]) -> str:
+    """What an array holds, as messages tell it: NumPy calls a text of 7 letters <U7."""
+    return {"U": "text", "S": "bytes"}.get(dtype.kind, str(dtype))

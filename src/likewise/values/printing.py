@@ -14,20 +14,23 @@ def text_of(value: Any) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def missing_in_words(missing: int, incomplete: int = 0) -> str:
+def missing_in_words(missing: int, incomplete: int = 0, *, at_least: bool = False) -> str:
     """A clause about decisions that are known to be missing; nothing if there are none.
 
-    incomplete: how many others it was not compared with, since shards were down
+    incomplete  how many others it was not compared with, since shards were down
+    at_least    whether more may be missing than is known
 
     >>> missing_in_words(3)
     '; 3 earlier decisions are known to be missing'
     >>> missing_in_words(0, 1)
     '; incomplete: not compared with 1 other'
+    >>> missing_in_words(1, at_least=True)
+    '; at least 1 earlier decision is known to be missing'
     """
     told = ""
     if missing:
         several = "decision is" if missing == 1 else "decisions are"
-        told = f"; {missing:,} earlier {several} known to be missing"
+        told = f"; {'at least ' * at_least}{missing:,} earlier {several} known to be missing"
     if incomplete:
         told += f"; incomplete: not compared with {incomplete:,} other"
         told += "s" if incomplete > 1 else ""
