@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from likewise.cli import partitioned
 from likewise.partition import finishing
 from tests.commands import likewise
 
@@ -36,6 +37,12 @@ missing = "mismatch"
 [features.note]
 kind = "ignore"
 """
+
+
+@pytest.fixture(autouse=True)
+def _small_cells(monkeypatch):
+    """So that few decisions make many cells."""
+    monkeypatch.setattr(partitioned, "LEAST_CELL_ROWS", 1)
 
 
 def people(count=1500):
@@ -239,3 +246,14 @@ def test_several_files_without_cells_are_refused(tmp_path):
         numbers(20).write_csv(tmp_path / name)
     done = likewise("audit", tmp_path / "one.csv", tmp_path / "two.csv", *QUICK, code=2)
     assert "--partition" in done.stderr
+
+
+def test_cells_that_are_too_small_are_refused_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    numbers(100).write_csv(tmp_path / "numbers.csv")
+    folder = tmp_path / "cells"
+    command = ("audit", tmp_path / "numbers.csv", *QUICK, "--partition", folder)
+    refused = likewise(*command, "--cell-rows", 10, code=2)
+    assert "--cell-rows is 10; expected at least 1,000" in refused.stderr
+    assert not folder.exists()
+    likewise(*command, "--cell-rows", 1000)

@@ -31,6 +31,9 @@ from likewise.runtime.load import Load
 from likewise.sources.chunk import Chunk
 from likewise.sources.remarks import Remark
 
+LEAST_CELL_ROWS = 1_000
+"""Of smaller cells there would be very many, each with some files, and mostly copies in them."""
+
 
 def judge_in_cells(
     data: Sequence[str], rule: Path | None, quick: Quick, reading: Reading, wishes: Wishes
@@ -106,6 +109,12 @@ def _check(wishes: Wishes) -> None:
                 f"{option} and --partition do not go together: cells know nothing of each other."
                 " Leave out one of them."
             )
+    if wishes.cell_rows is not None and wishes.cell_rows < LEAST_CELL_ROWS:
+        raise Stop(
+            f"--cell-rows is {wishes.cell_rows:,}; expected at least {LEAST_CELL_ROWS:,}: smaller"
+            " cells would be very many, and mostly hold copies. Say more, or leave it out for"
+            f" {CELL_ROWS:,}."
+        )
     if wishes.within is not None and wishes.time_column is None:
         raise Stop("--within is about times: say --time-column.")
     if wishes.ray is not None and wishes.workers != 1:
