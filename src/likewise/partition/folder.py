@@ -14,6 +14,7 @@ speaks of are left over from such a run, and are removed.
 Files are for their owner alone: they hold what the data hold.
 """
 
+import contextlib
 import json
 import secrets
 import time
@@ -35,6 +36,7 @@ except ImportError:  # Windows: two runs in one folder are then not told apart
 
 _ORPHANS_SECONDS = 30.0
 _FOLDERS = ("spread", "cells", "results")
+_HALF_WRITTEN = ".likewise-*.partial"
 
 
 class Folder:
@@ -44,6 +46,10 @@ class Folder:
         self.path = path
 
     # Names
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "audit.json"
 
     @property
     def look(self) -> Path:
@@ -80,12 +86,11 @@ class Folder:
 
     def begin(self, job: Job) -> None:
         """Make the folder for a job, or go on in one that was made for it; raise BadFile."""
-        for half_written in self.path.rglob(".likewise-*.partial"):
+        for half_written in self.path.rglob(_HALF_WRITTEN):
             half_written.unlink(missing_ok=True)
         identity = job.identity()
-        manifest = self.path / "audit.json"
-        if manifest.exists():
-            before = read_json(manifest)
+        if self.manifest.exists():
+            before = read_json(self.manifest)
             changed = sorted(key for key in identity if before.get(key) != identity[key])
             if changed:
                 what = _differs(changed, before, identity)
@@ -94,21 +99,33 @@ class Folder:
                     " --partition, or remove this one."
                 )
             return
-        if {one.name for one in self.path.iterdir()} - {"lock", "workers", *_FOLDERS}:
-            raise BadFile(
-                f"{self.path} is there and is no folder of a partitioned audit; expected a new or"
-                " an empty one."
-            )
         for name in _FOLDERS:
             make_folder(self.path / name)
-        write_json(manifest, identity)
+        write_json(self.manifest, identity)
+
+    def _insist_on_own(self) -> None:
+        """Raise BadFile if something else is in the folder, before anything is written there."""
+        if not self.path.exists() or self.manifest.exists():
+            return
+        if self.path.is_dir():
+            others = {one.name for one in self.path.iterdir() if not one.match(_HALF_WRITTEN)}
+            if others <= {"lock", "workers", *_FOLDERS}:
+                return
+        raise BadFile(
+            f"{self.path} is there and is no folder of a partitioned audit; expected a new or an"
+            " empty one. Nothing was changed: name another folder for --partition."
+        )
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Nobody else works in this folder meanwhile; raise BadFile if somebody does.
 
-        Workers of a run that was killed end soon after it, and are waited for.
+        Workers of a run that was killed end soon after it, and are waited for. What ends with an
+        error before space was cut has nothing to go on with: a folder that was begun here is then
+        removed.
         """
+        self._insist_on_own()
+        made = [one for one in (self.path, *self.path.parents) if not one.exists()]
         make_folder(self.path)
         with (self.path / "lock").open("ab") as file:
             if not _locked(file, shared=False):
@@ -124,7 +141,24 @@ class Folder:
                             " them, and start again."
                         )
                     time.sleep(0.05)
-            yield
+            begun_here = not self.manifest.exists()
+            try:
+                yield
+            except BaseException:
+                if begun_here and not self.look.exists():
+                    self._remove(made)
+                raise
+
+    def _remove(self, made: list[Path]) -> None:
+        """Remove what was begun, and those folders that were made for it."""
+        for half_written in self.path.glob(_HALF_WRITTEN):
+            half_written.unlink(missing_ok=True)
+        for file in (self.manifest, self.path / "workers", self.path / "lock"):
+            with contextlib.suppress(OSError):  # Windows: it is open
+                file.unlink(missing_ok=True)
+        for folder in (*(self.path / name for name in _FOLDERS), *made):
+            with contextlib.suppress(OSError):  # it is not there, or somebody else's things are
+                folder.rmdir()
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
