@@ -82,6 +82,13 @@ class Folder:
     def result(self, cell: int, suffix: str = "npz") -> Path:
         return self.path / "results" / f"{cell:05d}.{suffix}"
 
+    def columns_held(self) -> list[str] | None:
+        """The columns that its cells hold, or will; None if no audit was begun here."""
+        if not self.manifest.exists():
+            return None
+        columns: list[str] = read_json(self.manifest).get("columns", [])
+        return columns
+
     # Steps
 
     def begin(self, job: Job) -> None:
@@ -184,12 +191,39 @@ def _locked(file: IO[bytes], *, shared: bool) -> bool:
     return True
 
 
+_OPTIONS = {
+    "format": "the version of the folder",
+    "rule": "the rule",
+    "reading": "how files are read",
+    "dates": "--dates",
+    "time_column": "--time-column",
+    "within": "--within",
+    "model_column": "--model-column",
+    "skip": "--on-bad-row",
+    "cell_rows": "--cell-rows",
+}
+"""What a user said differently, by what differs."""
+
+
 def _differs(changed: list[str], before: dict[str, Any], now: dict[str, Any]) -> str:
-    if changed == ["files"]:
+    """What is not as it was, in the words of the options."""
+    if "files" in changed:
         then = {tuple(one) for one in before.get("files", ())}
         new = [one[0] for one in now["files"] if tuple(one) not in then]
         return f"{new[0] if new else 'one of its files'} is not the file that it was"
+    said = [key for key in _OPTIONS if key in changed]
+    if said:  # columns and their types then differ, if at all, by what was said
+        return " and ".join(_told(key, before.get(key), now[key]) for key in said)
     return f"{', '.join(changed)} {'is' if len(changed) == 1 else 'are'} not what it was"
+
+
+def _told(key: str, before: Any, now: Any) -> str:
+    if key in ("format", "rule", "reading"):
+        return f"{_OPTIONS[key]} is not what it was"
+    if key == "skip":
+        before, now = ("skip" if one else "fail" for one in (before, now))
+    was, is_now = ("not given" if one is None else one for one in (before, now))
+    return f"{_OPTIONS[key]} was {was} and is {is_now}"
 
 
 def read_json(path: Path) -> Any:
