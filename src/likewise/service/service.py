@@ -77,7 +77,7 @@ class Service:
                 monitor.limit_words(limits.labels)
                 opened[name] = hosted = Hosted(name, monitor, served, limits, slopes)
                 if served.source is not None:
-                    check_source(hosted, served.source)
+                    check_source(name, monitor.rule, monitor.durable, served.source)
                 for told in self.opened:
                     told(hosted)
             if self.alert_settings is not None:
@@ -156,6 +156,8 @@ def monitor_of(
     wait: seconds to wait for another process to let go of the ledger
     """
     rule = None if served.rule is None else _rule_of(name, Path(served.rule), served.trust_code)
+    if served.source is not None:  # before a ledger is begun, which would keep the rule
+        check_source(name, rule, served.ledger is not None, served.source)
     if served.ledger is None and served.window is not None:
         raise BadRule(f"monitor {name!r}: a window is about a ledger, and there is none")
     if served.kind == "slopes":
