@@ -163,3 +163,19 @@ def test_rule_about_vectors_takes_the_output_column_that_is_named(folder, capsys
     lines = [json.loads(one) for one in capsys.readouterr().out.splitlines()]
     assert [one.get("count") for one in lines] == [0, 1, None] or "error" in lines[-1]
     assert likewise is not None
+
+
+@pytest.mark.parametrize("source", [["--from", "f"], []])
+@pytest.mark.parametrize(
+    ("rule", "word"),
+    [
+        ('metric = "linf"\nepsilon = 0.1\n', "output"),
+        (RULE.replace('metric = "linf"', 'metric = "linf"\ncompare = "within"'), "model"),
+    ],
+)
+def test_rule_that_cannot_be_used_leaves_no_ledger(folder, capsys, source, rule, word):
+    (folder / "f").touch()
+    (folder / "rule.toml").write_text(rule)
+    assert lw_main(["watch", *source, "--rule", "rule.toml", "--ledger", "l"]) == 2
+    assert word in capsys.readouterr().err
+    assert not (folder / "l").exists()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise.partition.cuts import Cut, Cuts, Reach, cuts_of
+from likewise.partition.cuts import COPIES, Cut, Cuts, Reach, cuts_of
 
 
 def cells_of(cuts, points):
@@ -112,3 +112,19 @@ def test_cuts_come_back_from_json_as_they_were():
     points = np.random.default_rng(3).random((500, 2)) / 3
     cuts = cuts_of(points, [Reach(0.01, 0.01)] * 2, most=50)
     assert Cuts.of_list(json.loads(json.dumps(cuts.to_list()))) == cuts
+
+
+@pytest.mark.parametrize("most", [1, 10, 200])
+def test_copies_of_all_cells_together_are_bounded(most):
+    points = np.random.default_rng(4).random((4000, 6))
+    cuts = cuts_of(points, [Reach(0.1, 0.1)] * 6, most=most)
+    assert cuts.cells > 4
+    _, cells = cells_of(cuts, points)
+    assert sum(map(len, cells)) <= (1 + COPIES) * len(points)
+
+
+def test_what_copies_nothing_is_cut_also_where_copies_have_come_to_an_end():
+    random = np.random.default_rng(5)
+    points = np.column_stack([random.random((4000, 6)), random.integers(0, 40, 4000)])
+    cuts = cuts_of(points, [*[Reach(0.1, 0.1)] * 6, Reach(None, None)], most=10)
+    assert len({cut.cut for cut in cuts.cuts if cut.coordinate == 6}) == 39

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from likewise.cli import partitioned
 from likewise.partition import finishing
 from tests.commands import likewise
 
@@ -37,6 +38,12 @@ missing = "mismatch"
 [features.note]
 kind = "ignore"
 """
+
+
+@pytest.fixture(autouse=True)
+def _small_cells(monkeypatch):
+    """So that few decisions make many cells."""
+    monkeypatch.setattr(partitioned, "LEAST_CELL_ROWS", 1)
 
 
 def people(count=1500):
@@ -234,7 +241,7 @@ def test_cells_of_another_audit_are_not_used(tmp_path):
     told(path, *QUICK, "--partition", cells)
     other = ("--epsilon", "0.06", "--output-column", "z", "--partition", cells)
     refused = likewise("audit", path, *other, code=3)
-    assert "begun for another audit: rule is not what it was" in refused.stderr
+    assert "begun for another audit: the rule is not what it was" in refused.stderr
     numbers(301).write_csv(path)
     refused = likewise("audit", path, *QUICK, "--partition", cells, code=3)
     assert "is not the file that it was" in refused.stderr
@@ -249,3 +256,54 @@ def test_several_files_without_cells_are_refused(tmp_path):
         numbers(20).write_csv(tmp_path / name)
     done = likewise("audit", tmp_path / "one.csv", tmp_path / "two.csv", *QUICK, code=2)
     assert "--partition" in done.stderr
+
+
+def test_cells_that_are_too_small_are_refused_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    numbers(100).write_csv(tmp_path / "numbers.csv")
+    folder = tmp_path / "cells"
+    command = ("audit", tmp_path / "numbers.csv", *QUICK, "--partition", folder)
+    refused = likewise(*command, "--cell-rows", 10, code=2)
+    assert "--cell-rows is 10; expected at least 1,000" in refused.stderr
+    assert not folder.exists()
+    likewise(*command, "--cell-rows", 1000)
+
+
+def test_report_may_be_left_out_later_and_is_refused_where_cells_do_not_hold_its_columns(tmp_path):
+    rule, path, page = tmp_path / "rule.toml", tmp_path / "people.csv", tmp_path / "page.html"
+    names = ("when", "model")
+    rule.write_text(RULE + "".join(f'[features.{one}]\nkind = "ignore"\n' for one in names))
+    people(300).write_csv(path)
+    given = (path, "--rule", rule, "--cell-rows", 100, "--partition")
+    told(*given, tmp_path / "with", "--report", page)
+    page.unlink()
+    done = tmp_path / "with" / "results"
+    stamps = {one: one.stat().st_mtime_ns for one in done.iterdir()}
+    later = told(*given, tmp_path / "with")
+    assert stamps == {one: one.stat().st_mtime_ns for one in done.iterdir()}
+    same(later, told(*given, tmp_path / "without"))
+    refused = likewise(
+        "audit", *given, tmp_path / "without", "--report", page, code=3
+    ).stderr.replace("\n", " ")
+    assert "was begun without --report" in refused
+    assert "'note'" in refused
+    assert not page.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "before", "now", "words"),
+    [
+        ("--cell-rows", 100, 200, "--cell-rows was 100 and is 200"),
+        ("--on-bad-row", "fail", "skip", "--on-bad-row was fail and is skip"),
+        ("--epsilon", 0.05, 0.06, "the rule is not what it was"),
+    ],
+)
+def test_another_audit_in_a_folder_is_refused_in_words_of_the_options(
+    option, before, now, words, tmp_path
+):
+    path = tmp_path / "numbers.csv"
+    numbers(50).write_csv(path)
+    given = ("audit", path, *QUICK, "--partition", tmp_path / "cells", option)
+    likewise(*given, before)
+    refused = likewise(*given, now, code=3).stderr
+    assert words in " ".join(refused.split())

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -130,3 +131,35 @@ def test_several_processes_find_the_same(tmp_path):
     job = job_over(tmp_path, rule, parts, cell_rows=400)
     _, found = audited(job, Processes(2))
     assert found == expected
+
+
+def names_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_a_folder_with_other_things_is_refused_and_left_as_it_is(tmp_path):
+    _, parts = stream(200)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.txt").touch()
+    (other / ".likewise-x.partial").touch()
+    job = replace(job_over(tmp_path, lw.Rule(epsilon=0.05), parts), folder=other)
+    with pytest.raises(BadFile, match=r"is no folder of a partitioned audit.*Nothing was changed"):
+        audit(job)
+    assert names_in(other) == [".likewise-x.partial", "mine.txt"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_audit_that_is_refused_before_it_begins_leaves_no_folder(there, tmp_path):
+    _, parts = stream(200)
+    parts[3] = parts[3].drop("x1")
+    job = job_over(tmp_path, lw.Rule(epsilon=0.05), parts)
+    job = replace(job, folder=tmp_path / "deep" / "cells")
+    if there:
+        job.folder.mkdir(parents=True)
+    with pytest.raises(BadFile, match="has no column 'x1'"):
+        audit(job)
+    assert job.folder.exists() == there
+    assert job.folder.parent.exists() == there
+    if there:
+        assert names_in(job.folder) == []

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from likewise.service.service import Service
+from likewise.service.settings import Served, ServiceSettings, StreamSource
+from likewise.values.errors import BadRule
 from tests.brokers import broker, to_address, wait_for
 from tests.serving import serving
 from tests.serving import settings as written
@@ -76,3 +79,13 @@ def test_settings_of_a_source_that_make_no_sense_are_refused(source, word, tmp_p
     assert code == 2, told
     assert word in told
     assert "secret" not in told
+
+
+def test_rule_without_an_output_column_leaves_no_ledger(tmp_path):
+    rule = tmp_path / "rule.toml"
+    rule.write_text('metric = "linf"\nepsilon = 0.1\n')
+    source = StreamSource("redis://127.0.0.1:1/0?stream=decisions")
+    served = Served(rule=str(rule), ledger=str(tmp_path / "ledger"), source=source)
+    with pytest.raises(BadRule, match="output_column"):
+        Service(ServiceSettings({"default": served})).open()
+    assert not (tmp_path / "ledger").exists()

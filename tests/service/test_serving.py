@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import shutil
 import signal
 import ssl
@@ -455,3 +456,24 @@ def test_others_are_served_over_tls_and_with_tokens_only(tmp_path):
             answer = server.post("observe", body, token=given, connection=connection)
             connection.close()
             assert answer.status == status
+
+
+def test_a_ledger_that_another_process_has_is_told_at_once_and_waited_for(tmp_path):
+    (tmp_path / "rule.toml").write_text(RULE)
+    rule = lw.Rule.from_toml(RULE)
+    given = ("--rule", tmp_path / "rule.toml", "--ledger", tmp_path / "ledger")
+    with lw.open(tmp_path / "ledger", rule):
+        server = started(*given, ready=False)
+        try:
+            line = server.wait_for("being written")
+            assert f"by process {os.getpid()}. Waiting until " in line
+            assert not any("listening" in one or "ready" in one for one in server.told)
+            assert server.ask("GET", "/readyz").status == 503
+        except BaseException:
+            server.kill()
+            raise
+    try:
+        assert server.wait_for("ready").endswith(f"listening on http://127.0.0.1:{server.port}")
+        assert server.end() == 0
+    finally:
+        server.kill()

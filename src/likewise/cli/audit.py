@@ -130,7 +130,7 @@ def audit(
             metavar="N",
             min=1,
             help="With --partition: decisions in a cell, at most, as far as that goes; 1,000,000"
-            " unless given. Less takes less memory.",
+            " unless given, 1,000 at least. Less takes less memory.",
         ),
     ] = None,
     json: o.Json = False,

@@ -22,6 +22,7 @@ from likewise.cli.screen import progress
 from likewise.intake.binding import Binding
 from likewise.monitors.varying import ROWS as VARIED_ROWS
 from likewise.partition.audit import Partitioned, audit
+from likewise.partition.folder import Folder
 from likewise.partition.job import CELL_ROWS, Job, files_among
 from likewise.partition.tasks import Here, Processes, RayTasks, Workers
 from likewise.reports.evidence import Evidence, Order, computed
@@ -30,6 +31,10 @@ from likewise.reports.loosening import loosening
 from likewise.runtime.load import Load
 from likewise.sources.chunk import Chunk
 from likewise.sources.remarks import Remark
+from likewise.values.errors import BadFile
+
+LEAST_CELL_ROWS = 1_000
+"""Of smaller cells there would be very many, each with some files, and mostly copies in them."""
 
 
 def judge_in_cells(
@@ -106,6 +111,12 @@ def _check(wishes: Wishes) -> None:
                 f"{option} and --partition do not go together: cells know nothing of each other."
                 " Leave out one of them."
             )
+    if wishes.cell_rows is not None and wishes.cell_rows < LEAST_CELL_ROWS:
+        raise Stop(
+            f"--cell-rows is {wishes.cell_rows:,}; expected at least {LEAST_CELL_ROWS:,}: smaller"
+            " cells would be very many, and mostly hold copies. Say more, or leave it out for"
+            f" {CELL_ROWS:,}."
+        )
     if wishes.within is not None and wishes.time_column is None:
         raise Stop("--within is about times: say --time-column.")
     if wishes.ray is not None and wishes.workers != 1:
@@ -125,7 +136,23 @@ def _binding(
             left_out=source.left_out,
             trust_code=wishes.trust_code,
         )
-        return binding if wishes.report is None else binding.with_beside(source.columns)
+        return _for_report(binding, binding.with_beside(source.columns), wishes)
+
+
+def _for_report(binding: Binding, whole: Binding, wishes: Wishes) -> Binding:
+    """With all columns, if a report is to show them, or if the cells hold them already."""
+    assert wishes.partition is not None
+    held = Folder(wishes.partition).columns_held()
+    if wishes.report is None:
+        return whole if held == list(whole.wanted) else binding
+    lacking = [name for name in whole.wanted if name not in binding.wanted]
+    if lacking and held == list(binding.wanted):
+        some = ", ".join(map(repr, lacking[:3])) + (" and more" if len(lacking) > 3 else "")
+        raise BadFile(
+            f"{wishes.partition} was begun without --report, and its cells do not hold {some},"
+            " which a report shows. Leave out --report, or name another folder for --partition."
+        )
+    return whole
 
 
 def _workers(wishes: Wishes) -> Workers:

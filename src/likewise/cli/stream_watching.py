@@ -80,18 +80,18 @@ def watch_stream(options: StreamOptions, until: Callable[[Callable[[], None]], A
     until: a context in which a signal calls what it is given
     """
     rule = _rule(options)
+    bind = binding_of(  # before a ledger is begun, which would keep a rule that cannot be used
+        rule,
+        output_column=options.quick.output_column,
+        model_column=options.model_column,
+        ignore=options.quick.ignore,
+    )
     with ExitStack() as opened:
         source, format = source_of(options.source)
         opened.enter_context(closing(source))
         target = _target(options.to, "verdict", opened)
         dead = _target(options.dead_letters, "dead_letter", opened)
         monitor = opened.enter_context(_monitor(options, rule))
-        bind = binding_of(
-            monitor.rule,
-            output_column=options.quick.output_column,
-            model_column=options.model_column,
-            ignore=options.quick.ignore,
-        )
         follower = Follower(
             source,
             StreamJudge(monitor, bind, options.model_column),

@@ -24,6 +24,7 @@ from likewise.intake.ledgered_lines import LedgeredLines, stored_rule
 from likewise.intake.models import models_in
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer
+from likewise.ledger import folder
 from likewise.monitors.monitor import Monitor
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
@@ -78,6 +79,8 @@ def open_ledger(
             if rule is not None:
                 named = f"the rule of the ledger {path}"
                 rule = with_trusted_code(rule, named, settings.trust_code)
+        if rule is not None and not folder.exists(path):
+            check_rule(rule, settings)
         return LedgeredLines(
             path,
             rule,
@@ -88,6 +91,26 @@ def open_ledger(
         )
     except BadFile as error:
         raise Stop(f"the ledger {path}: {error}", DATA) from None
+
+
+def check_rule(rule: Rule, settings: WatchSettings) -> None:
+    """Raise before a ledger is begun, which would keep a rule that cannot be used for lines."""
+    insist_on_models(rule, settings.model_column)
+    if rule.features is not None:
+        columns = list(dict.fromkeys([*_columns_of(rule), *settings.beside]))
+        ask(
+            settings.rule,
+            settings.quick,
+            columns,
+            _NAME,
+            settings.beside,
+            trust_code=settings.trust_code,
+        )
+    elif settings.quick.output_column is None and rule.embed is None:
+        raise Stop(
+            f"{settings.rule or 'the rule'} has no features, so it does not say which field is the"
+            " output: add --output-column."
+        )
 
 
 class LineWatcher:

@@ -47,6 +47,10 @@ _DAMAGED = {
 """What SQLite says where the database is not as it should be; else it could not look at it."""
 
 
+class BeingWritten(BadFile):
+    """Another process has the ledger."""
+
+
 def exists(folder: Path) -> bool:
     """Whether a ledger was made here; one whose making was cut short was not."""
     try:
@@ -273,7 +277,7 @@ class WriterLock:
         except OSError:
             holder = os.read(self._file, 32).decode(errors="replace").split("\n")[0].strip() or "?"
             os.close(self._file)
-            raise BadFile(
+            raise BeingWritten(
                 f"the ledger {str(folder)!r} is being written by process {holder}; one writes at a"
                 " time. Wait until it is done; to look at it meanwhile, use likewise.Ledger(path)."
             ) from None

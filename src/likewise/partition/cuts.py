@@ -6,8 +6,9 @@ that is near it. So a cell holds every row near the rows at home there, and thei
 made there, whole.
 
 A cut is chosen by a sample: the coordinate and value with the fewest points to be copied, and
-halves that are not too unequal. Where more than COPIED of the points would be copied, a cell is
-left as it is: it is then judged in blocks of time (judging.py).
+halves that are not too unequal. Where more than COPIED of the points would be copied, or all cells
+together would have more than COPIES copies of each row, a cell is left as it is: it is then judged
+in blocks of time (judging.py).
 
 Invariant: two rows that are near are both in the home of either; bounds are rounded outwards, so no
 rounding loses a pair. A row has one home.
@@ -16,8 +17,9 @@ that it passes.
 Not here: what coordinates are, and how near is near in each (coordinates.py).
 """
 
+import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,9 @@ Flags = npt.NDArray[np.bool_]
 
 COPIED = 0.6
 """A cell of which a larger share would be copied is not cut."""
+COPIES = 2.0
+"""Copies in all cells, as a multiple of the rows that there are, at most: a share that is copied
+with every cut would multiply."""
 _SMALLEST = 0.1  # share of the points on the smaller side, at least
 _LARGEST = 0.95  # share of the points in the larger cell, copies included, at most
 _BALANCE = 0.3  # what unequal sides cost, beside copies
@@ -116,32 +121,61 @@ def cuts_of(sample: Floats, reaches: Sequence[Reach | None], most: float) -> Cut
     """Cuts after which no cell has more than `most` points of the sample, as far as that goes.
 
     reaches: for each coordinate; None where it cannot be cut
+
+    The largest cell is cut first, so where copies come to an end it is small cells that stay whole.
     """
-    cuts: list[Cut | None] = []
-    cells = 0
-
-    def divide(points: Floats, home: Flags) -> int:
-        """The number of a cut, or of a cell, that has these points."""
-        nonlocal cells
-        chosen = None if len(points) <= most else best_cut(points, home, reaches)
-        if chosen is None:
+    cuts: list[Cut] = []
+    cells, copies = 0, 0
+    every = np.arange(len(sample), dtype=np.int64)
+    # Cells that may be cut: their size, a number that tells equal ones apart, their points, which
+    # of these are at home there, and of which cut they are which side.
+    waiting: list[_Waiting] = [(-len(sample), 0, every, np.ones(len(sample), np.bool_), None)]
+    pushed = 1
+    while waiting:
+        _, _, rows, home, side_of = heapq.heappop(waiting)
+        sides = None
+        if len(rows) > most:
+            sides = _sides(sample[rows], home, reaches)
+        if sides is not None:
+            more = sum(len(points) for points, _ in sides[1]) - len(rows)
+            if copies + more > COPIES * len(sample):
+                sides = None
+        if sides is None:
             cells += 1
-            return -cells
-        coordinate, cut = chosen
-        reach = reaches[coordinate]
-        assert reach is not None
-        low, high = reach.bounds(cut)
-        values = points[:, coordinate]
-        cuts.append(None)
-        number = len(cuts) - 1
-        below, there, other = values <= cut, values <= high, values >= low
-        lower = divide(points[there], (home & below)[there])
-        upper = divide(points[other], (home & ~below)[other])
-        cuts[number] = Cut(coordinate, cut, low, high, lower, upper)
-        return number
+            number = -cells
+        else:
+            copies += more
+            number = len(cuts)
+            cuts.append(sides[0])
+            for which, (points, at_home) in zip(("lower", "upper"), sides[1], strict=True):
+                one = (-len(points), pushed, rows[points], at_home, (number, which))
+                heapq.heappush(waiting, one)
+                pushed += 1
+        if side_of is not None:
+            cut, which = side_of
+            cuts[cut] = replace(cuts[cut], **{which: number})
+    return Cuts(tuple(cuts))
 
-    divide(sample, np.ones(len(sample), np.bool_))
-    return Cuts(tuple(one for one in cuts if one is not None))
+
+_Waiting = tuple[int, int, Rows, Flags, tuple[int, str] | None]
+
+
+def _sides(
+    points: Floats, home: Flags, reaches: Sequence[Reach | None]
+) -> tuple[Cut, list[tuple[Rows, Flags]]] | None:
+    """The best cut, whose sides are not known yet, and the points of both sides; None: no cut."""
+    chosen = best_cut(points, home, reaches)
+    if chosen is None:
+        return None
+    coordinate, cut = chosen
+    reach = reaches[coordinate]
+    assert reach is not None
+    low, high = reach.bounds(cut)
+    values = points[:, coordinate]
+    below = values <= cut
+    lower, upper = np.flatnonzero(values <= high), np.flatnonzero(values >= low)
+    sides = [(lower, (home & below)[lower]), (upper, (home & ~below)[upper])]
+    return Cut(coordinate, cut, low, high, 0, 0), sides
 
 
 def best_cut(

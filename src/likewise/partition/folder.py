@@ -14,6 +14,7 @@ speaks of are left over from such a run, and are removed.
 Files are for their owner alone: they hold what the data hold.
 """
 
+import contextlib
 import json
 import secrets
 import time
@@ -35,6 +36,7 @@ except ImportError:  # Windows: two runs in one folder are then not told apart
 
 _ORPHANS_SECONDS = 30.0
 _FOLDERS = ("spread", "cells", "results")
+_HALF_WRITTEN = ".likewise-*.partial"
 
 
 class Folder:
@@ -44,6 +46,10 @@ class Folder:
         self.path = path
 
     # Names
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "audit.json"
 
     @property
     def look(self) -> Path:
@@ -76,16 +82,22 @@ class Folder:
     def result(self, cell: int, suffix: str = "npz") -> Path:
         return self.path / "results" / f"{cell:05d}.{suffix}"
 
+    def columns_held(self) -> list[str] | None:
+        """The columns that its cells hold, or will; None if no audit was begun here."""
+        if not self.manifest.exists():
+            return None
+        columns: list[str] = read_json(self.manifest).get("columns", [])
+        return columns
+
     # Steps
 
     def begin(self, job: Job) -> None:
         """Make the folder for a job, or go on in one that was made for it; raise BadFile."""
-        for half_written in self.path.rglob(".likewise-*.partial"):
+        for half_written in self.path.rglob(_HALF_WRITTEN):
             half_written.unlink(missing_ok=True)
         identity = job.identity()
-        manifest = self.path / "audit.json"
-        if manifest.exists():
-            before = read_json(manifest)
+        if self.manifest.exists():
+            before = read_json(self.manifest)
             changed = sorted(key for key in identity if before.get(key) != identity[key])
             if changed:
                 what = _differs(changed, before, identity)
@@ -94,21 +106,33 @@ class Folder:
                     " --partition, or remove this one."
                 )
             return
-        if {one.name for one in self.path.iterdir()} - {"lock", "workers", *_FOLDERS}:
-            raise BadFile(
-                f"{self.path} is there and is no folder of a partitioned audit; expected a new or"
-                " an empty one."
-            )
         for name in _FOLDERS:
             make_folder(self.path / name)
-        write_json(manifest, identity)
+        write_json(self.manifest, identity)
+
+    def _insist_on_own(self) -> None:
+        """Raise BadFile if something else is in the folder, before anything is written there."""
+        if not self.path.exists() or self.manifest.exists():
+            return
+        if self.path.is_dir():
+            others = {one.name for one in self.path.iterdir() if not one.match(_HALF_WRITTEN)}
+            if others <= {"lock", "workers", *_FOLDERS}:
+                return
+        raise BadFile(
+            f"{self.path} is there and is no folder of a partitioned audit; expected a new or an"
+            " empty one. Nothing was changed: name another folder for --partition."
+        )
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Nobody else works in this folder meanwhile; raise BadFile if somebody does.
 
-        Workers of a run that was killed end soon after it, and are waited for.
+        Workers of a run that was killed end soon after it, and are waited for. What ends with an
+        error before space was cut has nothing to go on with: a folder that was begun here is then
+        removed.
         """
+        self._insist_on_own()
+        made = [one for one in (self.path, *self.path.parents) if not one.exists()]
         make_folder(self.path)
         with (self.path / "lock").open("ab") as file:
             if not _locked(file, shared=False):
@@ -124,7 +148,24 @@ class Folder:
                             " them, and start again."
                         )
                     time.sleep(0.05)
-            yield
+            begun_here = not self.manifest.exists()
+            try:
+                yield
+            except BaseException:
+                if begun_here and not self.look.exists():
+                    self._remove(made)
+                raise
+
+    def _remove(self, made: list[Path]) -> None:
+        """Remove what was begun, and those folders that were made for it."""
+        for half_written in self.path.glob(_HALF_WRITTEN):
+            half_written.unlink(missing_ok=True)
+        for file in (self.manifest, self.path / "workers", self.path / "lock"):
+            with contextlib.suppress(OSError):  # Windows: it is open
+                file.unlink(missing_ok=True)
+        for folder in (*(self.path / name for name in _FOLDERS), *made):
+            with contextlib.suppress(OSError):  # it is not there, or somebody else's things are
+                folder.rmdir()
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -150,12 +191,39 @@ def _locked(file: IO[bytes], *, shared: bool) -> bool:
     return True
 
 
+_OPTIONS = {
+    "format": "the version of the folder",
+    "rule": "the rule",
+    "reading": "how files are read",
+    "dates": "--dates",
+    "time_column": "--time-column",
+    "within": "--within",
+    "model_column": "--model-column",
+    "skip": "--on-bad-row",
+    "cell_rows": "--cell-rows",
+}
+"""What a user said differently, by what differs."""
+
+
 def _differs(changed: list[str], before: dict[str, Any], now: dict[str, Any]) -> str:
-    if changed == ["files"]:
+    """What is not as it was, in the words of the options."""
+    if "files" in changed:
         then = {tuple(one) for one in before.get("files", ())}
         new = [one[0] for one in now["files"] if tuple(one) not in then]
         return f"{new[0] if new else 'one of its files'} is not the file that it was"
+    said = [key for key in _OPTIONS if key in changed]
+    if said:  # columns and their types then differ, if at all, by what was said
+        return " and ".join(_told(key, before.get(key), now[key]) for key in said)
     return f"{', '.join(changed)} {'is' if len(changed) == 1 else 'are'} not what it was"
+
+
+def _told(key: str, before: Any, now: Any) -> str:
+    if key in ("format", "rule", "reading"):
+        return f"{_OPTIONS[key]} is not what it was"
+    if key == "skip":
+        before, now = ("skip" if one else "fail" for one in (before, now))
+    was, is_now = ("not given" if one is None else one for one in (before, now))
+    return f"{_OPTIONS[key]} was {was} and is {is_now}"
 
 
 def read_json(path: Path) -> Any:

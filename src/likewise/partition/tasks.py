@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from likewise.runtime.listening import why_not_listening
 from likewise.values.errors import BadFile, BadRule
 
 Task = tuple[Any, ...]
@@ -114,6 +115,12 @@ class RayTasks:
         ray = _ray()
         begun = not ray.is_initialized()
         if begun:
+            why = why_not_listening(self.address)
+            if why is not None:
+                raise BadRule(
+                    f"--ray is {self.address}, and nothing answers there ({why}). What is done is"
+                    " kept: start Ray there (ray start --head), or give the address that it tells."
+                )
             own = {"include_dashboard": False} if self.address == "local" else {}
             ray.init(address=self.address, log_to_driver=False, **own)
         try:

@@ -39,10 +39,11 @@ _KNOWN_UVICORN = ("0.54",)  # releases whose protocol answers directly; see dire
 def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    tell    told in a line each when it listens, and when the monitors can be asked
+    tell    told in a line each that monitors are being opened, whom that waits for, and when and
+            where they can be asked
     more    further modules with routes, as App takes them
     """
-    service = Service(settings)
+    service = Service(settings, tell)
     server = settings.server
     listener = _listener(server)
     app = App(service, more)
@@ -79,7 +80,10 @@ async def _run(
     service: Service, listening: "_Server", listener: socket.socket, tell: Callable[[str], None]
 ) -> None:
     seconds = service.settings.server.drain_seconds
-    tell(f"listening on {_address(service.settings.server, listener)}")
+    address = _address(service.settings.server, listener)
+    many = len(service.settings.monitors)
+    monitors = f"{many} monitor{'s' if many > 1 else ''}"
+    tell(f"opening {monitors} for {address}")
     reporter = Reporter(service)
     told = [asyncio.create_task(reporter.run())]
     otlp = None
@@ -95,8 +99,7 @@ async def _run(
         elif not service.stopping:
             gc.collect()
             gc.freeze()  # what is there now stays: the collector need not walk it again and again
-            many = len(service.monitors)
-            tell(f"ready: {many} monitor{'s' if many > 1 else ''}")
+            tell(f"ready: {monitors}, listening on {address}")
             if service.alerting is not None:
                 service.alerting.start()
             service.follow()

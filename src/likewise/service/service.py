@@ -6,14 +6,17 @@ Invariant: monitors are opened before anything is answered, and closed after eve
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from likewise.ledger.folder import BeingWritten
 from likewise.monitors import opening
 from likewise.monitors.hunting import refuse_unhuntable, slope_monitor
 from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
+from likewise.runtime.log import logger
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
 from likewise.service.arrow_columns import load_library
@@ -25,14 +28,19 @@ from likewise.service.slopes import Slopes
 from likewise.service.tokens import Tokens
 from likewise.values.errors import BadRule
 
-_WAIT_SECONDS = 30.0  # of a rolling restart: the process before may still be writing
+WAIT_SECONDS = 30.0
+"""Of a rolling restart: the process before may still be writing."""
 
 
 class Service:
     """The monitors by name, and whether they can be asked."""
 
-    def __init__(self, settings: ServiceSettings) -> None:
+    def __init__(
+        self, settings: ServiceSettings, tell: Callable[[str], None] = logger.warning
+    ) -> None:
+        """tell: told in a line each what a person who waits for it should know"""
         self.settings = settings
+        self._tell = tell
         self.tokens = Tokens(settings.tokens)
         self.monitors: Mapping[str, Hosted] = {}
         self.alert_settings = alert_settings(settings)
@@ -65,11 +73,11 @@ class Service:
         try:
             for name, served in self.settings.monitors.items():
                 limits = self.settings.limits
-                monitor, slopes = monitor_of(name, served, limits)
+                monitor, slopes = self._opened(name, served)
                 monitor.limit_words(limits.labels)
                 opened[name] = hosted = Hosted(name, monitor, served, limits, slopes)
                 if served.source is not None:
-                    check_source(hosted, served.source)
+                    check_source(name, monitor.rule, monitor.durable, served.source)
                 for told in self.opened:
                     told(hosted)
             if self.alert_settings is not None:
@@ -81,6 +89,20 @@ class Service:
             raise
         self.monitors = opened
         self.ready = not self.stopping
+
+    def _opened(self, name: str, served: Served) -> tuple[Monitor, Slopes | None]:
+        """A monitor; if another process has its ledger, that is told, and waited for."""
+        limits = self.settings.limits
+        try:
+            return monitor_of(name, served, limits)
+        except BeingWritten as error:
+            until = datetime.now().astimezone() + timedelta(seconds=WAIT_SECONDS)
+            what = str(error).partition(";")[0]
+            self._tell(
+                f"monitor {name!r}: {what}. Waiting until {until:%H:%M:%S} for it to end; nothing"
+                " is answered before."
+            )
+            return monitor_of(name, served, limits, wait=WAIT_SECONDS)
 
     def follow(self) -> None:
         """Have monitors follow their streams; on the event loop, once they are open."""
@@ -126,13 +148,20 @@ class Service:
             hosted.close()
 
 
-def monitor_of(name: str, served: Served, limits: Limits) -> tuple[Monitor, Slopes | None]:
-    """The monitor that the settings describe; if it names slopes, what is asked of it."""
+def monitor_of(
+    name: str, served: Served, limits: Limits, *, wait: float = 0.0
+) -> tuple[Monitor, Slopes | None]:
+    """The monitor that the settings describe; if it names slopes, what is asked of it.
+
+    wait: seconds to wait for another process to let go of the ledger
+    """
     rule = None if served.rule is None else _rule_of(name, Path(served.rule), served.trust_code)
+    if served.source is not None:  # before a ledger is begun, which would keep the rule
+        check_source(name, rule, served.ledger is not None, served.source)
     if served.ledger is None and served.window is not None:
         raise BadRule(f"monitor {name!r}: a window is about a ledger, and there is none")
     if served.kind == "slopes":
-        return _slope_monitor(name, served, rule)
+        return _slope_monitor(name, served, rule, wait)
     if served.ledger is None:
         assert rule is not None
         return Monitor(rule, burst=served.burst, comparable=served.comparable), None
@@ -147,7 +176,7 @@ def monitor_of(name: str, served: Served, limits: Limits) -> tuple[Monitor, Slop
                 durability=served.durability,  # type: ignore[arg-type]
                 window=served.window,
                 witnesses=min(10, limits.witnesses),
-                wait=_WAIT_SECONDS,
+                wait=wait,
             ),
             burst=served.burst,
             comparable=served.comparable,
@@ -161,12 +190,14 @@ def monitor_of(name: str, served: Served, limits: Limits) -> tuple[Monitor, Slop
         burst=served.burst,
         comparable=served.comparable,
         witnesses=min(10, limits.witnesses),
-        wait=_WAIT_SECONDS,
+        wait=wait,
     )
     return monitor, None
 
 
-def _slope_monitor(name: str, served: Served, rule: Rule | None) -> tuple[Monitor, Slopes]:
+def _slope_monitor(
+    name: str, served: Served, rule: Rule | None, wait: float
+) -> tuple[Monitor, Slopes]:
     given = {"input_exponent": served.input_exponent, "level": served.level}
     asked = {what: value for what, value in given.items() if value is not None}
     try:
@@ -180,7 +211,7 @@ def _slope_monitor(name: str, served: Served, rule: Rule | None) -> tuple[Monito
             served.durability,  # type: ignore[arg-type]
             window=served.window,
             witnesses=1,
-            wait=_WAIT_SECONDS,
+            wait=wait,
         )
         monitor, found = opening.open_ledger(served.ledger, rule, keeping, steepest=asked)
     except BadRule as error:

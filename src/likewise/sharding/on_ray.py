@@ -18,9 +18,10 @@ import pickle
 import secrets
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from likewise.runtime.listening import why_not_listening
 from likewise.runtime.log import logger
 from likewise.sharding.protocol import Fenced, OutOfStep, ShardDown
 from likewise.sharding.shard import Shard
@@ -74,6 +75,7 @@ def _join(address: str | None) -> Any:
             " Install it with: pip install 'likewise[ray]'"
         ) from None
     if not ray.is_initialized():
+        _insist_on_listener(address)
         more: dict[str, Any] = {}
         if address is None:
             more = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE}
@@ -93,6 +95,27 @@ def _join(address: str | None) -> Any:
         _Started.ours = True
     _Started.users += 1
     return ray
+
+
+def _insist_on_listener(address: str | None) -> None:
+    """Raise Unreachable if nobody listens where Ray is said to be: it would try for minutes."""
+    where = os.environ.get("RAY_ADDRESS") if address == "auto" else address
+    why = None if where is None else why_not_listening(where)
+    if why is not None:
+        raise Unreachable(
+            f"nothing answers at {where}, where Ray was said to be ({why}). Nothing was stored:"
+            " start Ray there (ray start --head), or give the address that it tells."
+        )
+
+
+@contextlib.contextmanager
+def joined(address: str | None) -> Iterator[None]:
+    """Ray is there meanwhile; BadRule or Unreachable if it cannot be."""
+    ray = _join(address)
+    try:
+        yield
+    finally:
+        _leave(ray)
 
 
 def _leave(ray: Any) -> None:

@@ -10,10 +10,13 @@ Not here: what shards do (shard.py), how they are asked (index.py), what if they
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from likewise.engine.engine import Engine
+from likewise.ledger import folder
 from likewise.ledger.epochs import begin_epoch, stored_plans
 from likewise.ledger.store import Store
 from likewise.monitors.opening import Keeping, open_ledger
@@ -119,17 +122,19 @@ def open_cluster(
         begun.append(_begin(store, settings, index, make or _on_ray))
         return begun[0]
 
+    new = rule is not None and not folder.exists(Path(path))
     try:
-        monitor, _ = open_ledger(
-            path,
-            rule,
-            keeping,
-            models=models,
-            rows="disk",
-            engine=partial(Engine, burst=burst, comparable=comparable),
-            index=begin,
-            kind=ClusterMonitor,
-        )
+        with _joined_before(settings.address) if new and make is None else nullcontext():
+            monitor, _ = open_ledger(
+                path,
+                rule,
+                keeping,
+                models=models,
+                rows="disk",
+                engine=partial(Engine, burst=burst, comparable=comparable),
+                index=begin,
+                kind=ClusterMonitor,
+            )
     except BaseException:
         for sharded in begun:
             sharded.fleet.backend.close()
@@ -137,6 +142,13 @@ def open_cluster(
     assert isinstance(monitor, ClusterMonitor)
     monitor.search_with(begun[0])
     return monitor
+
+
+def _joined_before(address: str | None) -> AbstractContextManager[None]:
+    """Ray is joined before a ledger is begun: if that is refused, no ledger is left behind."""
+    from likewise.sharding.on_ray import joined
+
+    return joined(address)
 
 
 def _on_ray(name: str, settings: ClusterSettings) -> ShardBackend:

@@ -44,6 +44,7 @@ from likewise.values.verdicts import Rows, Verdicts
 _BATCH = 4096  # records polled, and so judged, together
 _IDLE_SECONDS = 1.0  # a poll waits so long, and then looks whether to stop
 _PASSED_SECONDS = 30.0  # after which positions without decisions are chained
+_FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _encode = msgspec.json.Encoder().encode
 _T = TypeVar("_T")
@@ -120,6 +121,7 @@ class Follower:
         self._at: dict[str, Position] = {}  # records up to here are judged, dead or told as lost
         self._stored: dict[str, Position] = {}  # as the ledger has it
         self._stored_since = clock.monotonic()
+        self._pause = _FIRST_PAUSE  # before the other side is tried again
         self.counts = StreamCounts()
 
     def stop(self) -> None:
@@ -150,6 +152,8 @@ class Follower:
                 continue
             if not polled.ended:
                 ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
+            if polled.records:
+                self._pause = _FIRST_PAUSE
             self._take(polled)
             if polled.ended:
                 return
@@ -163,7 +167,11 @@ class Follower:
             self._away(error)
 
     def _away(self, error: Unreachable) -> None:
-        """Try until the source is back, with growing pauses."""
+        """Try until the source is back, with growing pauses.
+
+        They grow on if it fails again before it gave anything: so a source that answers, but gives
+        nothing, is told of every few seconds at most.
+        """
 
         def back() -> None:
             self._source.seek(self._at)
@@ -173,10 +181,10 @@ class Follower:
     def _until_back(self, call: Callable[[], None], error: Unreachable) -> bool:
         """Repeat a call until it is made; not so if it is time to stop."""
         self._tell(f"{error} Trying again.")
-        pause, since = 0.05, clock.monotonic()
+        since = clock.monotonic()
         while not self._stopped:
-            clock.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            clock.sleep(self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             try:
                 call()
             except Unreachable:
@@ -192,6 +200,7 @@ class Follower:
         except Unreachable as error:
             if not self._until_back(lambda: target.send(lines), error):
                 raise _Ending from None
+            self._pause = _FIRST_PAUSE
 
     # One batch
 

@@ -25,6 +25,19 @@ from likewise.values.positions import Position
 _AHEAD_KILOBYTES = 16_384
 _ANSWER_SECONDS = 10.0
 _PARTITIONS_SECONDS = 60.0  # after which a topic is asked whether it has more partitions
+_FOR_GOOD = {
+    "_INVALID_ARG": "the client refuses its settings",
+    "_CONF_UNKNOWN": "the client refuses its settings",
+    "_CONF_INVALID": "the client refuses its settings",
+    "_AUTHENTICATION": "the client refuses its settings",
+    "TOPIC_EXCEPTION": "no topic can have this name",
+    "TOPIC_AUTHORIZATION_FAILED": "the server does not let us use this topic",
+    "GROUP_AUTHORIZATION_FAILED": "the server does not let us use the group likewise",
+    "CLUSTER_AUTHORIZATION_FAILED": "the server does not let us in",
+    "SASL_AUTHENTICATION_FAILED": "the server does not let us in",
+    "MSG_SIZE_TOO_LARGE": "the topic takes no messages of that size",
+}
+"""Errors that waiting does not mend, and what they mean."""
 _silent = logging.getLogger("likewise.kafka")
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False  # librdkafka tells of every attempt to connect
@@ -122,8 +135,10 @@ class KafkaSource:
                 self._note(records)
                 self.seek(self._at)  # which finds out what is gone
                 break
-            elif message.error().fatal():
-                raise Unreachable(f"{self.name}: {message.error().name()}.")
+            else:
+                _insist(self._address, message.error().name())
+                if message.error().fatal():
+                    raise Unreachable(f"{self.name}: {message.error().name()}.")
         if self._away and not records:
             raise Unreachable(f"{self.name}: no broker answers.")
         self._note(records)
@@ -182,6 +197,8 @@ class KafkaTarget:
             left = self._producer.flush(_ANSWER_SECONDS)
         if left or self._failures:
             self.close()
+            for name in self._failures:
+                _insist(self._address, name)
             why = self._failures[0] if self._failures else f"{left} messages wait"
             raise Unreachable(f"{self.name} does not take messages ({why}).")
 
@@ -234,8 +251,7 @@ def _partitions(consumer: Any, address: Address) -> list[int]:
         return sorted(topic.partitions)
     if topic.error.name() == "UNKNOWN_TOPIC_OR_PART":
         return []
-    if "AUTHORIZATION" in topic.error.name():
-        raise BadRule(f"{address} does not let us in.")
+    _insist(address, topic.error.name())
     raise Unreachable(f"{address} cannot be read now ({topic.error.name()}).")
 
 
@@ -260,6 +276,16 @@ def _settings(address: Address) -> dict[str, str]:
     return settings
 
 
+def _for_good(address: Address, name: str) -> BadRule:
+    return BadRule(f"{address}: {_FOR_GOOD[name]} ({name}).")
+
+
+def _insist(address: Address, name: str) -> None:
+    """Raise BadRule if an error of that name is there to stay."""
+    if name in _FOR_GOOD:
+        raise _for_good(address, name)
+
+
 @contextmanager
 def _told(address: Address, kafka: Any) -> Iterator[None]:
     """Errors of the client as ours: away for now, or wrong for good."""
@@ -267,6 +293,6 @@ def _told(address: Address, kafka: Any) -> Iterator[None]:
         yield
     except kafka.KafkaException as error:
         name = error.args[0].name()
-        if name in ("_INVALID_ARG", "_CONF_UNKNOWN", "_CONF_INVALID", "_AUTHENTICATION"):
-            raise BadRule(f"{address}: the client refuses its settings ({name}).") from None
+        if name in _FOR_GOOD:
+            raise _for_good(address, name) from None
         raise Unreachable(f"{address} does not answer ({name}).") from None

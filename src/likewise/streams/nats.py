@@ -28,6 +28,7 @@ _ANSWER_SECONDS = 5.0
 _IDLE_SECONDS = 300.0  # after which the server forgets a consumer that nobody asks
 _BATCH_BYTES = 1 << 23
 _NOTHING = ("404", "408")  # no messages now; none in time
+_FULL = (10002, 10026)  # of an account, or of a stream's consumers: some may go again
 _T = TypeVar("_T")
 
 
@@ -286,9 +287,21 @@ class NatsTarget:
                     jetstream.publish(self._subject, line, stream=self._stream) for line in some
                 )
                 await self._connection.unless_lost(asyncio.gather(*published))
-        except BaseException:
+        except BaseException as error:
+            if type(error).__name__ == "NoStreamResponseError":
+                await self._insist_on_subject()
             await self._connection.end()
             raise
+
+    async def _insist_on_subject(self) -> None:
+        """Raise BadRule if the stream is there, and takes nothing under our subject."""
+        jetstream = await self._connection.jetstream()
+        subjects = (await jetstream.stream_info(self._stream)).config.subjects or []
+        if not any(_matches(one, self._subject) for one in subjects):
+            raise BadRule(
+                f"{self.name}: the stream {self._stream} takes {', '.join(subjects) or 'nothing'},"
+                f" and not the subject {self._subject!r}. Name one of its subjects, or add this."
+            )
 
     def last(self) -> bytes | None:
         return self._connection.run(self._last())
@@ -351,6 +364,19 @@ async def _connected(address: Address, ended: Any) -> Any:
     return client
 
 
+def _matches(pattern: str, subject: str) -> bool:
+    """Whether a subject is among those of a pattern: * is any one part, > all further ones."""
+    parts, wanted = pattern.split("."), subject.split(".")
+    if parts[-1] == ">":
+        parts = parts[:-1]
+        if len(wanted) <= len(parts):
+            return False
+        wanted = wanted[: len(parts)]
+    return len(parts) == len(wanted) and all(
+        part in ("*", one) for part, one in zip(parts, wanted, strict=True)
+    )
+
+
 def _numbers(reply: str) -> tuple[int, int]:
     """Of a message, its number in the stream and in what the consumer was given."""
     parts = reply.split(".")
@@ -368,10 +394,17 @@ def _told(address: Address) -> Iterator[None]:
         raise missing_extra(error, "nats") from None
     try:
         yield
-    except Unreachable:
+    except (BadRule, Unreachable):
         raise
     except nats.js.errors.NotFoundError:
         raise BadRule(f"{address}: there is no such stream. Make it first.") from None
+    except nats.js.errors.BadRequestError as error:
+        if error.err_code in _FULL:
+            raise Unreachable(f"{address} has no room now: {error.description}.") from None
+        raise BadRule(
+            f"{address} refuses what is asked of this stream: {str(error.description)[:200]}."
+            " Waiting does not mend that: see what kind of stream it is, or name another."
+        ) from None
     except nats.errors.AuthorizationError:
         raise BadRule(f"{address} does not let us in.") from None
     except (nats.errors.Error, OSError, TimeoutError) as error:

@@ -13,6 +13,7 @@ Bound: a poll asks for fewer entries where they are large, so that it holds some
 Not here: consumer groups. Who has read what stands in the ledger alone.
 """
 
+import re
 import time as clock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,27 @@ _FEW = 64  # entries of the first poll, whose size nobody knows yet
 _ANSWER_SECONDS = 30.0
 _LONGEST_WAIT = 5.0  # seconds of one XREAD, far less than an answer may take
 _SENT_TOGETHER = 4096  # lines of one script, which take the server some 10 milliseconds
+_PASSES = {
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "NOREPLICAS",
+    "OOM",
+    "READONLY",
+    "TRYAGAIN",
+    "UNBLOCKED",
+}
+"""Words with which a server says that it cannot do something now, but may be able to later."""
+_WORDS_OF_CLASSES = {
+    "ClusterDownError": "CLUSTERDOWN",
+    "MasterDownError": "MASTERDOWN",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+    "TryAgainError": "TRYAGAIN",
+}
+"""Of classes of the client that say the word by their name only."""
 _ADD_ALL = """
 local before = {}
 for i = 2, ARGV[1] + 1 do before[i - 1] = ARGV[i] end
@@ -262,12 +284,33 @@ def _told(address: Address) -> Iterator[None]:
     except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
         raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None
     except redis.ResponseError as error:
-        word = str(error).partition(" ")[0]
-        if word in ("NOAUTH", "NOPERM", "WRONGPASS"):
-            raise BadRule(f"{address} does not let us in: {word}.") from None
-        if word == "WRONGTYPE":
-            raise BadRule(f"{address} is no stream, but another kind of key.") from None
-        raise Unreachable(f"{address} cannot do it now: {str(error)[:100]}.") from None
+        words, why = _words(error)
+        if words & {"NOAUTH", "NOPERM", "WRONGPASS"}:
+            raise BadRule(f"{address} does not let us in: {why}.") from None
+        if "WRONGTYPE" in words:
+            raise BadRule(
+                f"{address} is no stream, but another kind of key; expected a stream, or a name"
+                " that is free. Name another one, or remove that key."
+            ) from None
+        if words & _PASSES:
+            raise Unreachable(f"{address} cannot do it now: {why}.") from None
+        raise BadRule(
+            f"{address} answers with an error that waiting does not mend: {why}. Nothing more was"
+            " read. See what the server says about it, and start again."
+        ) from None
+
+
+def _words(error: Exception) -> tuple[set[str], str]:
+    """The words in capitals of an error, by which servers tell them apart, and its text.
+
+    The client may put the command before the text, and takes the first word away where it has a
+    class for it; an old server puts the error of a script's command behind its own.
+    """
+    why = str(error).rpartition(" caused error: ")[2].rstrip(".")
+    why = re.sub(r"^.*running script .*@user_script: ?\d+: *-?", "", why)
+    first = getattr(error, "status_code", None) or _WORDS_OF_CLASSES.get(type(error).__name__, "")
+    first = "" if first == "ERR" else first  # which says nothing
+    return {first, *re.findall(r"\b[A-Z]{3,}\b", why)}, f"{first} {why}".strip()[:100]
 
 
 def _as_it_came(answer: Any, **_: Any) -> Any:

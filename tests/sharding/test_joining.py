@@ -1,0 +1,46 @@
+"""Ray that is not there is told at once, and no ledger is left behind."""
+
+import socket
+import sys
+
+import pytest
+
+import likewise as lw
+from likewise.partition.tasks import RayTasks
+from likewise.runtime.listening import why_not_listening
+from likewise.values.errors import BadRule
+from tests.brokers import free_port
+
+RULE = lw.Rule("linf", 0.1)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nobody_listens_is_told_at_once(scheme, tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray would try for minutes"))
+    address = f"{scheme}127.0.0.1:{free_port()}"
+    with pytest.raises(lw.Unreachable, match=r"nothing answers at .*ray start --head"):
+        lw.cluster(tmp_path / "ledger", RULE, address=address)
+    assert not (tmp_path / "ledger").exists()
+    with pytest.raises(BadRule, match="nothing answers there"):
+        list(RayTasks(address).run(print, [()]))
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(lw.Unreachable, match="nothing answers"):
+        lw.cluster(tmp_path / "ledger", RULE, address="auto")
+
+
+def test_without_ray_no_ledger_is_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(BadRule, match="which is not installed"):
+        lw.cluster(tmp_path / "ledger", RULE)
+    assert not (tmp_path / "ledger").exists()
+    lw.open(tmp_path / "ledger", lw.Rule("l2", 0.2)).close()  # under any rule
+
+
+def test_somebody_who_listens_is_found():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}", "auto", "local"):
+            assert why_not_listening(address) is None
+    assert why_not_listening(f"127.0.0.1:{port}") is not None

@@ -1,0 +1,161 @@
+"""What a server answers with is not the same as no answer: what waiting does not mend ends it."""
+
+from contextlib import closing
+
+import pytest
+
+import likewise as lw
+from likewise.streams import following as module
+from likewise.streams.following import Follower, FollowSettings
+from likewise.streams.judging import StreamJudge, binding_of
+from likewise.streams.opening import source_of
+from likewise.streams.targets import target_of
+from likewise.values.errors import BadRule, Unreachable
+from tests.brokers import broker, to_address
+from tests.streams.streaming import follow_until, rule
+
+
+@pytest.fixture
+def redis(tmp_path):
+    with broker("redis", tmp_path) as running:
+        yield running
+
+
+@pytest.mark.parametrize("start", ["first", "new"])
+def test_a_key_that_is_no_stream_ends_it(redis, start):
+    with redis.client() as client:
+        client.set("plain", "text")
+    told = []
+    with lw.Monitor(rule()) as monitor, pytest.raises(BadRule, match="no stream, but another kind"):
+        follow_until(monitor, redis.address("plain", start=start), 1, tell=told.append)
+    assert told == []
+
+
+def test_verdicts_for_a_key_that_is_no_stream_end_it(redis):
+    with redis.client() as client:
+        client.set("plain", "text")
+    with closing(target_of(redis.address("plain"), "verdict")) as target:
+        with pytest.raises(BadRule, match="no stream, but another kind"):
+            target.last()
+        with pytest.raises(BadRule, match="no stream, but another kind"):
+            target.send([b"{}"])
+
+
+def test_a_server_without_room_is_waited_for(redis):
+    with closing(target_of(redis.address("verdicts"), "verdict")) as target:
+        target.send([b"{}"])
+        with redis.client() as client:
+            client.config_set("maxmemory", 1)
+            with pytest.raises(Unreachable, match="cannot do it now: OOM"):
+                target.send([b"{}"])
+            client.config_set("maxmemory", 0)
+        target.send([b"{}"])
+
+
+def test_a_command_that_the_server_does_not_have_ends_it(tmp_path):
+    with broker("redis", tmp_path, "--rename-command", "XRANGE", "") as running:
+        source, _ = source_of(running.address())
+        with closing(source):
+            source.seek({})
+            with pytest.raises(BadRule, match=r"waiting does not mend: .*unknown command"):
+                source.poll(10, 0.0)
+
+
+def test_a_nats_stream_whose_messages_go_once_they_are_read_ends_it(tmp_path):
+    async def make(jetstream):
+        await jetstream.add_stream(name="work", subjects=["work"], retention="workqueue")
+
+    with broker("nats", tmp_path) as running:
+        running.ask(make)
+        source, _ = source_of(running.address("work"))
+        with closing(source), pytest.raises(BadRule, match=r"refuses what is asked .*name another"):
+            source.seek({})
+        source, _ = source_of(running.address("nowhere"))
+        with closing(source), pytest.raises(BadRule, match="no such stream"):
+            source.seek({})
+
+
+def test_a_nats_stream_without_the_subject_ends_it(tmp_path):
+    with broker("nats", tmp_path) as running:
+        wrong = to_address(running, "verdicts").replace("subject=verdicts", "subject=other.one")
+        with closing(target_of(wrong, "verdict")) as target:
+            assert target.last() is None
+            with pytest.raises(BadRule, match=r"takes verdicts, .* not .*'other\.one'"):
+                target.send([b"{}"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "subject", "expected"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a.*", "a.b", True),
+        ("a.*", "a", False),
+        ("a.*", "a.b.c", False),
+        ("a.>", "a.b.c", True),
+        ("a.>", "a", False),
+        (">", "a", True),
+    ],
+)
+def test_subjects_match_as_nats_says(pattern, subject, expected):
+    from likewise.streams.nats import _matches
+
+    assert _matches(pattern, subject) is expected
+
+
+def test_kafka_errors_that_stay_end_it():
+    kafka = pytest.importorskip("confluent_kafka")
+    from likewise.streams.address import address_of
+    from likewise.streams.kafka import _told
+
+    address = address_of("kafka://localhost:9092?topic=decisions")
+    for code, expected in (
+        (kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, BadRule),
+        (kafka.KafkaError.TOPIC_EXCEPTION, BadRule),
+        (kafka.KafkaError._TRANSPORT, Unreachable),
+    ):
+        with pytest.raises(expected), _told(address, kafka):
+            raise kafka.KafkaException(kafka.KafkaError(code))
+
+
+class Failing:
+    """A source that can be sought, and gives nothing."""
+
+    name = "failing"
+
+    def owns(self, source):
+        return False
+
+    def seek(self, positions):
+        """Works."""
+
+    def poll(self, most, seconds):
+        raise Unreachable("it does not answer.")
+
+    def close(self):
+        """Nothing to let go of."""
+
+
+def test_pauses_grow_while_a_source_fails_as_soon_as_it_is_back(monkeypatch):
+    pauses, told = [], []
+    with lw.Monitor(rule()) as monitor:
+        follower = Follower(
+            Failing(),
+            StreamJudge(monitor, binding_of(monitor.rule)),
+            FollowSettings(),
+            target=None,
+            dead=None,
+            tell=told.append,
+        )
+
+        def sleep(seconds):
+            pauses.append(seconds)
+            if len(pauses) == 12:
+                follower.stop()
+
+        monkeypatch.setattr(module.clock, "sleep", sleep)
+        follower.run()
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 0.1
+    assert pauses[-1] >= 5.0
+    assert len(told) <= 2 * len(pauses)
