@@ -31,7 +31,7 @@ BEFORE = 100_000  # decisions in the history before a batch is measured
 SHARDS = (1, 2, 4)
 BATCHES = {1: 100, 64: 60, 1024: 20}
 """Decisions of a batch, and how many batches are measured."""
-LONG_WIDTH, LONG_BEFORE, LONG_BATCH = 96, 160_000, 512
+LONG_WIDTH, LONG_BEFORE, LONG_BATCH = 96, (160_000, 320_000), 512
 LONG_SETTLING, LONG_COUNT = 4, 12
 """Batches before the first that counts, and those that count."""
 REPLAYED = 400_000
@@ -46,6 +46,7 @@ OVERHEAD = {
     "work_ms": "CPU of all shards, ms (mean)",
 }
 SCALING = {
+    "rows": "rows of the history",
     "shards": "shards",
     "batch_ms": "batch, ms (median)",
     "work_ms": "CPU of the shard that has most to do, ms",
@@ -204,7 +205,13 @@ def scaling(given: Mapping[str, Any]) -> dict[str, Any]:
     index. What a shard works for a batch is told beside it, so that one sees what was measured.
     """
     scale = min(1.0, given["scale"])
-    before, size = max(3_000, int(LONG_BEFORE * scale)), LONG_BATCH if scale == 1 else 64
+    histories = [max(3_000, int(rows * scale)) for rows in LONG_BEFORE]
+    return {"rows": [row for before in histories for row in _scaling(before, scale)]}
+
+
+def _scaling(before: int, scale: float) -> list[dict[str, Any]]:
+    """The same over a history of so many rows."""
+    size = LONG_BATCH if scale == 1 else 64
     points, labels, rule = _long_stream(before, size * (LONG_SETTLING + LONG_COUNT))
     starts = range(before, len(points), size)
     rows: list[dict[str, Any]] = []
@@ -242,6 +249,7 @@ def scaling(given: Mapping[str, Any]) -> dict[str, Any]:
             each = 1e3 * np.mean(worked[LONG_SETTLING:], axis=0)
             rows.append(
                 {
+                    "rows": before,
                     "shards": shards,
                     "batch_ms": batch_ms,
                     "work_ms": float(each.max()),
@@ -250,7 +258,7 @@ def scaling(given: Mapping[str, Any]) -> dict[str, Any]:
                     "witnesses": pairs / (size * len(expected)),
                 }
             )
-    return {"rows": rows}
+    return rows
 
 
 def _long_stream(before: int, more: int) -> tuple[Any, Any, lw.Rule]:
