@@ -5,6 +5,7 @@ does: at a random instant of a call. `at_step` raises at the n-th bytecode bound
 """
 
 import dis
+import gc
 import signal
 import sys
 import threading
@@ -46,12 +47,16 @@ class Interruptions:
         """How many arrived while the package was at work."""
 
     def __enter__(self) -> "Interruptions":
+        # What is raised in a callback of the collector, such as Hypothesis has, reaches nobody.
+        self._callbacks = gc.callbacks[:]
+        gc.callbacks.clear()
         self._before = signal.signal(signal.SIGALRM, self._strike)
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self._before)
+        gc.callbacks[:] = self._callbacks
 
     def _strike(self, _: int, frame: FrameType | None) -> None:
         if self._armed:

@@ -25,6 +25,9 @@ def alive(process: int) -> bool:
 
 
 def main(file: Path, parent: int) -> None:
+    # All tests use this cluster, and none of them takes its machine away: on a busy machine it is
+    # not to be given up because it answered late.
+    os.environ.update({"RAY_health_check_failure_threshold": "60"})
     set_up(os.environ)
     from ray.cluster_utils import Cluster
 
