@@ -124,7 +124,7 @@ class Journal:
         with contextlib.ExitStack() as checks:
             chunks = reader.all_decisions(store.first, store.rows)
             if check:
-                checks.enter_context(reader.structure_checked())
+                checks.enter_context(reader.structure_checked(every_index=False))
                 chunks = checks.enter_context(checked_chunks(reader))
             if store.rows > store.first:
                 self._words = load_rows(store, self._memory, self._keys, self.retention, chunks)

@@ -115,7 +115,7 @@ def _verify(
 ) -> Verification:
     walk = reader.format.walk(reader, head, values)
     try:
-        with reader.structure_checked():
+        with reader.structure_checked(every_index=True):
             reader.check_schema()
             if mark is not None:
                 check_end(reader.path, mark, reader.state().end)
