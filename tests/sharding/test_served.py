@@ -143,7 +143,13 @@ class Clients:
 def processes_of(name: str, shards: int) -> list[int]:
     ray = joined()
     actors = [ray.get_actor(f"{name}/{shard}", namespace=NAMESPACE) for shard in range(shards)]
-    return ray.get([actor.process.remote() for actor in actors], timeout=60)
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return ray.get([actor.process.remote() for actor in actors], timeout=60)
+        except ray.exceptions.RayActorError:  # one that was killed is being started again
+            assert time.monotonic() < end, "a shard does not come back"
+            time.sleep(0.1)
 
 
 @pytest.mark.long
