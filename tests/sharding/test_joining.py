@@ -10,12 +10,14 @@ from likewise.partition.tasks import RayTasks
 from likewise.runtime.listening import why_not_listening
 from likewise.values.errors import BadRule
 from tests.brokers import free_port
+from tests.ray_cluster import cluster_address
 
 RULE = lw.Rule("linf", 0.1)
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_an_address_where_nobody_listens_is_told_at_once(scheme, tmp_path, monkeypatch):
+    cluster_address()  # Ray reads its settings when it is loaded, and later tests join that one
     ray = pytest.importorskip("ray")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray would try for minutes"))
