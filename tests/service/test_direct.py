@@ -169,7 +169,7 @@ def test_so_many_first_lines_are_remembered_and_no_more(tmp_path):
     async def run():
         async with in_process(tmp_path) as app:
             answers = direct.DirectAnswers(app)
-            head = direct.Head("default", None, 3)
+            head = direct.RequestHead("default", None, 3)
             for i in range(direct._HEADS):
                 answers.remember(b"%d\r\n\r\nabc" % i, head)
             assert answers.known(b"0\r\n\r\n") == head

@@ -5,7 +5,7 @@ numbers or codes of labels. Rows are remembered without being judged (`add`), ju
 (`judge`), or only asked about (`search`); with the index and the comparison of any engine.
 
 `add` only writes rows down. The index takes all that were added together (`build`): where they are
-most of the history it is chosen and built anew, as after `Engine.load`, however many calls of `add`
+most of the history, it is chosen and built as after `Engine.load`, however many calls of `add`
 brought them.
 
 Invariant: `search` and `near` remember nothing; `judge` names for each row only rows before it.

@@ -36,7 +36,7 @@ _END = b"\r\n\r\n"
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """What the first lines of a request mean."""
 
     name: str
@@ -58,11 +58,11 @@ class DirectAnswers:
             f"/v1/monitors/{name}/observe".encode(): name for name in app.service.settings.monitors
         }
         self._most = min(_MOST, app.service.settings.limits.body_bytes)
-        self._known: dict[bytes, Head] = {}
+        self._known: dict[bytes, RequestHead] = {}
         self.known = self._known.get
         """What first lines mean, the empty line behind them included, if they were seen before."""
 
-    def head(self, url: bytes, headers: dict[bytes, bytes]) -> Head | None:
+    def head(self, url: bytes, headers: dict[bytes, bytes]) -> RequestHead | None:
         """What the first lines of a request mean; None if it cannot be answered here."""
         name = self._names.get(url)
         length = headers.get(b"content-length", b"")
@@ -72,9 +72,9 @@ class DirectAnswers:
             token = self._app.door.sender(headers.get(b"authorization"), "observe", name)
         except Refusal:
             return None
-        return Head(name, token, int(length))
+        return RequestHead(name, token, int(length))
 
-    def remember(self, data: bytes, head: Head) -> None:
+    def remember(self, data: bytes, head: RequestHead) -> None:
         """A request was answered here: if these bytes are all of it, know its first lines again."""
         at = len(data) - head.length
         if at <= _HEAD_BYTES and data.find(_END) + len(_END) == at:
@@ -82,7 +82,7 @@ class DirectAnswers:
                 self._known.clear()
             self._known[data[:at]] = head
 
-    def answer(self, head: Head, body: bytes) -> bytes | None:
+    def answer(self, head: RequestHead, body: bytes) -> bytes | None:
         """A whole response; None, and nothing was done, if the request has to go the other way."""
         service = self._service
         hosted = service.monitors.get(head.name)
@@ -124,10 +124,10 @@ def protocol_of(app: App) -> type[HttpToolsProtocol]:
 
         _between = True
         """Whether nothing of a further request has come."""
-        _mine: Head | None = None
+        _mine: RequestHead | None = None
         """Of a request that may be answered directly, while it is being read."""
         _body = b""
-        _answered: Head | None = None
+        _answered: RequestHead | None = None
         """Of the last request that was."""
         _last_answer = 0.0
         """When that was, where no timer was set for it."""
@@ -195,7 +195,7 @@ def protocol_of(app: App) -> type[HttpToolsProtocol]:
                 and len(self.connections) < (self.limit_concurrency or len(self.connections) + 1)
             )
 
-        def _answer(self, head: Head, body: bytes) -> bool:
+        def _answer(self, head: RequestHead, body: bytes) -> bool:
             """Answer a request; False, and nothing was done, if it has to go the other way."""
             if self.transport.is_closing():
                 return False

@@ -113,9 +113,8 @@ class _Gathered:
         self._set = set(objects.names)
         self._records: list[Record] = []
         self._counts: list[int] = []
-        self._alike = bool(
-            objects.names
-        )  # whether every message is one row with the names of `objects`
+        # Whether every message is one row with the names of `objects`.
+        self._alike = bool(objects.names)
         self.rows: list[Row | dict[str, Any]] = []
 
     def add(self, record: Record, rows: Sequence[Row | dict[str, Any]]) -> None:
