@@ -120,3 +120,60 @@ def prefetch(typing_context: Any, address: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64), generate
+
+
+class _Vector:
+    """A vector of words in LLVM's code, with what can be done to every word of it."""
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        self._builder = builder
+        self.value = value
+
+    def _with(self, operation: Any, other: "_Vector | int") -> "_Vector":
+        kind = self.value.type
+        if isinstance(other, _Vector):
+            return _Vector(self._builder, operation(self.value, other.value))
+        same = ir.Constant(kind, [other] * kind.count)
+        return _Vector(self._builder, operation(self.value, same))
+
+    def __add__(self, other: "_Vector | int") -> "_Vector":
+        return self._with(self._builder.add, other)
+
+    def __xor__(self, other: "_Vector") -> "_Vector":
+        return self._with(self._builder.xor, other)
+
+    def __and__(self, other: "_Vector") -> "_Vector":
+        return self._with(self._builder.and_, other)
+
+    def __or__(self, other: "_Vector") -> "_Vector":
+        return self._with(self._builder.or_, other)
+
+    def __rshift__(self, bits: int) -> "_Vector":
+        return self._with(self._builder.lshr, bits)
+
+    def __lshift__(self, bits: int) -> "_Vector":
+        return self._with(self._builder.shl, bits)
+
+
+def of_lanes(function: Any, lanes: int, count: int) -> Any:
+    """A kernel of an address where `count` vectors of `lanes` words of 4 bytes lie.
+
+    The function's answers, vectors too, take the place of the first of them. It is called while the
+    kernel is compiled, once, with vectors that write down what is done to them.
+    """
+    word = ir.IntType(32)
+    kind = ir.VectorType(word, lanes)
+
+    @intrinsic
+    def run(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            base = builder.inttoptr(args[0], kind.as_pointer())
+            places = [builder.gep(base, [word(i)]) for i in range(count)]
+            given = [_Vector(builder, builder.load(place, align=4)) for place in places]
+            for place, answer in zip(places, function(*given), strict=False):
+                builder.store(answer.value, place, align=4)
+            return context.get_dummy_value()
+
+        return types.void(types.int64), generate
+
+    return run

@@ -38,6 +38,7 @@ ENTRIES = {
     "unseat_rows": "seats",
     "erase_rows": "remove",
     "read_matrix": "json_numbers",
+    "digest_rows": "sha256",
 }
 """The module of each entry kernel; those that take longest to compile first."""
 

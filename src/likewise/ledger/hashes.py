@@ -6,11 +6,16 @@ Not here: how decisions and verdicts are hashed (format1/chain.py, format2/chain
 
 import hashlib
 import struct
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from likewise.kernels.compile import address_of
+from likewise.kernels.sha256 import BLOCK, ROOM, digest_rows
 from likewise.values.keys import Key
+from likewise.values.verdicts import Rows
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -22,6 +27,8 @@ sha256 = hashlib.sha256
 _ENTRY = struct.Struct("<QQq")
 _WORD = struct.Struct("<QQ")
 _INTEGER = struct.Struct("<q")
+_MANY, _SHORT = 16, 1024  # messages, and bytes of each: there a kernel is faster than calls
+_END = 9  # bytes that SHA-256 adds to a message at least
 
 
 def key_bytes(key: Key) -> bytes:
@@ -50,9 +57,41 @@ def word_link(before: bytes, number: int, column: str, code: int, commitment: by
     return sha256(before + head + commitment + column.encode()).digest()
 
 
-def digest_each(rows: Bytes) -> bytes:
-    """The hash of each row of a matrix of bytes, joined."""
-    return b"".join([sha256(message).digest() for message in rows_as_bytes(rows)])
+def digest_each(*columns: Bytes) -> bytes:
+    """The hash of each row of some matrices of bytes side by side, joined."""
+    count, length = len(columns[0]), sum(part.shape[1] for part in columns)
+    if count < _MANY or length > _SHORT:
+        rows = rows_as_bytes(np.concatenate(columns, axis=1))
+        return b"".join([sha256(message).digest() for message in rows])
+    blocks = (length + _END + BLOCK - 1) // BLOCK
+    messages = np.zeros((count, blocks * BLOCK), np.uint8)
+    at = 0
+    for part in columns:
+        messages[:, at : at + part.shape[1]] = part
+        at += part.shape[1]
+    messages[:, length] = 0x80
+    messages[:, -8:] = np.frombuffer((8 * length).to_bytes(8, "big"), np.uint8)
+    digested = np.empty((count, DIGEST), np.uint8)
+    room = np.empty(ROOM, np.uint32)
+    digest_rows(address_of(messages), count, blocks, address_of(digested), address_of(room))
+    return digested.tobytes()
+
+
+def digest_spans(items: npt.NDArray[Any], starts: Rows, sizes: Rows) -> bytes:
+    """The hash of each of some spans of an array, joined; those of one size are hashed together."""
+    digested = np.empty((len(starts), DIGEST), np.uint8)
+    for size in np.unique(sizes).tolist():
+        some = np.flatnonzero(sizes == size)
+        spans = items[starts[some][:, None] + np.arange(size)]
+        digested[some] = digests(digest_each(spans.view(np.uint8).reshape(len(some), -1)))
+    return digested.tobytes()
+
+
+def digest_texts(texts: Sequence[bytes]) -> bytes:
+    """The hash of each, joined."""
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    joined = np.frombuffer(b"".join(texts), np.uint8)
+    return digest_spans(joined, np.cumsum(sizes) - sizes, sizes)
 
 
 def rows_as_bytes(rows: Bytes) -> list[bytes]:

@@ -124,7 +124,9 @@ class Labels:
         if all_known is not None:
             return all_known
         codes = np.empty(len(labels))
-        for i, label in enumerate(labels):
+        places = _first_places(labels)
+        for i in places:
+            label = labels[i]
             try:
                 code = known.get(label)
                 if code is None:
@@ -132,13 +134,16 @@ class Labels:
             except TypeError:  # it cannot be hashed, but may stand for what can
                 code = None
             if code is None:
-                label = label_of(label, f"output {i} of the batch")  # noqa: PLW2901
+                label = label_of(label, f"output {i} of the batch")
                 code = known.get(label)
             if code is None:
                 if self.keepable is not None and label not in fresh:
                     self.keepable(label, f"output {i} of the batch", len(known) + len(fresh))
                 code = fresh.setdefault(label, len(self.labels) + len(fresh))
             codes[i] = code
+        if len(places) < len(labels):
+            by_label = {labels[i]: codes[i] for i in places}
+            codes[:] = list(map(by_label.get, labels))
         self._new = list(fresh)
         return codes
 
@@ -171,6 +176,15 @@ class Labels:
         self.discard()
         if self.labels:  # only the last can have been cut off from its code
             self._codes.setdefault(self.labels[-1], len(self.labels) - 1)
+
+
+def _first_places(labels: Sequence[Hashable]) -> Sequence[int]:
+    """Where each label stands first; all places if one cannot be hashed."""
+    places = range(len(labels))
+    try:
+        return sorted(dict(zip(reversed(labels), reversed(places), strict=True)).values())
+    except TypeError:
+        return places
 
 
 def _small_integers(z: Any) -> tuple[npt.NDArray[np.int64], int] | None:

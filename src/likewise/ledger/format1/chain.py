@@ -11,7 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from likewise.ledger.hashes import Bytes, digest_each, key_bytes, rows_as_bytes, sha256
+from likewise.ledger.hashes import (
+    Bytes,
+    digest_each,
+    digest_texts,
+    key_bytes,
+    rows_as_bytes,
+    sha256,
+)
 from likewise.ledger.stored_witnesses import Kept
 from likewise.values.keys import Key
 from likewise.values.verdicts import Floats, Rows
@@ -31,11 +38,11 @@ _DECISION = np.dtype(
 def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key] | None) -> bytes:
     """One for each row, joined: of salt, output, input, then the key."""
     given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(len(salts), -1)
-    messages = np.concatenate([salts, given, inputs], axis=1)
     if keys is None:
-        return digest_each(messages)
-    keyed = zip(rows_as_bytes(messages), keys, strict=True)
-    return b"".join([sha256(message + key_bytes(key)).digest() for message, key in keyed])
+        return digest_each(salts, given, inputs)
+    messages = rows_as_bytes(np.concatenate([salts, given, inputs], axis=1))
+    keyed = zip(messages, keys, strict=True)
+    return digest_texts([message + key_bytes(key) for message, key in keyed])
 
 
 def links(

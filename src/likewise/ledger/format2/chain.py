@@ -20,7 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger.hashes import DIGEST, SALT, Bytes, digest_each, key_bytes, sha256
+from likewise.ledger.hashes import (
+    DIGEST,
+    SALT,
+    Bytes,
+    digest_each,
+    digest_texts,
+    digests,
+    key_bytes,
+    sha256,
+)
 from likewise.values.keys import Key
 from likewise.values.verdicts import Floats, Rows
 
@@ -41,7 +50,6 @@ SECRET = "key_secret"
 _RUN = struct.Struct("<QQ")
 _PAIR = np.dtype([("row", "<i8"), ("witness", "<i8")])
 PAIR_BYTES = _PAIR.itemsize
-_NO_KEY = bytes(DIGEST)
 
 Records = npt.NDArray[Any]
 
@@ -65,10 +73,10 @@ def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key
     count = len(salts)
     named = np.zeros((count, DIGEST), np.uint8)
     if keys is not None:
-        each = [_NO_KEY if key is None else sha256(key_bytes(key)).digest() for key in keys]
-        named = np.frombuffer(b"".join(each), np.uint8).reshape(count, DIGEST)
+        given_one = [i for i, key in enumerate(keys) if key is not None]
+        named[given_one] = digests(digest_texts([key_bytes(keys[i]) for i in given_one]))
     given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(count, -1)
-    return digest_each(np.concatenate([salts, named, given, inputs], axis=1))
+    return digest_each(salts, named, given, inputs)
 
 
 def distance_commitment(salt: bytes, distances: bytes) -> bytes:

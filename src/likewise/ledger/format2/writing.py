@@ -12,11 +12,19 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from likewise.ledger.entries import NO_CODE, Codes, Entries, Judged
 from likewise.ledger.format2 import chain
 from likewise.ledger.format2.reading import key_secret
-from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, sha256, word_commitment
+from likewise.ledger.hashes import (
+    DIGEST,
+    SALT,
+    digest_spans,
+    digests,
+    event_link,
+    word_commitment,
+)
 from likewise.ledger.notes import Note
 from likewise.ledger.positions import PAIR
 from likewise.ledger.protocol import Reading, Writing
@@ -202,8 +210,9 @@ def _add_verdicts(
     if len(places) == 0:
         return b""
     found, decided = judged.witnesses.found, records["decision"]
-    messages = _salted_distances(found, starts, ends)
-    committed = b"".join([sha256(message).digest() for message in messages])
+    words, begin = _salted_distances(found, starts, ends)
+    committed = digest_spans(words, begin[:-1], np.diff(begin))
+    messages = _spans(words, begin)
     some = ends > starts
     near = np.full(len(places), np.nan)  # for SQLite that is NULL
     if some.any():
@@ -230,12 +239,11 @@ def _add_verdicts(
     return committed
 
 
-def _salted_distances(found: Any, starts: Rows, ends: Rows) -> list[bytearray]:
+def _salted_distances(found: Any, starts: Rows, ends: Rows) -> tuple[npt.NDArray[Any], Rows]:
     """What is hashed of each verdict with witnesses: a new salt, distances of inputs, of outputs.
 
-    All are laid out as words of 8 bytes in one array, so that NumPy copies the distances. They are
-    byte arrays because Python's sqlite3 takes those as they are; for each `bytes` it first looks
-    for an adapter, which takes as long as the rest of the insertion.
+    All are laid out as words of 8 bytes in one array, so that NumPy copies the distances; and where
+    each begins, the last of which is the end.
     """
     sizes = ends - starts
     before = np.cumsum(sizes) - sizes
@@ -248,9 +256,17 @@ def _salted_distances(found: Any, starts: Rows, ends: Rows) -> list[bytearray]:
     source, into = starts[owner] + place, begin[owner] + 2 + place
     words[into] = found["input_distance"][source].astype("<f8").view("<u8")
     words[into + sizes[owner]] = found["output_distance"][source].astype("<f8").view("<u8")
+    return words, np.append(begin, len(words))
+
+
+def _spans(words: npt.NDArray[Any], begin: Rows) -> list[bytearray]:
+    """Those bytes one by one.
+
+    They are byte arrays because Python's sqlite3 takes those as they are; for each `bytes` it first
+    looks for an adapter, which takes as long as the rest of the insertion.
+    """
     data = bytearray(words.tobytes())
-    bounds = pairwise([*(8 * begin).tolist(), len(data)])
-    return [data[start:stop] for start, stop in bounds]
+    return [data[start:stop] for start, stop in pairwise((8 * begin).tolist())]
 
 
 def _add_members(
