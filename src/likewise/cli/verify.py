@@ -43,15 +43,6 @@ def verify(
             " alteration. Each time, the head of the time before must be on the chain.",
         ),
     ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="How many processes share the work. Without it one, and of a large ledger one for"
-            " each core.",
-        ),
-    ] = None,
     json: o.Json = False,
 ) -> int:
     """Walk a ledger's chain of hashes, and name the first row that is not as it was written.
@@ -62,10 +53,10 @@ def verify(
 
     _check_head_file(head, signers, signer, authority)
     if every is None:
-        return _verify(ledger, _head(head), processes, json)[0]
+        return _verify(ledger, _head(head), json)[0]
     seconds, last = _seconds(every), _head(head)
     while True:
-        code, last = _verify(ledger, last, processes, json)
+        code, last = _verify(ledger, last, json)
         if code != FINE:
             return code
         time.sleep(seconds)
@@ -105,16 +96,14 @@ def _seconds(every: str) -> float:
     return length / 1e6
 
 
-def _verify(
-    ledger: Path, head: str | None, processes: int | None, json: bool
-) -> tuple[int, str | None]:
+def _verify(ledger: Path, head: str | None, json: bool) -> tuple[int, str | None]:
     """Verify once: how to end, and the head."""
     from likewise.cli.endings import DATA, FINE
     from likewise.cli.ledgers import look
     from likewise.cli.screen import print_json, progress, say
 
     with look(ledger) as opened, progress(f"verifying {ledger}", compiles=False):
-        found = opened.verify(head, processes=processes)
+        found = opened.verify(head)
     if json:
         end = None if found.head is None else str(found.head)
         told: dict[str, Any] = {

@@ -38,6 +38,13 @@ def key_bytes(key: Key) -> bytes:
     return b"t" + key.encode() if isinstance(key, str) else b"i" + _INTEGER.pack(key)
 
 
+def keys_as_bytes(keys: Sequence[Key]) -> list[bytes]:
+    """The same of many."""
+    if set(map(type, keys)) == {str}:
+        return [b"t" + text for text in map(str.encode, keys)]  # type: ignore[arg-type]
+    return [key_bytes(key) for key in keys]
+
+
 def event_link(
     before: bytes, number: int, at_row: int, time: int, kind: str, body: str | bytes
 ) -> bytes:
@@ -82,8 +89,8 @@ def digest_spans(items: npt.NDArray[Any], starts: Rows, sizes: Rows) -> bytes:
     digested = np.empty((len(starts), DIGEST), np.uint8)
     for size in np.unique(sizes).tolist():
         some = np.flatnonzero(sizes == size)
-        spans = items[starts[some][:, None] + np.arange(size)]
-        digested[some] = digests(digest_each(spans.view(np.uint8).reshape(len(some), -1)))
+        spans = items[starts[some][:, None] + np.arange(size)].view(np.uint8)
+        digested[some] = digests(digest_each(spans.reshape(len(some), size * items.itemsize)))
     return digested.tobytes()
 
 
@@ -95,6 +102,8 @@ def digest_texts(texts: Sequence[bytes]) -> bytes:
 
 
 def rows_as_bytes(rows: Bytes) -> list[bytes]:
+    if rows.shape[1] == 0:
+        return [b""] * len(rows)
     rows = np.ascontiguousarray(rows)
     listed: list[bytes] = rows.view(f"V{rows.shape[1]}").reshape(-1).tolist()
     return listed

@@ -15,7 +15,7 @@ Not here: judging, and the lock under which all of this is called (monitors/moni
 
 import contextlib
 import time as clock
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any
@@ -36,7 +36,6 @@ from likewise.ledger.restoring import judge_waiting, load_rows
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
 from likewise.ledger.times import Ahead
-from likewise.ledger.value_checks import checked_chunks
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, PendingDecision, Queue
 from likewise.values.errors import BadDecision, BadFile, BadRule, LikewiseError
@@ -121,13 +120,14 @@ class Journal:
         self._words: dict[str, int] = {}
         self._words_read = store.connections
         self._log_holds_copies = False  # of rows that have left the window and the disk
+        chunks = reader.all_decisions(store.first, store.rows)
         with contextlib.ExitStack() as checks:
-            chunks = reader.all_decisions(store.first, store.rows)
             if check:
                 checks.enter_context(reader.structure_checked(every_index=False))
-                chunks = checks.enter_context(checked_chunks(reader))
+                chunks = reader.format.walk(reader, None).chunks()
             if store.rows > store.first:
                 self._words = load_rows(store, self._memory, self._keys, self.retention, chunks)
+            deque(chunks, maxlen=0)  # a walk checks more behind the last row
         self._memory.guard(words.written)
         self._keys.is_erased = reader.format.erased_keys(reader)
         judge_waiting(store, self._memory, self.retention, self.witnesses, self.missing)

@@ -162,17 +162,14 @@ class Ledger:
         head: Head | str | None = None,
         *,
         values: bool = True,
-        processes: int | None = None,
     ) -> Verification:
         """Walk the chain; name the first row that is not as it was written.
 
-        values      whether inputs, outputs and keys are compared with their commitments, too.
-                    Without that, order, times, verdicts and the commitments themselves are what was
-                    written.
-        processes   how many share that; without it one, and of a large ledger one for each core
+        values: whether inputs, outputs and keys are compared with their commitments, too. Without
+            that, order, times, verdicts and the commitments themselves are what was written.
         """
         wanted = Head.of(head) if isinstance(head, str) else head
-        return verify(self.reader, wanted, values=values, processes=processes)
+        return verify(self.reader, wanted, values=values)
 
     def events(self) -> list[Event]:
         return self.reader.events()

@@ -143,13 +143,6 @@ class Format(Protocol):
     def runs_since(self, reader: Reading, time: int | None) -> list[tuple[int, int]]:
         """Runs of rows that have all decisions from a time on; all rows if it is None."""
 
-    @property
-    def values_hold(self) -> Callable[[Reading, int, int], int | None] | None:
-        """Of rows from one up to another: how many keys they have, if all values match; else None.
-
-        None in a format that is verified in one process.
-        """
-
     def walk(self, reader: Reading, head: Head | None, values: bool = True) -> Walk:
         """values: whether what decisions hold is compared with its commitments"""
 

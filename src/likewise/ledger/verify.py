@@ -12,7 +12,6 @@ from likewise.ledger.heads import Head
 from likewise.ledger.protocol import Walk
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.stored import TAKING, Altered, ChainEnd
-from likewise.ledger.value_checks import ValueChecks, processes_for
 from likewise.values.errors import BadFile, CannotLook
 
 
@@ -51,13 +50,10 @@ def verify(
     head: Head | None = None,
     *,
     values: bool = True,
-    processes: int | None = 1,
 ) -> Verification:
     """Walk the whole chain; where a head is given, it must be on it.
 
     CannotLook if the system does not let us see the files: that is no answer.
-
-    processes   how many share the work; None: as many as there are cores, if the ledger is large
 
     A writer may go on meanwhile. The database is read as it is at one moment, but records are
     overwritten by erasure and deleted when they leave the window; so if something seems wrong and
@@ -66,27 +62,10 @@ def verify(
     while True:
         mark = mark_of(reader.path)
         with reader.snapshot():
-            found = _verify_together(reader, head, mark, processes) if values else None
-            if found is None:
-                found = _verify(reader, head, mark, values)
+            found = _verify(reader, head, mark, values)
             taken = _taken(reader)
         if found.ok or taken is None or taken == _taken(reader):
             return found
-
-
-def _verify_together(
-    reader: LedgerReader, head: Head | None, mark: ChainEnd | None, processes: int | None
-) -> Verification | None:
-    """The same in several processes; None if one is enough, or if anything is not as it was."""
-    try:
-        others = processes_for(reader, processes) - 1
-    except BadFile:
-        others = 0
-    if others < 1:
-        return None
-    with ValueChecks(reader, others) as checks:
-        found = _verify(reader, head, mark, values=False)
-        return found if found.ok and checks.hold() else None
 
 
 def _taken(reader: LedgerReader) -> int | None:

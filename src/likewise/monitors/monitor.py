@@ -665,18 +665,14 @@ class Monitor:
             if self._steps.journal is not None:
                 self._steps.journal.flush()
 
-    def verify(
-        self, head: Head | str | None = None, *, processes: int | None = None
-    ) -> Verification:
+    def verify(self, head: Head | str | None = None) -> Verification:
         """Walk the ledger's chain; name the first row that is not as it was written.
 
         Decisions are taken meanwhile: the walk is over what was on disk when it began.
-
-        processes   how many share it; without it one, and of a large ledger one for each core
         """
         kept = self._ledger()
         self.flush()
-        return kept.verify(head, processes=processes)
+        return kept.verify(head)
 
     def head(self) -> Head:
         """The end of the ledger's chain, to be kept elsewhere."""

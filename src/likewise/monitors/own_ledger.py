@@ -60,11 +60,11 @@ class OwnLedger:
         with Ledger(self.path) as ledger:
             return ledger.stats(last=last)
 
-    def verify(self, head: Head | str | None, *, processes: int | None) -> Verification:
+    def verify(self, head: Head | str | None) -> Verification:
         database = folder.connect(self.path, write=False, schema=False)  # which `verify` checks
         with closing(LedgerReader(self.path, database)) as reader:
             wanted = Head.of(head) if isinstance(head, str) else head
-            return verify(reader, wanted, processes=processes)
+            return verify(reader, wanted)
 
     def close(self) -> None:
         self._journal.close()

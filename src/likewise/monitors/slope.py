@@ -403,14 +403,9 @@ class SlopeMonitor:
         """Have everything that was answered on disk."""
         self._monitor.flush()
 
-    def verify(
-        self, head: Head | str | None = None, *, processes: int | None = None
-    ) -> Verification:
-        """Walk the ledger's chain; name the first row that is not as it was written.
-
-        processes   how many share it; without it one, and of a large ledger one for each core
-        """
-        return self._monitor.verify(head, processes=processes)
+    def verify(self, head: Head | str | None = None) -> Verification:
+        """Walk the ledger's chain; name the first row that is not as it was written."""
+        return self._monitor.verify(head)
 
     def head(self) -> Head:
         """The end of the ledger's chain, to be kept elsewhere."""

@@ -1,5 +1,6 @@
 """The caller's own names for decisions: each given once."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,6 +70,8 @@ class Keys:
                 " was stored."
             )
         keys = self.plain(given)
+        if self._are_new(keys):
+            return keys
         seen: dict[Any, int] = {}
         for i, key in enumerate(keys):
             if key is None:
@@ -90,8 +93,23 @@ class Keys:
             seen[key] = first + i
         return keys
 
+    def _are_new(self, keys: list[Any]) -> bool:
+        """Whether each is given once, and none was before; False also if that takes a closer look.
+
+        That is what mostly is the case, found without looking at each key in turn.
+        """
+        if self.is_erased is not None or None in keys:
+            return False
+        different = set(keys)
+        known = (self._row_of.keys(), self._left.keys())  # of which a batch is few
+        return len(different) == len(keys) and all(some.isdisjoint(different) for some in known)
+
     def plain(self, given: Sequence[Any]) -> list[Any]:
         """Keys as they are kept; None for a decision without one."""
+        if self._kept_as is plain_key and set(map(type, given)) == {str}:
+            with contextlib.suppress(UnicodeEncodeError):  # which of them, is found below
+                "".join(given).encode()
+                return list(given)
         return [None if key is None else self._kept_as(key, "the key") for key in given]
 
     def _refuse_left(self, key: Any) -> None:
@@ -103,10 +121,14 @@ class Keys:
             )
 
     def add(self, first: int, keys: Sequence[Any] | None) -> None:
-        for row, key in enumerate(keys or (), first):
-            if key is not None:
-                self._row_of[key] = row
-                self._key_of[row] = key
+        if keys is None:
+            return
+        rows: Sequence[int] = range(first, first + len(keys))
+        if None in keys:
+            rows = [row for row, key in zip(rows, keys, strict=True) if key is not None]
+            keys = [key for key in keys if key is not None]
+        self._row_of.update(zip(keys, rows, strict=True))
+        self._key_of.update(zip(rows, keys, strict=True))
 
     def settle(self, rows: int, alive: Callable[[Rows], Any]) -> None:
         """After a call that was cut off: have the keys of remembered rows, and no others."""

@@ -27,8 +27,6 @@ from likewise.ledger.format1.writing import (
 )
 
 VERSION = 1
-values_hold = None
-"""A ledger of this format is verified in one process."""
 
 __all__ = [
     "ERASED_FIELDS",
@@ -52,6 +50,5 @@ __all__ = [
     "row_of",
     "runs_since",
     "state",
-    "values_hold",
     "walk",
 ]

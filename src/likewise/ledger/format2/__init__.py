@@ -11,7 +11,7 @@ from likewise.ledger.format2.reading import (
     runs_since,
     state,
 )
-from likewise.ledger.format2.walk import values_hold, walk
+from likewise.ledger.format2.walk import walk
 from likewise.ledger.format2.writing import (
     ERASED_FIELDS,
     KEEPS_MODELS,
@@ -50,6 +50,5 @@ __all__ = [
     "row_of",
     "runs_since",
     "state",
-    "values_hold",
     "walk",
 ]

@@ -28,6 +28,7 @@ from likewise.ledger.hashes import (
     digest_texts,
     digests,
     key_bytes,
+    keys_as_bytes,
     sha256,
 )
 from likewise.values.keys import Key
@@ -73,8 +74,9 @@ def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key
     count = len(salts)
     named = np.zeros((count, DIGEST), np.uint8)
     if keys is not None:
-        given_one = [i for i, key in enumerate(keys) if key is not None]
-        named[given_one] = digests(digest_texts([key_bytes(keys[i]) for i in given_one]))
+        given_one = np.array([key is not None for key in keys])
+        there = keys_as_bytes([key for key in keys if key is not None])
+        named[given_one] = digests(digest_texts(there))
     given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(count, -1)
     return digest_each(salts, named, given, inputs)
 

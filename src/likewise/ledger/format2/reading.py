@@ -118,10 +118,14 @@ def decisions(reader: Reading, first: int, stop: int, *, keys: bool, witnesses: 
 
 def keys_of(reader: Reading, first: int, stop: int) -> list[Key]:
     """The key of each row, None where it has none."""
+    cells = reader.all(_KEYS, first, stop)
+    given = [key for _, key in cells]
+    if not set(map(type, given)) <= {str, int}:
+        raise ValueError("a key is neither text nor a whole number")
+    if [row for row, _ in cells] == list(range(first, stop)):
+        return given
     keys: list[Key] = [None] * (stop - first)
-    for row, key in reader.all(_KEYS, first, stop):
-        if type(key) not in (str, int):
-            raise ValueError("a key is neither text nor a whole number")
+    for row, key in cells:
         keys[row - first] = key
     return keys
 

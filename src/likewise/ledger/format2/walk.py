@@ -39,17 +39,6 @@ def walk(reader: Reading, head: Head | None, values: bool = True) -> "Walk":
     return Walk(reader, head, values)
 
 
-def values_hold(reader: Reading, first: int, stop: int) -> int | None:
-    """How many keys these rows have, if all values match their commitments or were erased.
-
-    None if some do not.
-    """
-    (chunk,) = reader.in_runs([(first, stop)], witnesses=False)
-    erased = reader.erased()
-    holds = all(_is_erased(chunk, i, erased) for i in differing(*_commitments(chunk)))
-    return _keys_in(chunk) if holds else None
-
-
 class Walk:
     """One walk along a chain, chunk by chunk."""
 
@@ -140,7 +129,8 @@ class Walk:
         for run, after in pairwise(runs):
             if run[1] != after[0]:
                 raise Altered(run[1], f"row {run[1]:,} is missing")
-        (chunk,) = self._reader.in_runs([(first, stop)], witnesses=False)
+        keys = self._values and self._keyed
+        chunk = self._reader.decisions(first, stop, keys=keys, witnesses=False)
         if self._values:
             self._check_commitments(chunk)
         together = runs[0][4] and runs[-1][4] and all(run[4] for run in runs)
@@ -175,7 +165,7 @@ class Walk:
         for start, stop, _, body, _ in runs:
             if stop <= self.first:
                 continue
-            (chunk,) = self._reader.in_runs([(start, stop)], witnesses=False)
+            chunk = self._reader.decisions(start, stop, keys=False, witnesses=False)
             (told,) = _Verdicts(self, chunk.records, start, stop).contents(start, [stop])
             content = chain.packed(chunk.records, "verdict")
             if chain.run_digest(start, stop, content, *told) != body:
@@ -243,7 +233,7 @@ def _is_among(rows: Rows, row: int) -> bool:
 
 
 def _keys_in(chunk: Decisions) -> int:
-    return 0 if chunk.keys is None else sum(key is not None for key in chunk.keys)
+    return 0 if chunk.keys is None else len(chunk) - chunk.keys.count(None)
 
 
 class _Verdicts:

@@ -6,7 +6,7 @@ A run never spans two files of records, so that a window can drop whole files wi
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +29,7 @@ from likewise.ledger.notes import Note
 from likewise.ledger.positions import PAIR
 from likewise.ledger.protocol import Reading, Writing
 from likewise.ledger.stored import ChainEnd
+from likewise.values.keys import Key
 from likewise.values.verdicts import Rows
 
 ERASED_FIELDS = ["output", "input"]
@@ -124,7 +125,11 @@ def append(
     for table in ("key", "verdict"):  # somebody may have put something there that had yet to come
         database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
     if entries.keys is not None:
-        keyed = ((first + i, key) for i, key in enumerate(entries.keys) if key is not None)
+        keyed: Iterable[tuple[int, Key]] = zip(
+            range(first, first + count), entries.keys, strict=True
+        )
+        if None in entries.keys:
+            keyed = (pair for pair in keyed if pair[1] is not None)
         database.executemany("INSERT INTO key VALUES (?, ?)", keyed)
     committed_distances, latest = b"", store.last_time
     if judged is not None:
