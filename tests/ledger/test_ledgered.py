@@ -35,6 +35,19 @@ def test_commit_answers_when_the_decision_is_on_disk(folder):
         assert rows_on_disk(folder) == 7
 
 
+def test_the_rule_is_not_read_again_for_every_contradiction(folder, monkeypatch):
+    features = {"a": lw.Feature("number", tolerance=1), "sex": lw.Feature("protected")}
+    rule = lw.Rule("linf", 1.0, features=features, output_column="z")
+    read, times = lw.Rule.from_toml, []
+    monkeypatch.setattr(lw.Rule, "from_toml", lambda text: times.append(text) or read(text))
+    with lw.open(folder, rule) as monitor:
+        counts = []
+        for i in range(6):
+            assert monitor.observe({"a": 1.0, "sex": "f", "z": i}).violation == (i > 0)
+            counts.append(len(times))
+    assert counts[1] == counts[-1], "after the first contradiction"
+
+
 @pytest.mark.parametrize("durability", ["batch", "off"])
 def test_batch_writes_by_number_and_by_time(folder, durability):
     with lw.open(folder, RULE, durability=durability, batch_rows=4, batch_seconds=60) as monitor:

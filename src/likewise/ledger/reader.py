@@ -55,6 +55,7 @@ class LedgerReader:
         self.database = database
         self._using = RLock()  # held by the thread that reads ahead, and by whoever closes
         self._layout: Layout | None = None
+        self._rule: tuple[Event, Rule] | None = None  # and the event that says so
         self.format = format_of(self.all("PRAGMA user_version")[0][0])
 
     def close(self) -> None:
@@ -148,12 +149,15 @@ class LedgerReader:
     @property
     def rule(self) -> Rule:
         event = self._last("rule")
+        if self._rule is not None and self._rule[0] == event:
+            return self._rule[1]
         text = None if event is None else event.body.get("rule")
         try:
             if isinstance(text, str) and event is not None:
                 rule = Rule.from_toml(text)
                 for column, embedder in rule.embedders().items():
                     embedder.record(Mark.of(event.body["embedders"][column]))
+                self._rule = event, rule
                 return rule
         except (BadRule, KeyError, TypeError, ValueError):
             pass

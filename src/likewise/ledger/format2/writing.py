@@ -278,9 +278,10 @@ def _add_members(
     reader: Reading, database: sqlite3.Connection, first: int, places: Rows, inputs: Any
 ) -> None:
     """Which group each contradicting decision belongs to, for those who look by group."""
-    layout, features = reader.layout, reader.rule.features
-    if layout is None or layout.shape is not None or features is None:
+    layout = reader.layout
+    if layout is None or layout.shape is not None:
         return
+    features = reader.rule.features or {}
     columns = np.ascontiguousarray(inputs[places]).view(layout.dtype).reshape(-1)
     rows = (first + places).tolist()
     for name, feature in features.items():
