@@ -74,7 +74,7 @@ def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key
     count = len(salts)
     named = np.zeros((count, DIGEST), np.uint8)
     if keys is not None:
-        given_one = np.array([key is not None for key in keys])
+        given_one = np.array([key is not None for key in keys], np.bool_)
         there = keys_as_bytes([key for key in keys if key is not None])
         named[given_one] = digests(digest_texts(there))
     given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(count, -1)
