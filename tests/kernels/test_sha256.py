@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from likewise.kernels import sha256
+from likewise.ledger import hashes
 from likewise.ledger.hashes import DIGEST, digest_each, digest_spans, digest_texts
 
 
@@ -20,13 +20,13 @@ def matrix(count, width, seed=0):
 @pytest.fixture
 def by_kernel(monkeypatch):
     """How many messages the kernel has hashed."""
-    counts, kernel = [], sha256.digest_rows
+    counts, kernel = [], hashes._kernel()
 
-    def counting(messages, count, *rest):
-        counts.append(count)
-        return kernel(messages, count, *rest)
+    def counting(messages, blocks):
+        counts.append(len(messages))
+        return kernel(messages, blocks)
 
-    monkeypatch.setattr("likewise.ledger.hashes.digest_rows", counting)
+    monkeypatch.setattr(hashes, "_kernel", lambda: counting)
     return counts
 
 
@@ -66,6 +66,18 @@ def test_spans_of_words_and_texts_of_any_length(by_kernel):
     assert digest_texts(texts) == hashed(texts)
     assert by_kernel[-1] == 31
     assert digest_texts([]) == b""
+
+
+def test_without_a_kernel_the_library_hashes(monkeypatch):
+    monkeypatch.setattr(hashes, "_kernel", lambda: None)
+    rows = matrix(40, 100)
+    assert digest_each(rows) == hashed([row.tobytes() for row in rows])
+
+
+def test_long_texts_are_not_laid_out(by_kernel):
+    texts = [bytes([i]) * 2000 for i in range(20)]
+    assert digest_texts(texts) == hashed(texts)
+    assert by_kernel == []
 
 
 def test_known_answers():

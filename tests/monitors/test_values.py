@@ -537,3 +537,49 @@ def test_a_watcher_keeps_masks_dates_and_whole_numbers_as_they_are():
     with lw.watch(lambda x: days[0], RULE, on_failure="raise") as watched:
         watched(X[0])
         assert not contradicted(watched.monitor, X[0], days[0])
+
+
+class _Reserved:
+    """Equal to its like, and not to be compared with anything else."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        return self.number == other.number
+
+
+DAY = datetime.date(2020, 1, 1)
+MIDNIGHT = datetime.datetime(2020, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    {
+        "a day, and its first second": [np.datetime64(DAY, "D"), np.datetime64(DAY, "s"), "x"],
+        "the same in tuples": [(np.datetime64(DAY, "D"), 1), (np.datetime64(DAY, "s"), 1), "x"],
+        "one day in four ways": [DAY, np.datetime64(DAY, "D"), MIDNIGHT, np.datetime64(DAY, "s")],
+        "numbers that are equal": [1, True, 1.0, np.float32(1), 0, False, "1", b"1", None],
+        "again and again": ["a", "b", "a", None, "b", None, "c"],
+    }.items(),
+    ids=lambda case: case[0],
+)
+def test_labels_mean_the_same_alone_and_in_a_batch(labels):
+    _, given = labels
+    one, many = (lw.Monitor(lw.Rule("linf", 0.1)) for _ in range(2))
+    alone = [one.observe([0.0], z).witnesses.rows.tolist() for z in given]
+    found = many.observe_many(np.zeros((len(given), 1)), given)
+    assert [verdict.witnesses.rows.tolist() for verdict in found] == alone
+    assert any(alone)
+
+
+def test_keys_of_a_type_of_its_own_are_compared_with_nothing_else():
+    monitor = lw.Monitor(lw.Rule("linf", 0.1))
+    keys = [_Reserved(i) for i in range(3)]
+    monitor.observe_many([[0.0]] * 3, ["a"] * 3, keys=keys)
+    assert monitor.observe([0.0], "b", key=_Reserved(9)).count == 3
+    with pytest.raises(lw.BadDecision, match="was given to row 1 already"):
+        monitor.observe_many([[0.0]], ["a"], keys=[_Reserved(1)])

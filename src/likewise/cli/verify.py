@@ -102,7 +102,7 @@ def _verify(ledger: Path, head: str | None, json: bool) -> tuple[int, str | None
     from likewise.cli.ledgers import look
     from likewise.cli.screen import print_json, progress, say
 
-    with look(ledger) as opened, progress(f"verifying {ledger}", compiles=False):
+    with look(ledger) as opened, progress(f"verifying {ledger}"):
         found = opened.verify(head)
     if json:
         end = None if found.head is None else str(found.head)

@@ -15,8 +15,6 @@ import numpy as np
 from likewise.kernels.compile import entry, of_lanes, small, view
 
 LANES = 8
-BLOCK = 64
-"""Bytes; a message is blocks of these, the last of which ends with its length."""
 _STATE, _WORDS, _ROUNDS = 8, 16, 64
 ROOM = (_STATE + _WORDS) * LANES
 """Words of 4 bytes that the kernel wants to itself."""
@@ -73,7 +71,7 @@ def _swapped(word: Any) -> Any:
 def digest_rows(
     messages_address: int, count: int, blocks: int, into_address: int, room_address: int
 ) -> int:
-    """The digests of `count` messages of so many blocks each, one behind the other."""
+    """The digests of `count` messages of so many blocks of 64 bytes each, one behind the other."""
     messages = view(messages_address, np.uint32)
     into, room = view(into_address, np.uint32), view(room_address, np.uint32)
     for first in range(0, count, LANES):

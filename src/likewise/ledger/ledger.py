@@ -157,12 +157,7 @@ class Ledger:
                 " Look at its entries, at `likewise show` or `likewise replay`."
             )
 
-    def verify(
-        self,
-        head: Head | str | None = None,
-        *,
-        values: bool = True,
-    ) -> Verification:
+    def verify(self, head: Head | str | None = None, *, values: bool = True) -> Verification:
         """Walk the chain; name the first row that is not as it was written.
 
         values: whether inputs, outputs and keys are compared with their commitments, too. Without

@@ -74,8 +74,6 @@ class Reading(Protocol):
         self, first: int, stop: int, *, witnesses: bool = False
     ) -> Iterator[Decisions]: ...
 
-    def in_runs(self, runs: list[tuple[int, int]], witnesses: bool) -> Iterator[Decisions]: ...
-
 
 class Writing(Protocol):
     """What a format may use of a store, inside a transaction that the store begins and ends."""

@@ -149,8 +149,9 @@ class LedgerReader:
     @property
     def rule(self) -> Rule:
         event = self._last("rule")
-        if self._rule is not None and self._rule[0] == event:
-            return self._rule[1]
+        known = self._rule
+        if known is not None and known[0] == event:
+            return known[1]
         text = None if event is None else event.body.get("rule")
         try:
             if isinstance(text, str) and event is not None:
@@ -334,10 +335,6 @@ class LedgerReader:
     ) -> Iterator[Decisions]:
         """Rows in chunks; the next is read while one is worked on."""
         runs = [(start, min(start + CHUNK, stop)) for start in range(first, stop, CHUNK)]
-        return self.in_runs(runs, witnesses)
-
-    def in_runs(self, runs: list[tuple[int, int]], witnesses: bool) -> Iterator[Decisions]:
-        """Rows in runs of these bounds; the next is read while one is worked on."""
         keys = self.has_keys()
 
         def read(run: tuple[int, int]) -> Decisions:

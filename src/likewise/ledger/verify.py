@@ -45,12 +45,7 @@ class Verification:
         )
 
 
-def verify(
-    reader: LedgerReader,
-    head: Head | None = None,
-    *,
-    values: bool = True,
-) -> Verification:
+def verify(reader: LedgerReader, head: Head | None = None, *, values: bool = True) -> Verification:
     """Walk the whole chain; where a head is given, it must be on it.
 
     CannotLook if the system does not let us see the files: that is no answer.

@@ -14,7 +14,14 @@ import numpy.typing as npt
 from likewise.kernels import table as t
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision
-from likewise.values.plain import array_of, label_of, number_of, numbers_of, unmasked
+from likewise.values.plain import (
+    PLAIN_LABELS,
+    array_of,
+    label_of,
+    number_of,
+    numbers_of,
+    unmasked,
+)
 from likewise.values.verdicts import Floats
 
 _SMALL_RANGE = 1 << 16
@@ -143,7 +150,7 @@ class Labels:
             codes[i] = code
         if len(places) < len(labels):
             by_label = {labels[i]: codes[i] for i in places}
-            codes[:] = list(map(by_label.get, labels))
+            codes[:] = [by_label[label] for label in labels]
         self._new = list(fresh)
         return codes
 
@@ -179,12 +186,11 @@ class Labels:
 
 
 def _first_places(labels: Sequence[Hashable]) -> Sequence[int]:
-    """Where each label stands first; all places if one cannot be hashed."""
+    """Where each label stands first; all places if one is of a type that `label_of` may change."""
     places = range(len(labels))
-    try:
-        return sorted(dict(zip(reversed(labels), reversed(places), strict=True)).values())
-    except TypeError:
+    if not set(map(type, labels)) <= PLAIN_LABELS:
         return places
+    return sorted(dict(zip(reversed(labels), reversed(places), strict=True)).values())
 
 
 def _small_integers(z: Any) -> tuple[npt.NDArray[np.int64], int] | None:

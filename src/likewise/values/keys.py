@@ -98,7 +98,7 @@ class Keys:
 
         That is what mostly is the case, found without looking at each key in turn.
         """
-        if self.is_erased is not None or None in keys:
+        if self.is_erased is not None or _lacks_some(keys):
             return False
         different = set(keys)
         known = (self._row_of.keys(), self._left.keys())  # of which a batch is few
@@ -106,10 +106,11 @@ class Keys:
 
     def plain(self, given: Sequence[Any]) -> list[Any]:
         """Keys as they are kept; None for a decision without one."""
+        given = list(given)
         if self._kept_as is plain_key and set(map(type, given)) == {str}:
             with contextlib.suppress(UnicodeEncodeError):  # which of them, is found below
                 "".join(given).encode()
-                return list(given)
+                return given
         return [None if key is None else self._kept_as(key, "the key") for key in given]
 
     def _refuse_left(self, key: Any) -> None:
@@ -124,7 +125,7 @@ class Keys:
         if keys is None:
             return
         rows: Sequence[int] = range(first, first + len(keys))
-        if None in keys:
+        if _lacks_some(keys):
             rows = [row for row, key in zip(rows, keys, strict=True) if key is not None]
             keys = [key for key in keys if key is not None]
         self._row_of.update(zip(keys, rows, strict=True))
@@ -176,3 +177,8 @@ class Keys:
 
     def __bool__(self) -> bool:
         return bool(self._key_of)
+
+
+def _lacks_some(keys: Sequence[Any]) -> bool:
+    """Whether one is None; a key of the caller's own type is not asked whether it equals that."""
+    return type(None) in set(map(type, keys))

@@ -34,7 +34,7 @@ _UNREADABLE = (TypeError, ValueError, RuntimeError, ArithmeticError)
 _NUMBERS = {float, int, bool, str, bytes, NoneType, np.float64, np.float32, np.int64, np.bool_}
 """Types that NumPy reads from a list as they are."""
 _FLOATS = {float}
-_LABELS = {str, int, bool, bytes, NoneType}
+PLAIN_LABELS = {str, int, bool, bytes, NoneType}
 """Types of labels that need no second look."""
 _SINGLE = (type, Enum, NoneType, EllipsisType, NotImplementedType)
 """Of what there is only one of each, so that being the same object is being equal."""
@@ -291,7 +291,7 @@ def label_of(value: Any, what: str) -> Hashable:
 
     Raises BadDecision for what cannot be hashed, equals nothing, or is equal only to itself.
     """
-    if type(value) in _LABELS:
+    if type(value) in PLAIN_LABELS:
         label: Hashable = value
         return label
     if isinstance(value, np.ma.MaskedArray):
