@@ -342,15 +342,17 @@ class LedgerReader:
 
         if len(runs) == 1:  # no thread is worth its start
             yield read(runs[0])
-            return
-        with ThreadPoolExecutor(1) as pool:
-            reading = [pool.submit(read, run) for run in runs[:1]]
-            for run in runs[1:]:
-                chunk = reading.pop().result()
-                reading.append(pool.submit(read, run))
-                yield chunk
-            for last in reading:
-                yield last.result()
+        else:
+            yield from one_ahead(map(read, runs))
+
+
+def one_ahead(chunks: Iterator[Decisions]) -> Iterator[Decisions]:
+    """The same, the next made by another thread while one is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, chunks, None)
+        while (chunk := coming.result()) is not None:
+            coming = pool.submit(next, chunks, None)
+            yield chunk
 
 
 def digest(event: Event) -> str:
