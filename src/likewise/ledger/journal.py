@@ -32,7 +32,6 @@ from likewise.ledger.layout import Layout
 from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_in
 from likewise.ledger.notes import Note
 from likewise.ledger.positions import check_places
-from likewise.ledger.reader import one_ahead
 from likewise.ledger.restoring import judge_waiting, load_rows
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
@@ -125,7 +124,7 @@ class Journal:
         with contextlib.ExitStack() as checks:
             if check:
                 checks.enter_context(reader.structure_checked(every_index=False))
-                chunks = one_ahead(reader.format.walk(reader, None).chunks())
+                chunks = reader.format.walk(reader, None).chunks()
             if store.rows > store.first:
                 self._words = load_rows(store, self._memory, self._keys, self.retention, chunks)
             deque(chunks, maxlen=0)  # a walk checks more behind the last row

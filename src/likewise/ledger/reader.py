@@ -343,10 +343,10 @@ class LedgerReader:
         if len(runs) == 1:  # no thread is worth its start
             yield read(runs[0])
         else:
-            yield from one_ahead(map(read, runs))
+            yield from _one_ahead(map(read, runs))
 
 
-def one_ahead(chunks: Iterator[Decisions]) -> Iterator[Decisions]:
+def _one_ahead(chunks: Iterator[Decisions]) -> Iterator[Decisions]:
     """The same, the next made by another thread while one is worked on."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, chunks, None)
