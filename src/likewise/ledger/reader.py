@@ -340,10 +340,8 @@ class LedgerReader:
         def read(run: tuple[int, int]) -> Decisions:
             return self.decisions(*run, keys=keys, witnesses=witnesses)
 
-        if len(runs) == 1:  # no thread is worth its start
-            yield read(runs[0])
-        else:
-            yield from _one_ahead(map(read, runs))
+        reads = map(read, runs)
+        yield from reads if len(runs) < 2 else _one_ahead(reads)  # one is not worth a thread
 
 
 def _one_ahead(chunks: Iterator[Decisions]) -> Iterator[Decisions]:
