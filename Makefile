@@ -8,7 +8,6 @@ BENCH := .venv-bench/bin
 FAISS := .venv-faiss/bin
 DOCS := .venv-docs/bin
 TORCH := .venv-torch/bin
-PIN := .venv-pin/bin
 
 # Numba's cache notices a change in the file of a kernel, but not in a kernel that it imports and
 # inlines. So the folder of the cache is named after the text of all kernels.
@@ -21,7 +20,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # new version of torch in requirements/torch.in, this changes too.
 TORCH_FOR_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
 
-PIP_INSTALL := -m pip --disable-pip-version-check --no-input install -qq --no-compile
+INSTALL := sh requirements/install.sh
+
+# The entry kernels that the demo calls; the others are compiled when something needs them.
+DEMO_KERNELS := decide hunt tend
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -36,12 +38,13 @@ help:  ## list the recipes (this list)
 kernels: .venv/project  ## compile the kernels for this machine, unless they are (src/likewise/kernels/built)
 	@$(BIN)/python -m likewise.kernels.building
 
-demo: kernels  ## show what likewise does on a small stream of decisions
+demo: .venv/demo-project  ## show what likewise does on a small stream of decisions
+	@$(BIN)/python -m likewise.kernels.building $(DEMO_KERNELS)
 	@$(BIN)/likewise demo $(ARGS)
 
 # Each core has a process of its own, so the libraries of the field are to use one each. Tests wait for
 # disks and for processes that they start a third of the time, so there is one process more.
-ON_ALL_CORES = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --dist worksteal \
+ON_ALL_CORES = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --dist loadgroup --no-loadscope-reorder \
 	--numprocesses $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 test: kernels  ## run the tests, except the long and slow ones and those that need torch, on all cores
@@ -85,8 +88,10 @@ docs: .venv-docs/project  ## build the documentation: build/docs/index.html
 	$(DOCS)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs/site --doctree-dir .cache/docs . build/docs
 	@echo "Open build/docs/index.html"
 
-pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
+pin: .venv/tools  ## choose newer versions: requirements/*.in become *.txt
+	$(call compile,uv)
 	$(call compile,dev)
+	$(call compile,demo)
 	$(call compile,bench)
 	$(call compile,faiss)
 	$(call compile,docs)
@@ -97,58 +102,48 @@ pin: .venv-pin/tools  ## choose newer versions: requirements/*.in become *.txt
 	@mv requirements/torch.txt.new requirements/torch.txt
 
 clean:  ## remove everything the recipes made
-	rm -rf .venv .venv-bench .venv-docs .venv-faiss .venv-pin .venv-torch .cache .hypothesis build dist src/likewise/kernels/built
+	rm -rf .venv .venv-bench .venv-docs .venv-faiss .venv-torch .cache .hypothesis build dist src/likewise/kernels/built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: two stamps each, one for the pinned packages, one for likewise itself ---
-
-define environment
-@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	echo "likewise needs Python 3.11 or newer, but \"$(PYTHON)\" is not that ($$($(PYTHON) --version 2>&1))." \
-	"Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
-@echo "Setting up $(1) ..."
-@$(PYTHON) -m venv --clear $(1)
-endef
+#
+# .venv comes first and grows: uv, then what the demo needs, then everything that the tests need.
+# The others are made with its uv.
 
 define compile
-@cd requirements && ../$(PIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest \
+@cd requirements && ../$(BIN)/uv pip compile --quiet --upgrade --universal --fork-strategy fewest \
 	--python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make pin" $(1).in --output-file $(1).txt
 endef
 
-.venv/packages: requirements/dev.txt
-	$(call environment,.venv)
-	@$(BIN)/python $(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+.venv/tools: requirements/uv.txt requirements/demo.txt requirements/dev.txt
+	@echo "Setting up .venv ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "likewise needs Python 3.11 or newer, but \"$(PYTHON)\" is not that ($$($(PYTHON) --version 2>&1))." \
+		"Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv --clear .venv
+	@$(INSTALL) .venv --require-hashes -r requirements/uv.txt || echo "There is no uv for this machine: pip installs, which takes minutes."
 	@touch $@
 
-.venv-bench/packages: requirements/bench.txt
-	$(call environment,.venv-bench)
-	@$(BENCH)/python $(PIP_INSTALL) --require-hashes -r requirements/bench.txt
+.venv/demo-packages: requirements/demo.txt .venv/tools
+	@echo "Installing what the demo needs ..."
+	@$(INSTALL) .venv --require-hashes -r requirements/demo.txt
 	@touch $@
 
-# The newest FAISS alone: Clemont, in .venv-bench, holds that one back.
-.venv-faiss/packages: requirements/faiss.txt
-	$(call environment,.venv-faiss)
-	@$(FAISS)/python $(PIP_INSTALL) --require-hashes -r requirements/faiss.txt
+.venv/packages: requirements/dev.txt .venv/demo-packages
+	@echo "Installing what the tests need (2 GB) ..."
+	@$(INSTALL) .venv --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.venv-docs/packages: requirements/docs.txt
-	$(call environment,.venv-docs)
-	@$(DOCS)/python $(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+# The newest FAISS has an environment of its own: Clemont, in .venv-bench, holds that one back.
+# On Linux, torch.txt takes torch built for the CPU, which the installer has to be told where to
+# find, if it is not told already: in a folder (PIP_FIND_LINKS) or from an index.
+.venv-bench/packages .venv-faiss/packages .venv-docs/packages .venv-torch/packages: .venv-%/packages: requirements/%.txt .venv/tools
+	@echo "Setting up .venv-$* ..."
+	@$(BIN)/python -m venv --clear .venv-$*
+	@$(INSTALL) .venv-$* --require-hashes -r requirements/$*.txt
 	@touch $@
 
-# On Linux this takes torch built for the CPU, which pip has to be told where to find, if it is not
-# told already: in a folder (PIP_FIND_LINKS) or from an index (PIP_EXTRA_INDEX_URL).
-.venv-torch/packages: requirements/torch.txt
-	$(call environment,.venv-torch)
-	@$(TORCH)/python $(PIP_INSTALL) --require-hashes -r requirements/torch.txt
-	@touch $@
-
-.venv/project .venv-bench/project .venv-docs/project .venv-torch/project: %/project: %/packages pyproject.toml src/likewise/__init__.py
-	@$*/bin/python $(PIP_INSTALL) --no-build-isolation --no-deps --editable .
-	@touch $@
-
-.venv-pin/tools: Makefile
-	$(call environment,.venv-pin)
-	@$(PIN)/python $(PIP_INSTALL) uv==0.13.7
+.venv/project .venv-bench/project .venv-docs/project .venv-torch/project .venv/demo-project: %project: %packages pyproject.toml src/likewise/__init__.py
+	@$(INSTALL) $(@D) --no-build-isolation --no-deps --editable .
 	@touch $@

@@ -34,7 +34,7 @@ class Kernels(BuildHookInterface[Any]):
         if version == "editable" or not can_build:
             build_data["dependencies"] = [NUMBA]
             return
-        for path in building.build(levels):
+        for path in building.build(levels, list(native.ENTRIES), sys.stdout):
             inside = path.relative_to(Path(self.root) / "src")
             build_data["force_include"][str(path)] = str(inside)
         build_data["pure_python"] = False

@@ -3,7 +3,8 @@
 from typing import Any
 
 import numpy as np
-import pandas as pd
+
+from tests.lazily import pandas as pd
 
 
 def side_by_side(

@@ -4,12 +4,14 @@
 does: at a random instant of a call. `at_step` raises at the n-th bytecode boundary of one.
 """
 
+import _weakrefset
 import dis
 import gc
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,7 @@ import numpy as np
 import likewise as lw
 
 PACKAGE = str(Path(lw.__file__).parent)
+_UNHEARD = (weakref.__file__, _weakrefset.__file__, "<frozen importlib")
 
 
 class Interrupted(BaseException):
@@ -31,6 +34,18 @@ def is_ours(frame: FrameType | None) -> bool:
     """Whether the package is at work in this frame, or called what is."""
     while frame is not None:
         if frame.f_code.co_filename.startswith(PACKAGE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def must_wait(frame: FrameType | None) -> bool:
+    """Whether to interrupt later: errors of a weak reference's callback or of a finaliser reach
+    nobody, and an import that is cut off leaves its file for the collector to complain about.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(_UNHEARD) or code.co_name == "__del__":
             return True
         frame = frame.f_back
     return False
@@ -59,7 +74,9 @@ class Interruptions:
         gc.callbacks[:] = self._callbacks
 
     def _strike(self, _: int, frame: FrameType | None) -> None:
-        if self._armed:
+        if self._armed and must_wait(frame):
+            signal.setitimer(signal.ITIMER_REAL, 1e-5)  # a little later, then
+        elif self._armed:
             self._armed = False
             self.inside += is_ours(frame)
             raise Interrupted

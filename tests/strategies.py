@@ -50,14 +50,14 @@ every_kind = pytest.mark.parametrize(
     ("metric", "output", "family"),
     [
         pytest.param(
-            metric, output, family, marks=() if k == (i + j) % len(OUTPUTS) else pytest.mark.slow
+            metric, output, family, marks=() if k == (i + j) % len(OUTPUTS) else pytest.mark.long
         )
         for i, metric in enumerate(METRICS)
         for j, family in enumerate(FAMILIES)
         for k, output in enumerate(OUTPUTS)
     ],
 )
-"""Any two of metric, output and storage meet in the quick tests, all three in the slow ones."""
+"""Any two of metric, output and storage meet in the quick tests, all three in the long ones."""
 
 
 def examples(budget: int) -> int:

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,9 @@ from benchmarks.contenders import Question
 from benchmarks.questions import first_use
 from likewise.runtime.load import Load
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("benchmarks"), pytest.mark.early]
+
 TWO_THREADS = "two threads over one, 1M × 12, ε 0.01"
-ROOT = Path(__file__).resolve().parents[1]
 ALONE = (
     "higgs",
     "single",
@@ -50,7 +52,16 @@ WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensi
 
 
 @pytest.fixture(scope="module")
-def setting() -> Setting:
+def written(tmp_path_factory) -> Iterator[Path]:
+    """The folder that the questions write to."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("LIKEWISE_SCRATCH", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def setting(written) -> Setting:
     return Setting(source=workloads.generated(), scale=0.002, rounds=1, generated=True)
 
 
@@ -146,14 +157,13 @@ def test_wide_workloads_find_violations(answers):
         assert all(row[key] > 0 for row in rows), f"{name} found nothing"
 
 
-def test_rows_on_disk_are_measured_and_removed(answers):
+def test_rows_on_disk_are_measured_and_removed(answers, written):
     rows = answers["imagenet_size"]["tables"]["pictures"]["rows"]
     assert [row["storage"] for row in rows] == ["uint8", "float32"]
     for row, size in zip(rows, (1, 4), strict=True):
         assert row["file_gb"] == row["rows"] * 224 * 224 * 3 * size / 1e9
         assert row["peak_gb"] >= row["rss_gb"] > 0
-    left = [path for path in (ROOT / "build").rglob("rows") if path.is_file()]
-    assert not left
+    assert not list(written.iterdir())
 
 
 def test_bars_of_a_shrunk_run_are_never_reached(answers):

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 import likewise as lw
 from benchmarks import oracle, workloads
 from benchmarks.answer import Answer, Setting, Table
-from benchmarks.child import ROOT
 from benchmarks.measure import medians, no_collector
+from benchmarks.scratch import scratch
 
 Array = NDArray[Any]
 COLUMNS_WIDE, EPSILON = 12, 0.05
@@ -86,9 +86,7 @@ def measured(given: Mapping[str, Any]) -> dict[str, Any]:
     before, count = given["before"], given["rows"]
     points, outputs = source.rows(before + count, COLUMNS_WIDE)
     labels = outputs.tolist()
-    build = ROOT / "build"
-    build.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=build) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
 
         def monitor(name: str) -> lw.Monitor:
             rule = lw.Rule("linf", EPSILON)

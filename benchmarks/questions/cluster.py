@@ -23,8 +23,9 @@ import numpy as np
 import likewise as lw
 from benchmarks import oracle, workloads
 from benchmarks.answer import Answer, Setting, Skipped, Table
-from benchmarks.child import PROJECT, ROOT, call
+from benchmarks.child import PROJECT, call
 from benchmarks.measure import cpu_seconds, medians, rss_bytes
+from benchmarks.scratch import scratch
 
 WIDE, EPSILON = 12, 0.05
 BEFORE = 100_000  # decisions in the history before a batch is measured
@@ -105,12 +106,6 @@ def _stream(rows: int, wide: int = WIDE) -> tuple[Any, Any]:
     return workloads.generated().rows(rows, wide)
 
 
-def _build() -> Path:
-    build = ROOT / "build"
-    build.mkdir(exist_ok=True)
-    return build
-
-
 def _alike(mine: Any, theirs: Any) -> None:
     same = np.array_equal(mine.offsets, theirs.offsets) and mine.witnesses == theirs.witnesses
     oracle.require(same, "a cluster named other witnesses than one process")
@@ -124,7 +119,7 @@ def overhead(given: Mapping[str, Any]) -> dict[str, Any]:
     points, labels = _stream(before + sum(size * count for size, count in asked.items()))
     rule, rows, pairs = lw.Rule("linf", EPSILON), [], 0
     for shards in SHARDS:
-        with tempfile.TemporaryDirectory(dir=_build()) as folder:
+        with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             alone = lw.open(Path(folder) / "alone", rule, durability="off")
             segment = max(256, before // (4 * shards))
             cluster = lw.cluster(
@@ -224,7 +219,7 @@ def _scaling(before: int, scale: float) -> list[dict[str, Any]]:
     oracle.require(pairs > 0, "nothing was found")
     for shards in (1, 2):
         with (
-            tempfile.TemporaryDirectory(dir=_build()) as folder,
+            tempfile.TemporaryDirectory(dir=scratch()) as folder,
             lw.cluster(
                 Path(folder) / "ledger",
                 rule,
@@ -283,7 +278,7 @@ def losses(given: Mapping[str, Any]) -> dict[str, Any]:
     expected = alone.observe_many(points[before:], labels[before:])
     for shards in (1, 2):
         with (
-            tempfile.TemporaryDirectory(dir=_build()) as folder,
+            tempfile.TemporaryDirectory(dir=scratch()) as folder,
             lw.cluster(
                 Path(folder) / "ledger",
                 rule,
@@ -319,7 +314,7 @@ def stall(given: Mapping[str, Any]) -> dict[str, Any]:
     alone = lw.Monitor(rule)
     expected = alone.observe_many(points, labels)
     with (
-        tempfile.TemporaryDirectory(dir=_build()) as folder,
+        tempfile.TemporaryDirectory(dir=scratch()) as folder,
         lw.cluster(
             Path(folder) / "ledger", rule, shards=2, segment_rows=1_024, durability="off"
         ) as cluster,

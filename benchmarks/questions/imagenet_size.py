@@ -17,11 +17,12 @@ import numpy as np
 
 from benchmarks import oracle
 from benchmarks.answer import Answer, Setting, Skipped, Table
-from benchmarks.child import ROOT, call
+from benchmarks.child import call
 from benchmarks.contenders import Question, explained
 from benchmarks.measure import Singles, no_collector, peak_rss_bytes, rss_bytes
 from benchmarks.pictures import Scenes
 from benchmarks.planted import EVERY, as_storage, radius_of
+from benchmarks.scratch import scratch
 
 SIDE, CHANNELS, LEVELS = 224, 3, 4
 WARM_ROWS = 300
@@ -48,8 +49,7 @@ COLUMNS = {
 def ask(setting: Setting) -> Answer:
     n = setting.rows(10_000, least=2 * EVERY)
     rows = []
-    folder = ROOT / "build"  # beside the code, since a system's temporary folder may be memory
-    folder.mkdir(exist_ok=True)
+    folder = scratch()
     for storage in ("uint8", "float32"):
         needed = n * SIDE * SIDE * CHANNELS * np.dtype(storage).itemsize
         if shutil.disk_usage(folder).free < needed + 2e9:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import likewise as lw
 from benchmarks import bare, oracle
 from benchmarks.answer import Answer, Setting, Table
-from benchmarks.child import ROOT
+from benchmarks.scratch import scratch
 from likewise.ledger import folder as ledger_folder
 from likewise.ledger import founding
 from likewise.ledger.schema import FORMAT
@@ -71,9 +71,7 @@ def ask(setting: Setting) -> Answer:
     source = setting.rows_source()
     points, outputs = source.rows(setting.rows(BATCH), COLUMNS_WIDE)
     points = points.astype("float64")
-    build = ROOT / "build"
-    build.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=build) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         writing = [
             _writing(setting, Path(folder), durability, how, radius, points, outputs)
             for durability in ("commit", "batch", "off")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
 from typing import Any
 
 from benchmarks import cells, oracle
 from benchmarks.answer import Answer, Setting, Table
-from benchmarks.child import ROOT
+from benchmarks.scratch import scratch
 
 COLUMNS = {
     "way": "",
@@ -21,13 +20,6 @@ COLUMNS = {
     "mb": "peak MB",
 }
 SAME = ("rows", "flagged", "pairs", "comparable", "check")
-
-
-def _build() -> Path:
-    """The folder for what the benchmarks write, on the disk of the project."""
-    build = ROOT / "build"
-    build.mkdir(exist_ok=True)
-    return build
 
 
 def _row(way: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +38,7 @@ def _row(way: str, found: dict[str, Any]) -> dict[str, Any]:
 def _huge(setting: Setting, count: int, *, beside_one: bool) -> list[dict[str, Any]]:
     """Two workers on as many rows, in cells of a million; one monitor before them, if asked."""
     table = []
-    with tempfile.TemporaryDirectory(dir=_build()) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         cells.write(folder, count)
         given = {"folder": folder, "workers": 2, "cell_rows": 1_000_000}
         parts = setting.alone("benchmarks.cells:in_cells", given)
@@ -64,7 +56,7 @@ def _huge(setting: Setting, count: int, *, beside_one: bool) -> list[dict[str, A
 def ask(setting: Setting) -> Answer:
     count = setting.rows(2_000_000, least=20_000)
     table = []
-    with tempfile.TemporaryDirectory(dir=_build()) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         cells.write(folder, count)
         whole = setting.alone("benchmarks.cells:whole", {"folder": folder})
         oracle.require(whole["pairs"] > 0, "nothing was found")

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from benchmarks import oracle
 from benchmarks.answer import Answer, Setting, Skipped, Table
 from benchmarks.child import ROOT
+from benchmarks.scratch import scratch
 from likewise import Monitor, Rule
 from likewise.ledger.ledger import Ledger
 
@@ -67,10 +68,8 @@ def ask(setting: Setting) -> Answer:
     batches, singles = setting.rows(BATCHES, 5), setting.rows(SINGLES, 200)
     points, outputs = setting.rows_source().rows(history + batches * EACH + singles, COLUMNS_WIDE)
     points = points.astype("float64").round(5)
-    build = ROOT / "build"
-    build.mkdir(exist_ok=True)
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(dir=build) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         told = _Told(Path(folder), setting, points, outputs, history, batches)
         echo = told.echo()
         rows.append({"place": "none", "how": "bare ASGI echo", **echo})

@@ -22,8 +22,8 @@ from typing import Any
 import likewise as lw
 from benchmarks import oracle, workloads
 from benchmarks.answer import Answer, Setting, Skipped, Table
-from benchmarks.child import ROOT
 from benchmarks.measure import medians
+from benchmarks.scratch import scratch
 from likewise.ledger.ledger import Ledger
 from likewise.streams.following import Follower, FollowSettings
 from likewise.streams.judging import StreamJudge, binding_of
@@ -78,9 +78,7 @@ def measured(given: Mapping[str, Any]) -> dict[str, Any]:
     )
     count = given["rows"]
     points, outputs = source.rows(count, COLUMNS_WIDE)
-    build = ROOT / "build"
-    build.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=build) as folder, _server(Path(folder)) as client:
+    with tempfile.TemporaryDirectory(dir=scratch()) as folder, _server(Path(folder)) as client:
         _publish(client, points.astype("float64").round(5), outputs)
         bare = _bare(client, count)
         port = client.connection_pool.connection_kwargs["port"]

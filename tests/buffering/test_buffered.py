@@ -13,6 +13,7 @@ import likewise as lw
 from likewise.buffering.buffered import Buffered
 from tests.buffering.slow import RULE, Gated, Slow, decisions, inline, is_balanced
 from tests.letter_embedders import letters
+from tests.looping import each
 
 POLICIES = ("block", "drop_newest", "spill")
 
@@ -679,7 +680,7 @@ def test_answers_take_bounded_memory(monkeypatch):
 # Settings
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "text"),
     [
         ({"capacity": 0}, "capacity is 0"),

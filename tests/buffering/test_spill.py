@@ -16,6 +16,7 @@ from likewise.buffering.recovery import recovered
 from likewise.buffering.spill import Spill
 from likewise.reading.protocol import FROM_ROW
 from tests.buffering.slow import RULE
+from tests.looping import each
 
 VALUES = [
     np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -30,8 +31,8 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("x", VALUES, ids=range(len(VALUES)))
-@pytest.mark.parametrize("z", ["yes", None, FROM_ROW, True, 0.1, ("a", 1), np.array([0.5, 0.5])])
+@each("x", VALUES, ids=range(len(VALUES)))
+@each("z", ["yes", None, FROM_ROW, True, 0.1, ("a", 1), np.array([0.5, 0.5])])
 def test_decision_comes_back_as_it_was_written(x, z):
     decision = SubmittedDecision(x, z, "key 1", 1_700_000_000_000_000, 17, None)
     frames.check(decision)

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import polars as pl
 import pytest
 
 import likewise as lw
@@ -11,6 +10,8 @@ from likewise.cli import main
 from likewise.cli.curve import draw
 from likewise.reports.findings import Curve
 from tests.commands import likewise
+from tests.lazily import polars as pl
+from tests.looping import each
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +68,8 @@ def test_plot_fits_eighty_columns_and_is_plain_in_a_pipe(shown):
     assert "\x1b" not in shown and "ε = 1" in shown
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-@pytest.mark.parametrize("chosen", [0.0, 0.5, 1.0])
+@each("width", [40, 80, 120])
+@each("chosen", [0.0, 0.5, 1.0])
 def test_curve_never_falls_and_keeps_its_width(width, chosen):
     epsilons = tuple(np.linspace(0, 1, 50).tolist())
     curve = Curve(epsilons, tuple(e**2 for e in epsilons), chosen, chosen**2, 9)

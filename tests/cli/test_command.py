@@ -8,6 +8,7 @@ import pytest
 
 import likewise as lw
 from tests.commands import COMMAND, installed, likewise
+from tests.looping import each
 
 HEAVY = {"numpy", "numba", "llvmlite", "polars", "pyarrow", "sklearn"}
 COMMANDS = (
@@ -44,7 +45,7 @@ def test_help_names_every_command():
     assert all(f" {name} " in shown for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_help_of_a_command_fits_a_terminal_and_is_plain_in_a_pipe(name):
     shown = likewise(name, "--help").stdout
     assert f"likewise {name}" in shown
@@ -57,7 +58,7 @@ def test_no_command_is_bad_usage_and_shows_help_once():
     assert done.stdout.count("Usage: likewise") == 1 and done.stderr == ""
 
 
-@pytest.mark.parametrize("name", [None, *COMMANDS, "warm"])
+@each("name", [None, *COMMANDS, "warm"])
 def test_wrong_option_is_one_line_on_standard_error(name):
     run = installed if name is None else likewise
     done = run(*filter(None, [name]), "--nonsense", code=2)

@@ -10,10 +10,10 @@ import itertools
 import json
 
 import numpy as np
-import polars as pl
 import pytest
 
 from likewise.cli import main
+from tests.lazily import polars as pl
 
 RULE = """
 [output]

@@ -9,18 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import likewise as lw
 from likewise.cli import demo, loans, main
 from likewise.values.printing import percent
 
-WITHOUT_SKLEARN = """
-import sys
-sys.modules["sklearn"] = None  # as if it were not installed
-from likewise.cli.demo import run
-sys.exit(run())
-"""
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("demo"), pytest.mark.early]
 
 
 def python(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -241,11 +237,20 @@ def test_demo_in_a_folder_that_is_not_there_says_so(tmp_path):
     assert "cannot write to" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_demo_without_scikit_learn_says_how_to_install_it(tmp_path):
-    done = python(tmp_path, "-c", WITHOUT_SKLEARN)
-    assert done.returncode == 2
-    assert "pip install 'likewise[demo]'" in done.stderr and "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
+def test_the_demos_model_is_scikit_learns_logistic_regression():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    random = np.random.default_rng(3)
+    people = loans.Applicants(3_000, random)
+    seen, told = people.seen(district=True), loans.past_decisions(people, random)
+    scale = preprocessing.StandardScaler().fit(seen)
+    peer = linear_model.LogisticRegression(tol=1e-10, max_iter=1_000).fit(
+        scale.transform(seen), told
+    )
+    ours = loans.LogisticRegression().fit(seen, told)
+    assert np.allclose(ours.weights[1:], peer.coef_[0], atol=1e-6)
+    assert np.isclose(ours.weights[0], peer.intercept_[0], atol=1e-6)
+    assert 0.2 < told.mean() < 0.8
 
 
 def test_version_is_told_without_loading_numpy():

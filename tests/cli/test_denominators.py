@@ -9,11 +9,11 @@ import itertools
 import json
 
 import numpy as np
-import polars as pl
 import pytest
 
 from likewise.cli import main
 from tests.commands import likewise
+from tests.lazily import polars as pl
 
 RULE = """
 [output]

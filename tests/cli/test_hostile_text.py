@@ -15,12 +15,12 @@ import shutil
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import likewise as lw
 from likewise.cli import main
 from tests.commands import at_a_terminal
+from tests.lazily import polars as pl
 
 EVIL = (
     "\x1b]0;owned\x07"  # the title of the window

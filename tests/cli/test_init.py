@@ -4,12 +4,12 @@ import datetime
 import json
 
 import numpy as np
-import polars as pl
 import pytest
 
 import likewise as lw
 from likewise.cli import main
 from tests.commands import likewise
+from tests.lazily import polars as pl
 
 
 def applicants(count=400):

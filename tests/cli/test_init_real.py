@@ -12,11 +12,11 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 import likewise as lw
 from likewise.cli import main
+from tests.lazily import polars as pl
 
 ROOT = Path(__file__).resolve().parents[2]
 BESIDE = [ROOT.parent / "shared" / "data", ROOT.parents[1] / "shared" / "data"]

@@ -3,12 +3,12 @@
 import json
 
 import numpy as np
-import polars as pl
 import pytest
 
 import likewise as lw
 from likewise.cli import loosening, main
 from tests.commands import at_a_terminal
+from tests.lazily import polars as pl
 
 
 @pytest.fixture

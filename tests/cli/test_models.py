@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import polars as pl
 import pytest
 
 import likewise as lw
@@ -11,6 +10,7 @@ from likewise.cli import main
 from likewise.reports.findings import Tally
 from likewise.reports.page import page
 from tests.commands import likewise
+from tests.lazily import polars as pl
 from tests.oracle import same_or_not
 from tests.report_streams import found
 from tests.strict_html import read_strictly

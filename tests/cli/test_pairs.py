@@ -8,14 +8,14 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 from likewise.cli import main, violations
 from likewise.cli.kept_rows import KeptRows
 from likewise.reports import workbook
 from likewise.sources.chunk import Chunk
+from tests.lazily import pandas as pd
+from tests.lazily import polars as pl
 
 RULE = """
 [output]

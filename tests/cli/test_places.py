@@ -4,10 +4,10 @@ import os
 import stat
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from likewise.cli import main
+from tests.lazily import polars as pl
 
 QUICK = ["--metric", "linf", "--epsilon", "0.1", "--output-column", "z"]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs links and permissions of POSIX")

@@ -10,10 +10,10 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from tests.commands import installed
+from tests.lazily import polars as pl
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("LIKEWISE_DATA") or ROOT.parent / "shared" / "data")

@@ -3,10 +3,10 @@
 import re
 
 import numpy as np
-import polars as pl
 import pytest
 
 from tests.commands import at_a_terminal
+from tests.lazily import polars as pl
 
 
 @pytest.mark.long

@@ -7,13 +7,13 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 
 import likewise as lw
 from likewise.cli import main
 from likewise.monitors import varying
 from likewise.reports.varied_table import lines_of, sentences_of
+from tests.lazily import polars as pl
 from tests.varied_oracle import N, changed, expected, outcome, people, rule_of
 
 START = datetime.datetime(2024, 1, 1)

@@ -12,6 +12,8 @@ import likewise as lw
 from likewise.cli import main
 from tests.commands import COMMAND, likewise
 
+pytestmark = pytest.mark.pairwise
+
 QUICK = ("--epsilon", "0.1", "--output-column", "z")
 GOOD = '{"a": 1.0, "b": 2.0, "z": "x"}'
 RULE = """

@@ -11,13 +11,13 @@ import sys
 import time
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 import likewise as lw
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
+from tests.lazily import pandas as pd
+from tests.lazily import polars as pl
 from tests.served_monitors import Serving, connected, running
 
 RULE = lw.Rule("linf", 0.15)

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import faiss
 import numpy as np
 import pytest
 
 import likewise as lw
 from tests.index_cases import groups
+from tests.lazily import faiss
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 
 

@@ -5,12 +5,12 @@ decision has its only like case on the boundary.
 """
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
 from tests.index_cases import few, scan_of
+from tests.lazily import polars as pl
 from tests.oracle import (
     Oracle,
     assert_same_verdict,
@@ -22,6 +22,8 @@ from tests.oracle import (
 )
 from tests.play import VERBS, play, play_together
 from tests.strategies import METRICS, every_kind, prove, streams
+
+pytestmark = pytest.mark.early
 
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = st.lists(

@@ -14,6 +14,8 @@ from tests.contracts import crashing
 from tests.contracts.crash_checks import CHECKS
 from tests.killing import Life, program
 
+pytestmark = pytest.mark.early
+
 KILLS = {
     "commit": 250,
     "batch": 200,

@@ -20,6 +20,8 @@ from tests.strategies import (
     streams,
 )
 
+pytestmark = pytest.mark.early
+
 SEEDS = st.integers(0, 2**32 - 1)
 CHUNKS = st.lists(st.integers(0, 3) | st.integers(0, 300), min_size=1, max_size=8)
 STEPS = st.lists(

@@ -27,6 +27,8 @@ from tests.wide_streams import (
     wide_stream,
 )
 
+pytestmark = pytest.mark.early
+
 WIDTHS = (33, 34, 40, 63, 64, 65, 100, 192, 257, 384, 1_000, 3_072, 5_000)
 STEPS = st.lists(
     st.tuples(st.sampled_from(VERBS), st.integers(1, 120), st.integers(0, 2**32 - 1)),
@@ -75,6 +77,7 @@ def test_foreseen_witnesses_are_those_of_the_oracle(metric):
     tally.assert_enough()
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(("name", "metric", "index"), EVERY)
 def test_hard_wide_streams_get_exact_verdicts(name, metric, index):
     rule, X, Z, foreseen = wide_stream(name, metric)

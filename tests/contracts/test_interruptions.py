@@ -18,6 +18,8 @@ from tests.interruptions import Interruptions, at_step
 from tests.letter_embedders import letters, some_texts
 from tests.oracle import Oracle
 
+pytestmark = pytest.mark.early
+
 Make = Callable[[np.random.Generator, int], tuple[Any, ...]]
 
 

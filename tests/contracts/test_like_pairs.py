@@ -6,12 +6,12 @@ The oracle is a matrix of all distances, as stored, in float64; epsilon is one o
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.monitors.like_pairs import like_pairs, like_pairs_within
+from tests.lazily import polars as pl
 from tests.oracle import as_stored, input_distances, slack_of, storage_of
 from tests.strategies import FAMILIES, METRICS, prove, streams
 

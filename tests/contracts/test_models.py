@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import strategies as st
 
@@ -19,10 +18,13 @@ from likewise.explaining.comparing import compare_groups
 from likewise.monitors.like_pairs import like_pairs, like_pairs_within
 from likewise.values.model_counts import ModelSide
 from tests.index_cases import few
+from tests.lazily import polars as pl
 from tests.letter_embedders import letters, some_texts
 from tests.oracle import Oracle, as_stored, input_distances, same_or_not
 from tests.play import VERBS, play, play_together
 from tests.strategies import METRICS, OUTPUTS, prove, streams
+
+pytestmark = pytest.mark.early
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-1" / "vectors"
 

@@ -207,9 +207,11 @@ for name in SERVED:
 SLOW = {f"{name}, behind a service" for name in SERVED[1:]}  # thousands of requests each
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in KINDS]
-)
+MARKS = {name: [pytest.mark.slow] for name in SLOW}
+MARKS["cluster of vectors"] = [pytest.mark.long, pytest.mark.xdist_group("ray")]
+
+
+@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(name, ())) for name in KINDS])
 def kept(request):
     return KINDS[request.param]
 

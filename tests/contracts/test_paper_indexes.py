@@ -6,13 +6,13 @@ short: some rebuild, split and overflow within a hundred rows.
 
 from dataclasses import replace
 
-import faiss
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
 from tests.index_cases import few, groups
+from tests.lazily import faiss
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 from tests.play import VERBS, play, play_together, radius_on_an_edge, steps_through
 from tests.strategies import (
@@ -27,6 +27,8 @@ from tests.strategies import (
     spoil,
     streams,
 )
+
+pytestmark = pytest.mark.early
 
 ROWS = 60
 WIDTHS = (1, 2, 3, 4, 5, 8, 9)

@@ -17,6 +17,8 @@ from tests.oracle import Oracle, assert_same_verdicts
 from tests.play import VERBS, play, radius_on_an_edge
 from tests.strategies import CLOUDS, METRICS, Tally, inputs, out_of_reach, prove, streams
 
+pytestmark = pytest.mark.pairwise
+
 PATH = Path(__file__).resolve().parents[2] / "examples" / "balltree.py"
 
 

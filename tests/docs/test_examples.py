@@ -15,6 +15,7 @@ import pytest
 import likewise as lw
 from likewise.indexes.registry import METRICS
 from likewise.rules import feature, rule
+from tests.looping import each
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE = {"build", "dist", "__pycache__"}
@@ -25,11 +26,13 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 def files(*endings: str) -> list[Path]:
     """Files of the project with such an ending; what the recipes made is left out."""
+    tops = [path for path in ROOT.iterdir() if path.name not in MADE and path.name[0] != "."]
+    found = [path for path in tops if path.is_file()]
+    found += [path for top in tops if top.is_dir() for path in top.rglob("*.*")]
     return sorted(
         path
-        for ending in endings
-        for path in ROOT.rglob(f"*{ending}")
-        if not any(part in MADE or part.startswith(".") for part in path.relative_to(ROOT).parts)
+        for path in found
+        if path.name.endswith(endings) and not MADE & set(path.relative_to(ROOT).parts)
     )
 
 
@@ -59,7 +62,7 @@ def examples(markdown: str) -> list[tuple[str, str | None]]:
 PAGES = names(sorted((ROOT / "docs" / "indexes").glob("*.md")))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each("name", PAGES)
 def test_examples_print_what_they_say(name):
     found = examples(text(name))
     assert any(expected for _, expected in found), f"no example of {name} shows its output"
@@ -105,7 +108,7 @@ MODULES = (
 )
 
 
-@pytest.mark.parametrize("module", ["likewise", *(f"likewise.{name}" for name in MODULES)])
+@each("module", ["likewise", *(f"likewise.{name}" for name in MODULES)])
 def test_docstring_examples_answer_what_they_say(module):
     failed, attempted = doctest.testmod(importlib.import_module(module))
     assert attempted > 0
@@ -121,13 +124,13 @@ def prose(*pages: str) -> str:
 REFERENCE = names(sorted((ROOT / "docs" / "reference").glob("*.md")))
 
 
-@pytest.mark.parametrize("name", lw.__all__)
+@each("name", lw.__all__)
 def test_public_name_is_explained_in_words(name):
     explained = prose("README.md", "ARCHITECTURE.md", *REFERENCE)
     assert re.search(rf"\b{name}\b", explained), f"no reference and no overview explains {name}"
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     sorted(
         {
@@ -145,14 +148,12 @@ def test_choice_of_a_rule_is_in_its_reference(name):
     assert f'`"{name}"`' in text("docs/reference/rules.md")
 
 
-@pytest.mark.parametrize(
-    "name", [field.name for kind in (lw.Rule, lw.Feature) for field in dataclasses.fields(kind)]
-)
+@each("name", [field.name for kind in (lw.Rule, lw.Feature) for field in dataclasses.fields(kind)])
 def test_setting_of_a_rule_is_in_its_reference(name):
     assert re.search(rf"`{name}\b", text("docs/reference/rules.md"))
 
 
-@pytest.mark.parametrize("name", [name for name in vars(lw.Monitor) if not name.startswith("_")])
+@each("name", [name for name in vars(lw.Monitor) if not name.startswith("_")])
 def test_method_of_a_monitor_is_in_its_reference(name):
     written = f"`{name}`" if isinstance(vars(lw.Monitor)[name], property) else f"`{name}("
     assert written in text("docs/reference/monitors.md")
@@ -166,7 +167,7 @@ TOLD = [name for name in names(files(".md")) if not name.startswith(("CHANGELOG"
 NAMED_PACKAGE = re.compile(r"pip install[^\n`]*?[ '\"]likewise\b")
 
 
-@pytest.mark.parametrize("name", TOLD)
+@each("name", TOLD)
 def test_page_installs_from_a_clone(name):
     found = NAMED_PACKAGE.search(text(name))
     assert found is None, f"{name} says {found[0]!r}, but likewise is not published"
@@ -179,14 +180,14 @@ def test_every_extra_is_on_the_page_about_installing():
     assert sorted(listed) == sorted(project["optional-dependencies"])
 
 
-@pytest.mark.parametrize("name", TOLD)
+@each("name", TOLD)
 def test_extra_that_a_page_names_is_one(name):
     extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
     for listed in re.findall(r"(?:likewise|['\"]\.)\[([\w,-]+)\]", text(name)):
         assert set(listed.split(",")) <= set(extras), f"{name} names [{listed}]"
 
 
-@pytest.mark.parametrize("name", names(files(".md")))
+@each("name", names(files(".md")))
 def test_relative_links_lead_to_files(name):
     prose = FENCE.sub("", text(name))
     for link in LINK.findall(prose):
@@ -196,7 +197,7 @@ def test_relative_links_lead_to_files(name):
         assert target.exists(), f"{name} links to {link}, which is not there"
 
 
-@pytest.mark.parametrize("name", names(files(".md", ".py", ".svg", ".toml")))
+@each("name", names(files(".md", ".py", ".svg", ".toml")))
 def test_file_does_not_know_where_it_is_kept(name):
     here = re.compile(rf"(?<![\w.$}}/]){re.escape(str(ROOT))}(?![\w-])")
     assert not here.search(text(name)), f"{name} contains the path of this checkout"

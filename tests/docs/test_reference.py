@@ -4,12 +4,12 @@ import re
 import runpy
 from pathlib import Path
 
-import pytest
 import typer.main
 
 import likewise as lw
 from likewise.cli.app import app
 from tests import documentation_pages
+from tests.looping import each
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -27,7 +27,7 @@ def test_command_line_page_is_what_its_script_writes():
     assert written == text("reference", "command-line.md"), "python docs/reference/commands.py"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_command_is_on_its_page_with_every_option(name):
     whole = text("reference", "command-line.md")
     (section,) = re.findall(rf"^## {name}$(.*?)(?=^## |\Z)", whole, re.MULTILINE | re.DOTALL)
@@ -36,7 +36,7 @@ def test_command_is_on_its_page_with_every_option(name):
             assert f"`{option}`" in section, f"{option} is missing"
 
 
-@pytest.mark.parametrize("name", [name for name in lw.__all__ if not name.startswith("__")])
+@each("name", [name for name in lw.__all__ if not name.startswith("__")])
 def test_public_name_is_in_the_python_reference(name):
     directive = rf"^\.\. (?:auto\w+|py:function):: likewise\.{name}\b"
     assert re.search(directive, text("reference", "python.md"), re.MULTILINE)
@@ -66,7 +66,7 @@ def test_report_has_the_sections_that_its_how_to_goes_through():
         assert name in code, f"the report has no {name!r}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "printed", "same"),
     [
         ("a\nb\n", "a\nb\n", True),

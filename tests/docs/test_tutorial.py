@@ -11,6 +11,8 @@ from likewise.cli import main
 from tests import documentation_pages
 from tests.brokers import KINDS, broker
 
+pytestmark = pytest.mark.early
+
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 WRITTEN = ("rules", "monitors", "ledgers", "python", "service")

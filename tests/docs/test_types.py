@@ -14,6 +14,8 @@ import pytest
 
 from tests.documentation_pages import steps
 
+pytestmark = pytest.mark.early
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MADE_UP = (

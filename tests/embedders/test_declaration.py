@@ -10,6 +10,7 @@ import pytest
 import likewise as lw
 from likewise import Embedder, Feature
 from likewise.rules.embedder import Mark
+from tests.looping import each
 
 
 def lengths(batch):
@@ -77,7 +78,7 @@ def test_a_local_function_is_a_callable_like_any_other():
     assert local.loaded.many(["ab"]).tolist() == [[2.0, 1.0]]
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "",
@@ -107,8 +108,8 @@ def test_another_name_is_refused_with_those_expected(name):
         assert expected in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["torch", "python"])
-@pytest.mark.parametrize("rest", ["module", "module.function", "a:b:c", "C:\\model:f:g"])
+@each("kind", ["torch", "python"])
+@each("rest", ["module", "module.function", "a:b:c", "C:\\model:f:g"])
 def test_a_function_is_named_by_module_and_function(kind, rest):
     with pytest.raises(lw.BadRule, match=f"expected {kind}:module:function"):
         Embedder(f"{kind}:{rest}")
@@ -142,7 +143,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "which"), WRONG)
+@each(("name", "settings", "which"), WRONG)
 def test_a_setting_that_says_nothing_is_refused(name, settings, which):
     with pytest.raises(lw.BadRule, match=f"{which} is given, which says nothing for") as error:
         Embedder(name, **settings)
@@ -163,7 +164,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value"), [(name, value) for name, values in BAD.items() for value in values], ids=repr
 )
 def test_a_setting_that_makes_no_sense_is_refused(name, value):
@@ -208,7 +209,7 @@ FULL = Embedder(
 TEXTS = Embedder("onnx:t.onnx", tokenizer="tokenizer.json", pooling="mean", normalise=False)
 
 
-@pytest.mark.parametrize("embed", [*NAMES, FULL, TEXTS], ids=str)
+@each("embed", [*NAMES, FULL, TEXTS], ids=str)
 def test_toml_gives_the_rule_back(embed):
     rule = lw.Rule("cosine", 0.25, embed=embed)
     back = lw.Rule.from_toml(rule.to_toml())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise import Embedder
 from likewise.embedders.model import SENTENCE
+from tests.looping import each
 
 
 class Counting:
@@ -254,7 +255,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("wrong", ERRORS)
+@each("wrong", ERRORS)
 def test_an_error_names_the_item_and_changes_nothing(wrong):
     embedding = Embedder(picky, normalise=wrong == "zero").loaded
     with pytest.raises(lw.BadDecision, match=ERRORS[wrong]) as error:

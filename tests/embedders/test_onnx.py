@@ -4,12 +4,13 @@ import shutil
 
 import numpy as np
 import pytest
-from onnx import TensorProto
 
 import likewise as lw
 from likewise import Embedder
 from likewise.embedders.model import SENTENCE, fixed_picture
 from tests.onnx_models import convolution, convolved, picture_model, text_model, tokenizer, tokens
+
+pytestmark = pytest.mark.long
 
 RNG = np.random.default_rng(11)
 TEXTS = ["like cases", "red", "blue blue red .", "unheard of", "cases should be treated alike."]
@@ -63,10 +64,10 @@ def test_a_convolution_over_prepared_pictures(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "dtype"),
     [
-        (TensorProto.UINT8, np.uint8),
-        (TensorProto.DOUBLE, np.float64),
-        (TensorProto.FLOAT16, np.float16),
-        (TensorProto.INT32, np.int32),
+        ("UINT8", np.uint8),
+        ("DOUBLE", np.float64),
+        ("FLOAT16", np.float16),
+        ("INT32", np.int32),
     ],
 )
 def test_a_model_gets_the_type_that_it_takes(tmp_path, kind, dtype):

@@ -17,6 +17,7 @@ from PIL import Image
 import likewise as lw
 from likewise import Embedder, Feature
 from tests.letter_embedders import pixels
+from tests.looping import each
 from tests.onnx_models import picture_model
 
 RNG = np.random.default_rng(12)
@@ -370,7 +371,7 @@ def test_folder_and_limits_are_written_and_read_with_a_rule(folder):
     assert lw.Rule.from_toml(text).embed == Embedder("onnx:m.onnx", folder=Path("pictures"))
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"folder": 7},

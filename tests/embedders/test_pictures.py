@@ -10,6 +10,7 @@ from PIL import Image
 import likewise as lw
 from likewise import Embedder
 from likewise.embedders.pictures import Pictures, Preparing
+from tests.looping import each
 from tests.onnx_models import picture_model
 
 RNG = np.random.default_rng(8)
@@ -169,10 +170,10 @@ def resized(array, size):
     return np.asarray(Image.fromarray(array).resize((size[1], size[0]), Image.Resampling.BILINEAR))
 
 
-@pytest.mark.parametrize("layout", [None, "channels first", "channels last"])
-@pytest.mark.parametrize("grey", [False, True], ids=["colour", "grey"])
-@pytest.mark.parametrize("size", [None, (6, 5), (3, 9)])
-@pytest.mark.parametrize(
+@each("layout", [None, "channels first", "channels last"])
+@each("grey", [False, True], ids=["colour", "grey"])
+@each("size", [None, (6, 5), (3, 9)])
+@each(
     "numbers",
     [
         {},

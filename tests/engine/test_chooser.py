@@ -30,6 +30,8 @@ from tests.indexes.shapes import random
 from tests.oracle import assert_same_verdict, assert_same_verdicts
 from tests.play import Foreseen
 
+pytestmark = pytest.mark.pairwise
+
 SLICE = 16  # rows handed to a challenger for each decision
 
 

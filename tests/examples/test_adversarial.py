@@ -10,6 +10,8 @@ import pytest
 
 from tests.example_scripts import EXAMPLES, run_alone
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example adversarial"), pytest.mark.early]
+
 SCRIPT = EXAMPLES / "adversarial.py"
 PICTURES = 500
 BUDGETS = (1, 2, 3, 4)

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import likewise as lw
 from likewise import Feature
+from tests.lazily import pandas as pd
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example people")]
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "examples" / "people.py"

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
-from threadpoolctl import threadpool_limits
 
 from tests.example_scripts import EXAMPLES, run_alone
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example semantic"), pytest.mark.early]
 
 SCRIPT = EXAMPLES / "semantic.py"
 CORRUPTIONS = ("brightness", "blur", "noise", "contrast", "fog")
@@ -68,6 +68,9 @@ def largest_epsilon(vectors: np.ndarray, digits: np.ndarray) -> float:
 @pytest.fixture(scope="module")
 def world() -> World:
     example = runpy.run_path(str(SCRIPT))
+    from sklearn.datasets import load_digits
+    from threadpoolctl import threadpool_limits
+
     x, y = load_digits().data / 16, load_digits().target
     first, second, third = np.array_split(np.random.default_rng(0).permutation(len(x)), 3)
     with threadpool_limits(1):

@@ -13,6 +13,8 @@ import likewise as lw
 from tests.example_scripts import EXAMPLES
 from tests.service.alerts.receivers import SERVE, free_port, until
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example serving")]
+
 FOLDER = EXAMPLES / "serving"
 WORKERS = 4
 

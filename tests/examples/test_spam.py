@@ -11,15 +11,18 @@ import random
 import re
 import runpy
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import wordllama
 
 from tests import hostile_text
 from tests.example_scripts import EXAMPLES, run_alone
+from tests.lazily import wordllama
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example spam"), pytest.mark.early]
 
 SCRIPT = EXAMPLES / "spam.py"
 REAL = Path(os.environ.get("LIKEWISE_DATA") or EXAMPLES.parents[1] / "shared" / "data")
@@ -90,7 +93,7 @@ def example(tmp_path_factory) -> Iterator[dict[str, Any]]:
 
 
 def embedded(texts: list[str]) -> np.ndarray:
-    home = Path(wordllama.__file__).parent
+    home = Path(find_spec("wordllama").origin).parent
     model = wordllama.WordLlama.load(cache_dir=home, disable_download=True)
     vectors = model.embed(texts, norm=False, batch_size=64).astype(np.float64)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import likewise as lw
@@ -14,6 +13,8 @@ from likewise.explaining.comparing import compare_groups
 from likewise.explaining.groups import OTHERS, Groups
 from likewise.explaining.members import MOST_GROUPS
 from tests.group_oracle import side_by_side
+from tests.lazily import pandas as pd
+from tests.looping import each
 
 FEATURES = {
     "x": Feature("number", tolerance=2),
@@ -63,8 +64,8 @@ def rule_for(favourable: Any, **settings: Any) -> lw.Rule:
     return lw.Rule(**given, delta=0.2 if kind == "number" else 0.0, **settings)
 
 
-@pytest.mark.parametrize("favourable", ["yes", "no", "high", "low"])
-@pytest.mark.parametrize("differ", [False, True])
+@each("favourable", ["yes", "no", "high", "low"])
+@each("differ", [False, True])
 def test_groups_are_those_of_a_plain_recomputation(favourable, differ):
     rule = rule_for(favourable, protected_must_differ=differ)
     rows = people(260, seed=3, kind=rule.output)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from likewise.explaining.permutation import Blocks, blocks_of, holm, shuffled
+from tests.looping import each
 
 
 def plain_difference(block, outcomes, second) -> float:
@@ -42,8 +43,8 @@ def stream(seed: int, kind: str, n: int = 18):
     return block, outcomes, rng.random(n) < 0.4
 
 
-@pytest.mark.parametrize("kind", ["label", "number"])
-@pytest.mark.parametrize("seed", range(4))
+@each("kind", ["label", "number"])
+@each("seed", range(4))
 def test_p_value_is_that_of_all_arrangements(kind, seed):
     block, outcomes, second = stream(seed, kind)
     every = every_arrangement(block, outcomes, second)

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import likewise as lw
 from likewise.explaining.comparing import compare_groups
 from likewise.explaining.groups import OTHERS
 from tests.group_oracle import side_by_side
+from tests.lazily import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[2]
 PEOPLE = runpy.run_path(str(ROOT / "examples" / "people.py"))

@@ -7,12 +7,13 @@ import math
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import likewise as lw
 from likewise import Feature
 from likewise.explaining.side_by_side import gap
+from tests.lazily import pandas as pd
+from tests.looping import each
 
 RULE = lw.Rule(
     features={
@@ -103,7 +104,7 @@ def test_largest_gap_is_the_distance_of_the_pair():
     assert pairs > 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("feature", "a", "b", "expected"),
     [
         (Feature("number", tolerance=5), 1, 11, 2.0),
@@ -150,7 +151,7 @@ def test_dictionary_is_strict_json_and_says_what_the_text_says():
     assert pair["columns"][1]["gap"] == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         datetime.date(2020, 1, 1),

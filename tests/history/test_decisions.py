@@ -7,6 +7,7 @@ import likewise as lw
 from likewise.history.decisions import STORAGES, History
 from likewise.kernels import table as t
 from tests.kernels.calling import Given, history_for
+from tests.looping import each
 
 RULE = lw.Rule("linf", 0.1)
 
@@ -23,8 +24,8 @@ def filled(rows: int, width: int = 3, capacity: int = 64, rule: lw.Rule = RULE) 
     return history
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("shape", [(5,), (2, 3), (4, 1, 2)], ids=str)
+@each("storage", STORAGES)
+@each("shape", [(5,), (2, 3), (4, 1, 2)], ids=str)
 def test_rows_have_the_shape_and_the_type_they_are_kept_in(storage, shape):
     history = History(RULE, shape, storage, Given(t.LABEL, 1), capacity=10)
     kept = "float64" if storage in ("int64", "uint64") else storage
@@ -109,7 +110,7 @@ def test_a_sample_is_of_remembered_rows_spread_over_the_history(most):
     assert len(history.sample(most)) == 0
 
 
-@pytest.mark.parametrize("storage", STORAGES)
+@each("storage", STORAGES)
 def test_values_are_taken_as_they_are_only_if_all_of_them_fit(storage):
     """What `takes` promises: no value of that type can be wrong, or become another."""
     history = history_for(RULE, 1, storage)

@@ -10,6 +10,7 @@ import pytest
 import likewise as lw
 from likewise.history.memory import PAGE, Region, fits
 from likewise.kernels import table as t
+from tests.looping import each
 
 STATM = Path("/proc/self/statm")
 MEGABYTE = 1 << 20
@@ -147,8 +148,8 @@ def test_memory_would_grow_with_the_past_if_nothing_were_given_back(dtype, monke
     assert growth_in_a_window(dtype, "load") > 12 * MEGABYTE
 
 
-@pytest.mark.parametrize("storage", ["uint8", "int16", "float32", "float64", "uint64"])
-@pytest.mark.parametrize("metric", ["linf", "cosine"])
+@each("storage", ["uint8", "int16", "float32", "float64", "uint64"])
+@each("metric", ["linf", "cosine"])
 def test_forgotten_decisions_are_zero_in_memory(metric, storage):
     rng = np.random.default_rng(2)
     n, width = 3 * PAGE, 5

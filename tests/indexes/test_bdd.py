@@ -12,6 +12,8 @@ import likewise as lw
 from likewise.indexes.bdd import BDD, Coordinate, cell_of
 from likewise.indexes.protocol import Space
 
+pytestmark = pytest.mark.pairwise
+
 
 def by_value(monitor: lw.Monitor) -> int:
     """How many coordinates are labelled by value."""

@@ -9,6 +9,8 @@ from likewise.kernels.table import BLOCK
 from tests.indexes.beside import Beside
 from tests.indexes.shapes import random, wide
 
+pytestmark = pytest.mark.pairwise
+
 N = 2_500
 
 

@@ -14,6 +14,8 @@ from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 from tests.play import Foreseen
 from tests.strategies import METRICS, OUTPUTS
 
+pytestmark = pytest.mark.pairwise
+
 N = 1_500
 
 

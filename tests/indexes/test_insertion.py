@@ -14,6 +14,8 @@ from tests.indexes.shapes import random
 from tests.indexes.test_tree import every_shape, outputs_for
 from tests.oracle import Oracle, assert_same_verdicts
 
+pytestmark = pytest.mark.pairwise
+
 
 @pytest.fixture
 def shared(monkeypatch):

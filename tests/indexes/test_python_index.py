@@ -21,6 +21,8 @@ from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 from tests.play import VERBS, play
 from tests.strategies import METRICS, Tally, prove, streams
 
+pytestmark = pytest.mark.pairwise
+
 RULE = lw.Rule("linf", 0.1, slack=0)
 
 

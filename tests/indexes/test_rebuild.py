@@ -16,6 +16,8 @@ from tests.indexes.shapes import drift, duplicates, random, shells
 from tests.kernels.calling import compiled
 from tests.strategies import METRICS
 
+pytestmark = pytest.mark.pairwise
+
 PHASES = {
     "collect": add.COLLECT,
     "segment": add.SEGMENT,

@@ -9,6 +9,8 @@ import likewise as lw
 from likewise.indexes.registry import METRICS
 from tests.index_cases import Scan, scan_of
 
+pytestmark = pytest.mark.pairwise
+
 ALL = "auto, live, flat, brute, kdtree, snn, bdd"
 
 

@@ -13,6 +13,8 @@ from tests.kernels.calling import history_for
 from tests.oracle import assert_same_verdict, assert_same_verdicts
 from tests.play import Foreseen
 
+pytestmark = pytest.mark.pairwise
+
 SAMPLES = {
     "ordinary": lambda: random().normal(size=(300, 40)),
     "more coordinates than rows": lambda: random().normal(size=(10, 200)),

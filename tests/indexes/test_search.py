@@ -12,6 +12,8 @@ from tests.indexes.beside import Beside
 from tests.indexes.shapes import random, shells
 from tests.oracle import input_distances
 
+pytestmark = pytest.mark.pairwise
+
 N = 20_000
 
 CLOUDS = {

@@ -11,6 +11,8 @@ from tests.indexes.shapes import random
 from tests.kernels.calling import history_for
 from tests.strategies import METRICS
 
+pytestmark = pytest.mark.pairwise
+
 
 def filled(rule: lw.Rule, X: np.ndarray) -> History:
     history = history_for(rule, X.shape[1], capacity=max(64, len(X)))

@@ -11,6 +11,8 @@ from tests.indexes.audit import audit
 from tests.indexes.beside import Beside
 from tests.indexes.shapes import drift, duplicates, line, random, shells, wide
 
+pytestmark = [pytest.mark.pairwise, pytest.mark.early]
+
 N = 7_000
 
 

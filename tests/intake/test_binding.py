@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 
 import likewise as lw
 from likewise import Feature
 from likewise.intake.binding import bind_features, bind_vectors, judge_with
 from likewise.sources.chunk import Chunk
+from tests.lazily import polars as pl
 
 TABLE_RULE = lw.Rule(
     features={

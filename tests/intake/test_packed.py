@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 import likewise as lw
 from likewise.intake.packed import pack, unpack
 from likewise.values.frames import ColumnTable
+from tests.looping import each
 
 SINGLE = st.one_of(
     st.none(),
@@ -103,7 +104,7 @@ def test_damaged_bytes_are_refused_or_read_and_nothing_else(data):
             assert "Nothing was stored" in str(error)
 
 
-@pytest.mark.parametrize(
+@each(
     "head",
     [
         b"[" * 100_000,

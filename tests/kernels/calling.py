@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 import likewise as lw
 from likewise.history.decisions import History
@@ -38,6 +37,7 @@ def compiled(kernel: Any) -> Callable[..., Any]:
     """The kernel as something that Python can call."""
     if way != "jit":
         return kernel
+    from numba import njit
 
     @njit(error_model="numpy")
     def call(*arguments):

@@ -1,4 +1,4 @@
-"""Kernels one by one, compiled by Numba and as plain Python; and the library gives the same bits.
+"""Kernels one by one, compiled by Numba and as plain Python; all libraries give the same bits.
 
 Plain is how a kernel is debugged and how coverage sees it. Compiled at run time is how other
 processors have it. Neither is what this process uses, so each has one of its own.
@@ -7,13 +7,16 @@ processors have it. Neither is what this process uses, so each has one of its ow
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from likewise.kernels import native
+from likewise.kernels import building, native
+from likewise.kernels.building import linker
 from likewise.kernels.compile import way
 
 HERE = Path(__file__).parent
@@ -21,10 +24,16 @@ V3, V2 = native.LEVELS["x86-64-v3"], native.LEVELS["x86-64-v2"]
 WAYS = {"plain": {"NUMBA_DISABLE_JIT": "1"}, "jit": {"LIKEWISE_KERNELS": "jit"}}
 
 
+JIT_LINE = (
+    "likewise: Numba is compiling kernels, once on this machine; this takes up to a minute ..."
+)
+
+
 def run(arguments: list[str], **settings: str) -> subprocess.CompletedProcess[str]:
+    plain = {"NUMBA_DISABLE_JIT": "0", "LIKEWISE_KERNELS": "", "PYTHONWARNINGS": "ignore"}
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0", "LIKEWISE_KERNELS": "", **settings},
+        env={**os.environ, **plain, **settings},
         cwd=HERE.parents[1],
         capture_output=True,
         text=True,
@@ -58,33 +67,89 @@ def test_kernels_pass_the_same_tests(name, files, least, tmp_path):
     assert "skipped" not in done.stdout
 
 
-@pytest.mark.slow  # a minute of compiling; .ci/run has it run
-def test_every_library_gives_the_bits_that_numba_gives():
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of the package, for builds that nobody else sees."""
+    if not native.levels_here() or linker(native.levels_here()[0]) is None:
+        pytest.skip("no kernels can be built here: no Linux, another processor or no linker")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(native.HERE.parent, tmp_path / "likewise", ignore=ignored)
+    return tmp_path
+
+
+@pytest.mark.long
+@pytest.mark.skipif(way != "native", reason="this is such a run")
+@pytest.mark.early
+@pytest.mark.xdist_group("kernels by Numba")
+def test_every_level_gives_the_bits_that_numba_gives(copied):
     """Verdicts, slopes and calibration of long lives, by a digest of all numbers in them."""
-    built = [level for level in native.levels_here() if native.library_path(level).exists()]
-    if not built:
-        pytest.skip("there is no library for this machine, so there is nothing to compare")
-    program = str(HERE / "lives.py")
-    expected = run([program], LIKEWISE_KERNELS="jit")
+    program, here = str(HERE / "lives.py"), {"PYTHONPATH": str(copied)}
+    with ThreadPoolExecutor(1) as beside:
+        by_numba = beside.submit(run, [program], LIKEWISE_KERNELS="jit")
+        built = run(["-m", "likewise.kernels.building", "--level", "here"], **here)
+    assert built.returncode == 0, built.stderr
+    expected = by_numba.result()
     assert expected.returncode == 0, expected.stderr
     told = json.loads(expected.stdout)
     assert told["way"] == "jit" and len(told["lives"]) >= 20
     assert all(found > 0 for found, _ in told["lives"].values()), "a life that found nothing"
-    for level in built:
-        done = run([program], LIKEWISE_KERNELS=level)
-        assert done.returncode == 0, done.stderr
+    for level in native.levels_here():
+        done = run([program], LIKEWISE_KERNELS=level, **here)
+        assert (done.returncode, done.stderr) == (0, ""), level
         assert json.loads(done.stdout) == {**told, "way": "native"}, level
 
 
-def test_library_has_all_entries_and_needs_nothing_but_c(tmp_path):
-    built = [level for level in native.LEVELS if native.library_path(level).exists()]
-    if not built:
-        pytest.skip("there is no library")
-    for level in built:
-        text = native.library_path(level).read_bytes()
-        for name in native.ENTRIES:
-            assert f"likewise_{name}\0".encode() in text, f"{level} has no {name}"
+def test_libraries_need_nothing_but_c():
+    level = next(iter(native.levels_here()), None)
+    if level is None or not native.library_path(level, "decide").exists():
+        pytest.skip("there are no libraries")
+    for name in native.ENTRIES:
+        text = native.library_path(level, name).read_bytes()
+        assert f"likewise_{name}\0".encode() in text
         assert b"numba" not in text and b"Py_" not in text and b"NRT_" not in text
+
+
+@pytest.mark.long
+@pytest.mark.skipif(way != "native", reason="nothing is built")
+def test_a_missing_library_is_built_by_the_first_call_which_says_so(copied):
+    level = native.levels_here()[0]
+    (there,) = (copied / "likewise/kernels/built" / level).glob("erase_rows-*.so")
+    there.unlink()
+    code = (
+        "import likewise as lw\n"
+        "monitor = lw.Monitor(lw.Rule('linf', 1))\n"
+        "monitor.observe([0.0], 'a')\n"
+        "print(monitor.forget([0]))\n"
+        "monitor.forget([0])\n"
+        "print(lw.__file__)"
+    )
+    for lines in (3, 0):  # the next process finds it
+        done = run(["-c", code], PYTHONPATH=str(copied))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[0] == "1" and str(copied) in done.stdout
+        assert len(done.stderr.splitlines()) == lines, done.stderr
+        assert ("compiling erase_rows" in done.stderr) == bool(lines)
+    assert there.exists()
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("kernels by Numba")
+def test_compiling_at_run_time_is_said_once(tmp_path):
+    code = "from likewise.kernels.jit import compile_entry\nfor name in {}: compile_entry(name)"
+    program = code.format(("erase_rows", "unseat_rows"))
+    settings = {"LIKEWISE_KERNELS": "jit", "NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run(["-c", program], **settings).stderr.splitlines() == [JIT_LINE]
+    assert run(["-c", program], **settings).stderr == ""  # found on disk
+
+
+def test_entries_are_dealt_out_so_that_all_processes_end_together():
+    work = [("v3", name) for name in native.ENTRIES]
+    shares = building._deal(work, 2)
+    assert sorted(name for _, names in shares for name in names) == sorted(native.ENTRIES)
+    taken = [building._seconds(names) for _, names in shares]
+    assert len(taken) == 2 and max(taken) < 1.1 * min(taken)
+    several = building._deal([*work, *(("v2", name) for name in native.ENTRIES)], 2)
+    assert [level for level, _ in several] == ["v3", "v2"]
 
 
 @pytest.mark.parametrize(
@@ -108,18 +173,37 @@ def test_levels_are_those_that_the_processor_has(flags, expected, monkeypatch):
     assert native.levels_here() == []
 
 
-def test_what_was_built_from_other_text_is_not_loaded(tmp_path, monkeypatch):
+def test_a_mark_is_of_the_text_that_an_entry_is_made_of(tmp_path, monkeypatch):
+    for path in native.HERE.glob("*.py"):
+        shutil.copy(path, tmp_path)
     monkeypatch.setattr(native, "HERE", tmp_path)
-    (tmp_path / "one.py").write_text("1")
-    native.text_mark.cache_clear()
+
+    def marks():
+        native.text_mark.cache_clear()
+        return {name: native.text_mark(name) for name in native.ENTRIES}
+
     try:
-        assert native.load() is None
-        first = native.text_mark()
-        (tmp_path / "one.py").write_text("2")
-        native.text_mark.cache_clear()
-        assert native.text_mark() != first
+        first = marks()
+        with (tmp_path / "flat.py").open("a") as file:
+            file.write("# more\n")
+        assert {name for name, mark in marks().items() if mark != first[name]} == {"flat"}
+        second = marks()
+        with (tmp_path / "distance.py").open("a") as file:  # which others import
+            file.write("# more\n")
+        changed = {name for name, mark in marks().items() if mark != second[name]}
+        assert {"decide", "flat", "hunt"} <= changed and "digest_rows" not in changed
     finally:
+        monkeypatch.undo()
         native.text_mark.cache_clear()
+
+
+def test_marks_follow_every_import_of_a_kernel():
+    """A module that an entry loads and its mark leaves out would keep an old library in use."""
+    known = "import sys; print(*(m for m in sys.modules if m.startswith('likewise.kernels.')))"
+    for name, module in native.ENTRIES.items():
+        done = run(["-c", f"import likewise.kernels.{module}\n{known}"], NUMBA_DISABLE_JIT="1")
+        loaded = {one.rpartition(".")[2] for one in done.stdout.split()} - {"native"}
+        assert loaded <= set(native.sources(name)), name
 
 
 def test_an_unknown_way_is_an_error_that_says_so():

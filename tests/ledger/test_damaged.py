@@ -18,6 +18,8 @@ from likewise.ledger import records
 from likewise.ledger.reader import LedgerReader
 from tests.formats import new_ledgers_in
 
+pytestmark = pytest.mark.early
+
 RULE = lw.Rule("linf", 0.1)
 BITS = [1, 2, 4, 8, 16, 32, 64, 128, 255]
 FURTHER = [([0.31, 0.52], "yes"), ([0.52, 0.31], "no"), ([0.4, 0.4], "new")]

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 import likewise as lw
+from likewise.ledger import folder as ledger_folder
 from tests.segments import small_segments
 
 OUTPUTS = {
@@ -214,7 +215,8 @@ def test_key_of_a_row_that_is_still_on_disk_is_refused_at_once(tmp_path, keyed, 
                 assert monitor.verify().ok
 
 
-def test_erasure_that_fails_changes_nothing(tmp_path):
+def test_erasure_that_fails_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_folder, "BUSY_SECONDS", 0.2)
     folder, drawn, twin = tmp_path / "ledger", random.Random(3), Twin("number")
     with lw.open(folder, rule_for("number")) as monitor:
         for i in range(40):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.ledger import folder as ledger_folder
 
 RULE = lw.Rule("linf", 0.05, output="number", delta=0.2)
 
@@ -159,7 +160,8 @@ def test_probabilities_are_erased_whole(tmp_path):
         assert monitor.verify().erased == 1
 
 
-def test_an_erasure_waits_for_a_reader_and_says_so(tmp_path):
+def test_an_erasure_waits_for_a_reader_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_folder, "BUSY_SECONDS", 0.2)
     folder = tmp_path / "ledger"
     with lw.open(folder, RULE) as monitor:
         key, x, z = person(random.Random(5), "text")
@@ -180,7 +182,8 @@ def test_an_erasure_waits_for_a_reader_and_says_so(tmp_path):
         assert monitor.verify().ok
 
 
-def test_an_erasure_that_waited_is_finished_when_the_ledger_is_opened(tmp_path):
+def test_an_erasure_that_waited_is_finished_when_the_ledger_is_opened(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_folder, "BUSY_SECONDS", 0.2)
     folder = tmp_path / "ledger"
     key, x, z = person(random.Random(6), "number")
     needles = [one for value in (key, *x, z) for one in as_bytes(value)]

@@ -16,6 +16,8 @@ import likewise as lw
 from tests.commands import likewise
 from tests.segments import small_segments
 
+pytestmark = pytest.mark.pairwise
+
 RULE = lw.Rule("linf", 0.1)
 SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"
 KEEP = """

@@ -8,6 +8,8 @@ from likewise.ledger import sought
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.sought import Place
 
+pytestmark = pytest.mark.pairwise
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -53,7 +55,7 @@ def pages(ledger, order, limit, **more):
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
 @pytest.mark.parametrize("order", ["newest", "nearest"])
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3, 1000])
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.long), 3, 1000])
 def test_pages_have_what_the_ledger_has_in_their_order(folder, filters, order, stride, monkeypatch):
     monkeypatch.setitem(sought.STRIDE, order, stride)
     with Ledger(folder) as ledger:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from tests.looping import each
 
 WIDTH = 5
 NAN, INF = float("nan"), float("inf")
@@ -202,7 +203,7 @@ BAD = {
     "None as chances": Bad(z=None, says=("probabilit",), rule=CHANCES, placed=False),
 }
 
-every_bad = pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+every_bad = each("bad", BAD.values(), ids=BAD)
 first_bad = {name: bad for name, bad in BAD.items() if bad.first}
 placed_bad = {name: bad for name, bad in BAD.items() if bad.placed}
 
@@ -233,7 +234,7 @@ def test_bad_decision_is_refused_and_leaves_no_trace_in_a_history(bad):
     assert_twins(monitor, twin, WIDTH)
 
 
-@pytest.mark.parametrize("bad", first_bad.values(), ids=first_bad)
+@each("bad", first_bad.values(), ids=first_bad)
 def test_bad_first_decision_is_refused_and_settles_nothing(bad):
     rule = bad.make_rule()
     width = WIDTH if rule.weights else WIDTH + 1  # neither width nor storage may stick
@@ -264,8 +265,8 @@ def test_one_bad_decision_refuses_the_whole_batch(bad, call, past):
     assert_twins(monitor, twin, WIDTH if past or rule.weights else WIDTH + 1)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("bad", placed_bad.values(), ids=placed_bad)
+@each("threads", [1, 2, 3])
+@each("bad", placed_bad.values(), ids=placed_bad)
 def test_the_first_of_two_bad_decisions_is_named(bad, threads):
     rule = bad.make_rule()
     monitor, twin = with_past(rule)
@@ -290,9 +291,9 @@ def test_a_bad_input_is_named_whatever_the_labels_are(call):
     assert_twins(monitor, twin, WIDTH)
 
 
-@pytest.mark.parametrize("call", ["observe_many", "load"])
-@pytest.mark.parametrize("past", [True, False], ids=["with a past", "empty"])
-@pytest.mark.parametrize("rule", [{}, NUMBER, CHANCES], ids=["label", "number", "probabilities"])
+@each("call", ["observe_many", "load"])
+@each("past", [True, False], ids=["with a past", "empty"])
+@each("rule", [{}, NUMBER, CHANCES], ids=["label", "number", "probabilities"])
 def test_as_many_outputs_as_inputs_are_expected(rule, past, call):
     rule = Bad(rule=rule).make_rule()
     X, Z = good(rule, 13, WIDTH)
@@ -315,9 +316,9 @@ BAD_BATCHES = {
 }
 
 
-@pytest.mark.parametrize("call", ["observe_many", "load"])
-@pytest.mark.parametrize("past", [True, False], ids=["with a past", "empty"])
-@pytest.mark.parametrize("X", BAD_BATCHES.values(), ids=BAD_BATCHES)
+@each("call", ["observe_many", "load"])
+@each("past", [True, False], ids=["with a past", "empty"])
+@each("X", BAD_BATCHES.values(), ids=BAD_BATCHES)
 def test_a_batch_that_is_no_table_of_numbers_is_refused(X, past, call):
     rule = lw.Rule("linf", 0.1)
     monitor, twin = with_past(rule) if past else (lw.Monitor(rule), lw.Monitor(rule))
@@ -390,8 +391,8 @@ BAD_ROWS = {
 }
 
 
-@pytest.mark.parametrize("verb", ["forget", "inputs"])
-@pytest.mark.parametrize(("rows", "says"), BAD_ROWS.values(), ids=BAD_ROWS)
+@each("verb", ["forget", "inputs"])
+@each(("rows", "says"), BAD_ROWS.values(), ids=BAD_ROWS)
 def test_asking_for_a_row_that_is_not_there_changes_nothing(rows, says, verb):
     monitor, twin = with_past(lw.Rule("linf", 0.1))
     with pytest.raises(lw.BadRow) as error:
@@ -410,8 +411,8 @@ def test_the_input_of_a_forgotten_row_is_not_to_be_had(rows):
     assert_twins(monitor, twin, WIDTH)
 
 
-@pytest.mark.parametrize("verb", ["forget", "inputs"])
-@pytest.mark.parametrize("rows", [0, [0], -1, range(3), np.array([0])], ids=str)
+@each("verb", ["forget", "inputs"])
+@each("rows", [0, [0], -1, range(3), np.array([0])], ids=str)
 def test_an_empty_history_has_no_row(rows, verb):
     monitor, twin = lw.Monitor(lw.Rule("linf", 0.1)), lw.Monitor(lw.Rule("linf", 0.1))
     with pytest.raises(lw.BadRow):
@@ -447,7 +448,7 @@ def test_a_closed_monitor_that_saw_nothing_is_closed_too():
         monitor.observe(np.ones(WIDTH), "a")
 
 
-@pytest.mark.parametrize(
+@each(
     "rows",
     [
         7,

@@ -12,6 +12,8 @@ from likewise.monitors.joining import FEW, MOST, joined
 from likewise.monitors.protocol import Decision
 from likewise.values.errors import LikewiseError
 
+pytestmark = pytest.mark.pairwise
+
 RULE = lw.Rule("linf", 0.25)
 
 

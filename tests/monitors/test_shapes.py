@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from tests.looping import each
 
 RULE = lw.Rule("linf", 3)
 SHAPES = [(5,), (1,), (2, 3), (4, 4, 3), (1, 1, 1, 2), (40,), (8, 8, 3)]
@@ -25,8 +26,8 @@ def some(n: int, shape: tuple[int, ...], dtype: str = "uint8") -> tuple[np.ndarr
     return (pattern + levels).astype(dtype), rng.integers(0, 3, n).tolist()
 
 
-@pytest.mark.parametrize("dtype", KEPT)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("dtype", KEPT)
+@each("shape", SHAPES, ids=str)
 def test_inputs_come_back_in_their_shape_and_storage_type(shape, dtype):
     X, Z = some(60, shape, dtype)
     monitor = lw.Monitor(RULE)
@@ -57,7 +58,7 @@ def test_inputs_given_back_are_a_copy():
     assert np.array_equal(monitor.inputs(range(20)), X)
 
 
-@pytest.mark.parametrize("rows", [20, [0, 20], -1, [5, -1], [0.0], 1.5, "3", None], ids=repr)
+@each("rows", [20, [0, 20], -1, [5, -1], [0.0], 1.5, "3", None], ids=repr)
 def test_rows_that_are_not_there_have_no_input(rows):
     X, Z = some(20, (4, 4, 3))
     monitor = lw.Monitor(RULE)
@@ -85,13 +86,13 @@ def misfits(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [(size,), (1, *shape), (*shape, 1), shape[::-1], (size + 1,), (*shape[:-1], 2)]
 
 
-@pytest.mark.parametrize("call", ["observe", "check", "observe_many", "load"])
-@pytest.mark.parametrize("shape", [(4, 4, 3), (8, 8, 3), (2, 3)], ids=str)
+@each("call", ["observe", "check", "observe_many", "load"])
+@each("shape", [(4, 4, 3), (8, 8, 3), (2, 3)], ids=str)
 def test_another_shape_is_refused_and_leaves_no_trace(shape, call):
     X, Z = some(30, shape)
     monitor, twin = lw.Monitor(RULE), lw.Monitor(RULE)
-    for each in (monitor, twin):
-        each.observe_many(X[:20], Z[:20])
+    for one in (monitor, twin):
+        one.observe_many(X[:20], Z[:20])
     for other in misfits(shape):
         bad = np.ones(other, dtype=np.uint8)
         with pytest.raises(lw.BadDecision, match=f"{other[0]}.*{shape[0]}"):
@@ -145,8 +146,8 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@each("dtype", ["uint8", "int16", "float32", "float64"])
+@each("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_the_layout_of_pictures_in_memory_does_not_matter(layout, dtype):
     X, Z = some(80, (8, 4, 3), dtype)
     plain, other, singly = (lw.Monitor(lw.Rule("l1", 200, storage=dtype)) for _ in range(3))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
+from tests.looping import each
 from tests.nearest_oracle import hunt, slope, steepest
 from tests.strategies import FAMILIES, METRICS, prove, streams
 
@@ -69,8 +70,8 @@ def test_one_by_one_or_at_once_is_the_same(family):
     assert any(steep) and not all(steep)
 
 
-@pytest.mark.parametrize("classes", [2, 40])
-@pytest.mark.parametrize("output_metric", ["linf", "l1", "l2", "tv"])
+@each("classes", [2, 40])
+@each("output_metric", ["linf", "l1", "l2", "tv"])
 def test_long_streams_of_probabilities_are_exact(classes, output_metric):
     """More than 16 classes have no ranges; several blocks, and units chosen anew."""
     rng = np.random.default_rng(1)
@@ -175,7 +176,7 @@ def test_result_is_frozen():
             getattr(verdicts, name)[0] = 0
 
 
-@pytest.mark.parametrize("exponent", [0, -1, math.nan, math.inf, "1", None, True, 101])
+@each("exponent", [0, -1, math.nan, math.inf, "1", None, True, 101])
 def test_exponents_that_make_no_sense_are_refused(exponent):
     with pytest.raises(lw.BadRule, match=r"input_exponent is .*; expected a number from 0\.01"):
         lw.SlopeMonitor(lw.Rule("l2", 1), input_exponent=exponent)

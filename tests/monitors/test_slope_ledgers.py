@@ -97,10 +97,7 @@ def test_it_is_exact_with_windows_erasures_and_reopening(tmp_path):
         "sizes": st.lists(st.sampled_from((1, 1, 2, 30, 110)), min_size=6, max_size=12),
         "seed": st.integers(0, 1_000),
     }
-    for _ in range(5):  # ten examples may have drawn short streams and long windows only
-        prove(10, **draws)(holds)
-        if sum(seen) > 100:
-            break
+    prove(10, **draws)(holds)
     assert sum(seen) > 100, "a test on nothing"
 
 

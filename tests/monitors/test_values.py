@@ -10,13 +10,14 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import likewise as lw
 from likewise import Feature
+from tests.lazily import pandas as pd
+from tests.lazily import polars as pl
+from tests.lazily import pyarrow as pa
+from tests.looping import each
 
 RULE = lw.Rule("linf", 0.1)
 NUMBER = lw.Rule("linf", 0.1, output="number", delta=0.5)
@@ -97,7 +98,7 @@ MEANINGLESS = {
 }
 
 
-@pytest.mark.parametrize(("label", "says"), MEANINGLESS.values(), ids=MEANINGLESS)
+@each(("label", "says"), MEANINGLESS.values(), ids=MEANINGLESS)
 def test_a_label_that_cannot_be_found_again_is_refused(label, says):
     monitor = lw.Monitor(RULE)
     for call in (monitor.observe, monitor.check):
@@ -132,7 +133,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("make", SAME.values(), ids=SAME)
+@each("make", SAME.values(), ids=SAME)
 def test_a_label_is_the_same_alone_and_in_a_batch(make):
     monitor = lw.Monitor(RULE)
     monitor.observe(X[0], make())
@@ -224,8 +225,8 @@ def series(values: list[Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", series(["a", "b"]))
-@pytest.mark.parametrize("values", [["a", "b", "a"], [1, 2, 1], [0.5, 2.0, 0.5]], ids=repr)
+@each("name", series(["a", "b"]))
+@each("values", [["a", "b", "a"], [1, 2, 1], [0.5, 2.0, 0.5]], ids=repr)
 def test_outputs_are_taken_in_their_order_whatever_numbers_them(values, name):
     rules = [RULE] if isinstance(values[0], str) else [RULE, NUMBER]
     for rule in rules:
@@ -329,8 +330,8 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("storage", ["auto", "float64", "int64"])
-@pytest.mark.parametrize("whole", WHOLE.values(), ids=WHOLE)
+@each("storage", ["auto", "float64", "int64"])
+@each("whole", WHOLE.values(), ids=WHOLE)
 def test_an_input_that_float64_rounds_is_refused(whole, storage):
     monitor = lw.Monitor(lw.Rule("linf", 0.1, storage=storage))
     for call in (monitor.observe, monitor.check):
@@ -426,9 +427,9 @@ def columns(numbers: list[Any]) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.parametrize("tolerance", [1, "10%"])
-@pytest.mark.parametrize("hole", [False, True], ids=["whole", "with a hole"])
-@pytest.mark.parametrize("sign", [1, -1])
+@each("tolerance", [1, "10%"])
+@each("hole", [False, True], ids=["whole", "with a hole"])
+@each("sign", [1, -1])
 def test_a_column_that_float64_rounds_is_refused(hole, sign, tolerance):
     numbers = [1, None, sign * (BIG + 1)] if hole else [1, 2, sign * (BIG + 1)]
     rule = table_rule(a=Feature("number", tolerance=tolerance, missing="mismatch"))

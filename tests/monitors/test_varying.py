@@ -5,14 +5,14 @@ import doctest
 import json
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 import likewise as lw
 from likewise.monitors import varying
 from likewise.rules.variation import HOWS
 from tests import varied_oracle
+from tests.lazily import pandas as pd
+from tests.lazily import polars as pl
 from tests.varied_oracle import COMPARED, N, expected, people, rule_of
 
 

@@ -8,9 +8,12 @@ import pytest
 from likewise.pages import screens
 from likewise.pages.screen import Screen
 from likewise.service.tokens import new_token
+from tests.brokers import wait_for
 from tests.hostile_text import STRINGS
 from tests.pages.looking import wait_until
 from tests.serving import serving, settings, started
+
+pytestmark = pytest.mark.early
 
 PLAIN = [part.path for part in screens.PARTS if isinstance(part, Screen) and "{" not in part.path]
 RULE = """
@@ -40,6 +43,10 @@ def row(i, *, name="x", decision=None, key=None):
             "decision": decision or ("yes" if i % 3 else "no"),
         }
     }
+
+
+def overview(server, query=""):
+    return json.loads(server.ask("GET", f"/m/default/overview.json{query}").body)
 
 
 def told(server, decisions, model=None):
@@ -92,7 +99,8 @@ def test_every_screen_is_reached_by_keyboard_and_without_a_script(looker, server
     for href in [links.nth(i).get_attribute("href") for i in range(links.count())]:
         page.goto(f"{server.url}{href}")
         assert page.locator("nav [aria-current=page]").first.get_attribute("href") == href
-    page.goto(f"{server.url}/m/default/overview")
+    wait_for(lambda: overview(server, "?span=10m")["windows"], "a window of 3 s to close")
+    page.goto(f"{server.url}/m/default/overview?span=10m")
     page.locator("summary").first.click()
     assert "UTC" in page.locator("#rates th").first.inner_text()
 
@@ -227,8 +235,7 @@ def test_thousand_violations_a_minute_do_not_slow_the_page(looker, server):
         assert answer.status == 200, answer.body
         sent += 50
         page.wait_for_timeout(500)
-    violations = json.loads(server.ask("GET", "/m/default/overview.json").body)
-    assert violations["since_start"]["violations"] > 333
+    assert overview(server)["since_start"]["violations"] > 333
     data = page.evaluate("({...document.querySelector('[data-live]').dataset})")
     assert 5 <= int(data["updates"]) <= 40  # about one a second, however many came
     print(f"slowest update {data['slowest']} ms, long tasks {page.evaluate('window.long')}")

@@ -3,27 +3,41 @@
 import csv
 import io
 import time
+from contextlib import contextmanager
 
-import polars as pl
 import pytest
 
 from likewise.explaining.pair_card import pair_card
 from likewise.ledger.ledger import Ledger
 from likewise.reports.stored_pairs import stored_pair, whereabouts
+from tests.lazily import polars as pl
 from tests.pages.people_at_work import HOSTILE, Person, loan, text_of, told, work_server
 
 COUNT = 60
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lists")
+@contextmanager
+def serving_loans(folder):
     serving, secrets = work_server(folder, text="[pages]\nrecord_looks = true\n")
     with serving as running:
         told(running, (loan(i) for i in range(COUNT // 2)), model="v1")
         told(running, (loan(i) for i in range(COUNT // 2, COUNT)), model="v2 <b>")
         told(running, (loan(i) for i in range(40)), name="memory", model="v1")
         running.folder, running.secrets = folder, secrets
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A service that tests share: they add no decision and erase none."""
+    with serving_loans(tmp_path_factory.mktemp("lists")) as running:
+        yield running
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """A service for a test that changes what is there."""
+    with serving_loans(tmp_path) as running:
         yield running
 
 
@@ -131,9 +145,10 @@ def test_values_stay_text_and_links_lead_to_pairs(server, ana):
         assert f'/m/default/pairs/{line["row"]}/{line["witness"]}"' in page
 
 
-def test_csv_and_workbook_have_what_is_shown_and_no_formulas(server, ana):
-    told(server, [loan(900, id="=1+1", age=30.0, approved="no")])
-    told(server, [loan(901, id="-2", age=30.0, job="nurse", sex="m", approved="yes")])
+def test_csv_and_workbook_have_what_is_shown_and_no_formulas(own_server):
+    ana = Person(own_server, own_server.secrets["ana"])
+    told(own_server, [loan(900, id="=1+1", age=30.0, approved="no")])
+    told(own_server, [loan(901, id="-2", age=30.0, job="nurse", sex="m", approved="yes")])
     lines = ana.twin("violations?lines=200&order=nearest")["violations"]
     answer = ana.ask("GET", "violations.csv?order=nearest")
     assert answer.headers["content-type"].startswith("text/csv")
@@ -291,12 +306,12 @@ def test_a_key_leads_to_its_decisions_and_to_pairs_on_both_sides(server, ana):
     assert "Look it up" in ana.page("people")
 
 
-def test_erasing_takes_the_key_twice_and_destroys_it(server):
-    eraser = Person(server, server.secrets["eraser"])
-    told(server, [loan(500, id="to go", who="goer"), loan(501, id="stays", who="goer")])
+def test_erasing_takes_the_key_twice_and_destroys_it(own_server):
+    eraser = Person(own_server, own_server.secrets["eraser"])
+    told(own_server, [loan(500, id="to go", who="goer"), loan(501, id="stays", who="goer")])
     page = eraser.page("people?key=to+go")
     assert "Type the key once more" in page
-    assert "Type the key once more" not in Person(server, server.secrets["ana"]).page(
+    assert "Type the key once more" not in Person(own_server, own_server.secrets["ana"]).page(
         "people?key=to+go"
     )
     wrong = eraser.send("people/erase", {"key": "to go", "again": "to  go"}, "people?key=to+go")
@@ -305,16 +320,16 @@ def test_erasing_takes_the_key_twice_and_destroys_it(server):
     assert done.status == 303 and "done=erased" in done.headers["location"]
     assert eraser.twin("people?key=to+go")["row"] is None
     assert eraser.twin("people?key=stays")["row"] is not None
-    with Ledger(server.folder / "ledger") as ledger:
+    with Ledger(own_server.folder / "ledger") as ledger:
         assert ledger.verify().ok
         assert [e.body["who"] for e in ledger.events() if e.body.get("what") == "erase"] == [
             "eraser"
         ]
 
 
-def test_erasing_a_person_takes_all_decisions_about_them(server):
-    eraser = Person(server, server.secrets["eraser"])
-    told(server, [loan(510, id="g1", who="gone"), loan(511, id="g2", who="gone")])
+def test_erasing_a_person_takes_all_decisions_about_them(own_server):
+    eraser = Person(own_server, own_server.secrets["eraser"])
+    told(own_server, [loan(510, id="g1", who="gone"), loan(511, id="g2", who="gone")])
     fields = {"key": "g1", "again": "g1", "person": "all"}
     assert eraser.send("people/erase", fields, "people?key=g1").status == 303
     assert eraser.twin("people?key=g2")["row"] is None

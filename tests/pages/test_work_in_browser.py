@@ -9,6 +9,8 @@ from likewise.ledger.ledger import Ledger
 from tests.hostile_text import STRINGS
 from tests.pages.people_at_work import loan, told, work_server
 
+pytestmark = pytest.mark.early
+
 SHOTS = os.environ.get("LIKEWISE_SHOTS")
 """A folder for pictures of all screens; none are taken without it."""
 

@@ -3,13 +3,13 @@
 import itertools
 
 import numpy as np
-import polars as pl
 
 import likewise as lw
 from likewise.intake.binding import bind_features, bind_vectors
 from likewise.partition.audit import audit
 from likewise.partition.folder import Folder
 from likewise.partition.job import Job
+from tests.lazily import polars as pl
 
 _NUMBERS = itertools.count()
 

@@ -18,7 +18,7 @@ from likewise.partition import spreading
 from likewise.partition.audit import audit
 from tests.partition.cells import bound
 from likewise.partition.job import Job
-import polars as pl
+from tests.lazily import polars as pl
 
 folder, name, cell_rows = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 rule = lw.Rule(metric="linf", epsilon=0.01)

@@ -16,7 +16,11 @@ import likewise as lw
 from tests.partition.cells import judged_by_one, vectors
 
 # Not imported here: it reads its settings when it is loaded, and other tests have theirs.
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed"),
+    pytest.mark.long,
+    pytest.mark.xdist_group("ray"),
+]
 
 PROGRAM = """
 import json, sys

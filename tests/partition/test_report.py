@@ -4,12 +4,12 @@ import json
 import re
 
 import numpy as np
-import polars as pl
 import pytest
 
 from likewise.cli import partitioned
 from likewise.partition import finishing
 from tests.commands import likewise
+from tests.lazily import polars as pl
 
 RULE = """
 metric = "linf"

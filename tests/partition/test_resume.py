@@ -7,7 +7,6 @@ import time
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 
 import likewise as lw
@@ -15,6 +14,7 @@ from likewise.partition.audit import audit
 from likewise.partition.folder import Folder
 from likewise.partition.tasks import Processes
 from likewise.values.errors import BadDecision, BadFile
+from tests.lazily import polars as pl
 from tests.partition.cells import audited, job_over, judged_by_one, vectors
 
 LONGEST = 120.0

@@ -3,7 +3,6 @@
 import os
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from likewise.partition.cuts import Cuts
 from likewise.partition.folder import Folder, read_json, write_json
 from likewise.partition.spreading import Prober, look
 from likewise.sources.chunk import Chunk
+from tests.lazily import polars as pl
 from tests.oracle import Oracle, input_distances
 from tests.partition.cells import audited, job_over, judged_by_one, parts_of, vectors
 from tests.partition.test_cuts import random_cuts
@@ -194,9 +194,9 @@ def people(random):
 @pytest.mark.parametrize(
     ("metric", "compare"),
     [
-        pytest.param(metric, compare, marks=() if i == j else pytest.mark.slow)
-        for i, metric in enumerate(("linf", "l1", "l2"))
-        for j, compare in enumerate(("all", "within", "across"))
+        (metric, compare)
+        for metric in ("linf", "l1", "l2")
+        for compare in ("all", "within", "across")
     ],
 )
 def test_rules_with_features_find_what_one_monitor_finds(metric, compare, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
+from tests.looping import each
 
 WORDS = ["red", "green", "blue"]
 
@@ -65,9 +66,9 @@ def plain_distances(rows: list[dict], metric: str, tolerance: float) -> list[flo
     return found
 
 
-@pytest.mark.parametrize("missing", ["reject", "match"])
-@pytest.mark.parametrize("tolerance", [1e-45, 1e-3, 1.0])
-@pytest.mark.parametrize("metric", ["linf", "l1", "l2"])
+@each("missing", ["reject", "match"])
+@each("tolerance", [1e-45, 1e-3, 1.0])
+@each("metric", ["linf", "l1", "l2"])
 def test_distances_of_many_tolerances_are_right(metric, tolerance, missing):
     """Whatever must match is farther away still, however far the rest is."""
     rng = np.random.default_rng(17)

@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import likewise as lw
 from likewise import Feature
 from likewise.values.frames import is_missing, table_columns
+from tests.lazily import pandas as pd
+from tests.lazily import polars as pl
+from tests.lazily import pyarrow as pa
+from tests.looping import each
 
 NAN, INF = float("nan"), float("inf")
 BIG = 2**53  # BIG and BIG + 1 are the same float64
@@ -165,7 +166,7 @@ def assert_same(mine: lw.Verdicts, theirs: lw.Verdicts) -> None:
     assert theirs.pairs > 100, "hardly anything was near"
 
 
-@pytest.mark.parametrize("table_of", TABLES.values(), ids=TABLES)
+@each("table_of", TABLES.values(), ids=TABLES)
 def test_table_of_every_sort_means_the_same(table_of):
     rows = people(150)
     monitor, twin = lw.Monitor(RULE), lw.Monitor(RULE)
@@ -179,7 +180,7 @@ def test_table_of_every_sort_means_the_same(table_of):
     assert monitor.row_of("p1-3") == 153
 
 
-@pytest.mark.parametrize("table_of", TABLES.values(), ids=TABLES)
+@each("table_of", TABLES.values(), ids=TABLES)
 def test_outputs_may_be_given_apart(table_of):
     rows = people(80)
     answers = [row["approved"] for row in rows]
@@ -266,7 +267,7 @@ FLAGS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("table", FLAGS.values(), ids=FLAGS)
+@each("table", FLAGS.values(), ids=FLAGS)
 def test_true_and_false_are_no_numbers(table):
     feature = Feature("number", tolerance=1, missing="match")
     monitor = lw.Monitor(lw.Rule(features={"x": feature}, output_column="z"))
@@ -314,7 +315,7 @@ def test_missing_is_whatever_says_so():
     assert not any(map(is_missing, [*there, np.array([1, 2]), pd.Timestamp("2020")]))
 
 
-@pytest.mark.parametrize("hole", MISSING, ids=repr)
+@each("hole", MISSING, ids=repr)
 def test_empty_place_is_refused_where_the_rule_rejects_it(hole):
     monitor = lw.Monitor(RULE)
     with pytest.raises(
@@ -400,8 +401,8 @@ def assert_no_trace(monitor: lw.Monitor, twin: lw.Monitor) -> None:
     assert monitor.values(len(monitor) - 1) == later[-1]
 
 
-@pytest.mark.parametrize("past", [0, 40])
-@pytest.mark.parametrize(("change", "says"), BAD.values(), ids=BAD)
+@each("past", [0, 40])
+@each(("change", "says"), BAD.values(), ids=BAD)
 def test_refused_row_is_named_and_leaves_no_trace(change, says, past):
     monitor, twin = lw.Monitor(CLOSED), lw.Monitor(CLOSED)
     for one in (monitor, twin):
@@ -422,7 +423,7 @@ def test_refused_row_is_named_and_leaves_no_trace(change, says, past):
     assert_no_trace(monitor, twin)
 
 
-@pytest.mark.parametrize(("change", "says"), BAD.values(), ids=BAD)
+@each(("change", "says"), BAD.values(), ids=BAD)
 def test_check_leaves_no_trace(change, says):
     monitor, twin = lw.Monitor(CLOSED), lw.Monitor(CLOSED)
     for one in (monitor, twin):
@@ -433,7 +434,7 @@ def test_check_leaves_no_trace(change, says):
     assert_no_trace(monitor, twin)
 
 
-@pytest.mark.parametrize("hole", MISSING, ids=repr)
+@each("hole", MISSING, ids=repr)
 def test_refused_value_is_named_behind_an_empty_place(hole):
     features = {
         "x": Feature("number", tolerance=1, missing="match"),
@@ -512,7 +513,7 @@ def test_wrong_columns_are_named_and_leave_no_trace(change, named):
     assert_no_trace(monitor, twin)
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "says"),
     [
         (5, "the table is of type int; expected a data frame, an Arrow table, a list of"),
@@ -658,7 +659,7 @@ APPLICANTS = lw.Rule(
 )
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_a_row_comes_in_any_form(form):
     monitor = lw.Monitor(APPLICANTS)
     rows = [

@@ -9,12 +9,12 @@ import os
 import zipfile
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import likewise as lw
 from likewise.reports.findings import Tally
 from likewise.reports.page import write_page
+from tests.lazily import pandas as pd
 
 FOLDER = Path(
     os.environ.get("LIKEWISE_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -16,6 +16,7 @@ from likewise.reports.comparison import compare
 from likewise.reports.evidence import Evidence, computed
 from likewise.reports.intervals import difference, wilson
 from likewise.reports.judged_history import HistoryTally
+from tests.looping import each
 from tests.strict_html import read_strictly
 
 FEATURES = {"x": {"kind": "number", "tolerance": 2}, "sex": {"kind": "protected"}}
@@ -139,8 +140,8 @@ def test_nothing_comparable_on_one_side_says_that_nothing_follows():
 # Random histories against a look at all pairs
 
 
-@pytest.mark.parametrize("keyed", [True, False])
-@pytest.mark.parametrize("seed", range(4))
+@each("keyed", [True, False])
+@each("seed", range(4))
 def test_counts_equal_a_look_at_all_pairs(seed, keyed):
     rng = np.random.default_rng(seed)
     cases = [(f"c{i}", float(rng.integers(0, 150))) for i in range(160)]

@@ -18,6 +18,7 @@ from likewise.reports.pictures import difference, pixels_of
 from likewise.reports.rates import short_share
 from likewise.reports.texts import marked
 from tests import hostile_text
+from tests.looping import each
 from tests.strict_html import read_strictly
 
 MORE = ("img", "mark", "blockquote", "caption")
@@ -177,7 +178,7 @@ def test_equal_pictures_have_no_difference():
     assert "none" in read(gallery).texts
 
 
-@pytest.mark.parametrize(
+@each(
     ("picture", "says"),
     [
         (np.zeros(64), r"shape \(64,\); expected \(height, width\)"),

@@ -20,6 +20,7 @@ from likewise.explaining.pair_card import Whereabouts
 from likewise.reports.page import page, write_page
 from likewise.values.safe import both_shown, safe
 from tests import hostile_text
+from tests.looping import each
 from tests.report_streams import RULE, SCORES, found, people
 from tests.strict_html import Reader, read_strictly
 
@@ -203,7 +204,7 @@ def test_page_is_whole_whatever_the_text(source, name, value, output):
     read(found(rule, rows, source=source))
 
 
-@pytest.mark.parametrize("text", hostile_text.STRINGS, ids=lambda text: repr(text[:20]))
+@each("text", hostile_text.STRINGS, ids=lambda text: repr(text[:20]))
 def test_safe_text_has_no_markup_and_nothing_unseen(text):
     made = safe(text)
     assert not set(made) & set("<>\"'")

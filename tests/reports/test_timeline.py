@@ -4,13 +4,14 @@ import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.reports.timeline import SHOWN, ByRow, ByTime, read_times
+from tests.lazily import pandas as pd
+from tests.lazily import polars as pl
+from tests.looping import each
 
 
 @given(sizes=st.lists(st.integers(0, 5_000), max_size=12), seed=st.integers(0, 99))
@@ -31,7 +32,7 @@ def test_stretches_by_row_hold_every_decision_once(sizes, seed):
     assert at == 7 + len(violations)
 
 
-@pytest.mark.parametrize("count", [1, 49, 50, 51, 999, 1_000, 1_001, 10_001, 123_456, 3_000_000])
+@each("count", [1, 49, 50, 51, 999, 1_000, 1_001, 10_001, 123_456, 3_000_000])
 def test_stretches_by_row_are_of_a_round_size(count):
     by_row = ByRow()
     by_row.add(np.ones(count, dtype=bool))
@@ -100,7 +101,7 @@ MOMENT = datetime.datetime(2026, 3, 2, 8, 30, 5, 250_000)
 SECOND = np.datetime64("2026-03-02T08:30:05", "s")
 
 
-@pytest.mark.parametrize(
+@each(
     "given",
     [
         [MOMENT],
@@ -131,7 +132,7 @@ def test_days_are_times(given):
     assert read_times([given])[0] == np.datetime64("2026-03-02", "s")
 
 
-@pytest.mark.parametrize(
+@each(
     "given",
     [None, "", "yesterday", "2026-13-45", "2026", 17, -1.0, float("nan"), 1e300, True, object()],
 )

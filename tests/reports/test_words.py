@@ -10,6 +10,7 @@ import likewise as lw
 from likewise import Feature
 from likewise.reports.words import found_in_words, in_words
 from likewise.values.printing import figure, listed, percent
+from tests.looping import each
 from tests.report_streams import RULE, found, people
 
 RULES = sorted((Path(__file__).parents[2] / "examples" / "rules").glob("*.toml"))
@@ -20,7 +21,7 @@ def near(**changes):
     return in_words(lw.Rule(features=features, output_column="z", **changes))
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "words"),
     [
         (lw.Rule("linf", 0.16), "no coordinate of their inputs differs by more than 0.16"),
@@ -50,7 +51,7 @@ def test_models_that_are_compared(compare, words):
     assert not any("model" in line for line in in_words(lw.Rule("linf", 1)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("feature", "epsilon", "words"),
     [
         (Feature("number", tolerance=5), 1, "at most 5 apart"),

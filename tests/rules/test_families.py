@@ -1,10 +1,10 @@
 """One-hot columns are one family, and columns that only begin alike are not."""
 
 import numpy as np
-import pytest
 
 from likewise.rules.families import Family, families_of
 from likewise.rules.profile import profiles_of
+from tests.looping import each
 
 N = 400
 RNG = np.random.default_rng(4)
@@ -19,8 +19,8 @@ def one_hot(beginning, values, *, drop=0, kind=int):
     }
 
 
-@pytest.mark.parametrize("kind", [int, float, bool])
-@pytest.mark.parametrize("sign", ["_", "=", ".", ": ", " "])
+@each("kind", [int, float, bool])
+@each("sign", ["_", "=", ".", ": ", " "])
 def test_one_hot_columns_are_a_family(sign, kind):
     columns = {"x": RNG.random(N).tolist(), **one_hot(f"race{sign}", "ABC", kind=kind)}
     names = tuple(columns)[1:]

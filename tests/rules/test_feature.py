@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise import Feature
+from tests.looping import each
 
 NAN, INF = float("nan"), float("inf")
 WORDS = ["low", "middle", "high"]
@@ -91,7 +92,7 @@ for bad in ("", "%", "5", "ten%", "0%", "-5%", "nan%", "inf%", "1e7%", "1e-7%", 
     )
 
 
-@pytest.mark.parametrize(("settings", "says"), BAD.values(), ids=BAD)
+@each(("settings", "says"), BAD.values(), ids=BAD)
 def test_feature_that_makes_no_sense_is_refused(settings, says):
     with pytest.raises(lw.BadRule, match=re.escape(says)):
         Feature(**settings)
@@ -99,8 +100,8 @@ def test_feature_that_makes_no_sense_is_refused(settings, says):
         Feature.of("c,d", settings)
 
 
-@pytest.mark.parametrize("kind", SAYS_SOMETHING)
-@pytest.mark.parametrize("setting", EVERY_SETTING)
+@each("kind", SAYS_SOMETHING)
+@each("setting", EVERY_SETTING)
 def test_setting_is_refused_where_it_says_nothing(kind, setting):
     settings = {**NEEDED.get(kind, {}), setting: EVERY_SETTING[setting]}
     if setting == "mismatch" and kind == "category":
@@ -144,7 +145,7 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("settings", GOOD, ids=str)
+@each("settings", GOOD, ids=str)
 def test_feature_gives_back_its_settings(settings):
     feature = Feature(**settings)
     assert feature.to_dict() == settings
@@ -174,7 +175,7 @@ def test_numbers_of_numpy_become_plain_ones():
     assert Feature("number", tolerance=np.int64(5)) == Feature("number", tolerance=5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "kept"),
     [
         ("10%", "10%"),
@@ -210,7 +211,7 @@ def distance(a: float, b: float, tolerance: str) -> float:
     return float(found.input_distances[0]) if len(found) else INF
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "expected"),
     [
         (100, 110, 1.0),

@@ -5,6 +5,7 @@ import pytest
 
 from likewise.rules.leakage import leak_of
 from likewise.rules.profile import Profile
+from tests.looping import each
 
 N = 300
 RNG = np.random.default_rng(11)
@@ -40,7 +41,7 @@ KEEPS = {
 }
 
 
-@pytest.mark.parametrize("name", GIVES_AWAY)
+@each("name", GIVES_AWAY)
 def test_what_gives_a_label_away_is_found(name):
     assert leak_of(profile(name, GIVES_AWAY[name]), APPROVED, numeric=False)
 

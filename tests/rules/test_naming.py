@@ -3,6 +3,7 @@
 import pytest
 
 from likewise.rules import naming
+from tests.looping import each
 
 PROTECTED = [
     "sex", "SEX", "applicant_sex", "applicantSex", "Sex ", "sex=1", "gender", "Gender (self)",
@@ -29,12 +30,12 @@ NOT_PROTECTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PROTECTED)
+@each("name", PROTECTED)
 def test_protected_names_are_known(name):
     assert naming.is_protected(name)
 
 
-@pytest.mark.parametrize("name", NOT_PROTECTED)
+@each("name", NOT_PROTECTED)
 def test_a_part_of_a_word_is_no_word(name):
     assert not naming.is_protected(name)
 
@@ -100,7 +101,7 @@ PREDICATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("asked", PREDICATES, ids=lambda asked: asked.__name__)
+@each("asked", PREDICATES, ids=lambda asked: asked.__name__)
 def test_names_are_told_apart(asked):
     yes, no = PREDICATES[asked]
     wrong = [name for name in yes if not asked(name)] + [name for name in no if asked(name)]
@@ -123,7 +124,7 @@ def test_a_name_is_split_into_words(name, words):
     assert naming.words_of(name) == words
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "adverse", "good"),
     [
         ("yes", False, True), ("Approved", False, True), (1, False, True), (0, False, False),

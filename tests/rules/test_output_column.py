@@ -5,6 +5,7 @@ import pytest
 
 from likewise.rules.output_column import candidates, favourable_of, guess_output
 from likewise.rules.profile import Profile, profiles_of
+from tests.looping import each
 
 N = 100
 RNG = np.random.default_rng(6)
@@ -17,7 +18,7 @@ def table(*names, **more):
     })  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "output"),
     [
         (["prediction", "label"], "prediction"),
@@ -38,7 +39,7 @@ def test_the_best_name_is_the_output(names, output):
     assert guess is not None and guess.column == output and guess.note
 
 
-@pytest.mark.parametrize(
+@each(
     "names",
     [["income"], [], ["status"], ["previous_decision"], ["approved", "prediction"], ["p0", "p1"],
      ["label", "y"], ["decision_date"]],
@@ -64,7 +65,7 @@ def test_candidates_are_those_with_few_values_and_not_protected():
     assert candidates(found) == ["status", "grade"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "values", "good"),
     [
         ("approved", ["yes", "no"], "yes"),

@@ -4,13 +4,14 @@ import datetime
 import decimal
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import likewise as lw
 from likewise import Feature
+from tests.lazily import pandas as pd
+from tests.lazily import polars as pl
+from tests.lazily import pyarrow as pa
+from tests.looping import each
 
 N = 200
 RNG = np.random.default_rng(5)
@@ -95,7 +96,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@each("name", COLUMNS)
 def test_column_is_proposed_as_what_it_looks_like(name):
     values, expected = COLUMNS[name]
     values = values.tolist() if isinstance(values, np.ndarray) else values

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
+from tests.looping import each
 
 NAN, INF = float("nan"), float("inf")
 BAD_FIELDS = {
@@ -58,7 +59,7 @@ BAD_FIELDS = {
 }
 
 
-@pytest.mark.parametrize(("fields", "says"), BAD_FIELDS.values(), ids=BAD_FIELDS)
+@each(("fields", "says"), BAD_FIELDS.values(), ids=BAD_FIELDS)
 def test_rule_that_makes_no_sense_is_refused(fields, says):
     with pytest.raises(lw.BadRule) as error:
         lw.Rule(**{"metric": "linf", "epsilon": 0.1, **fields})
@@ -112,7 +113,7 @@ def test_equal_rules_are_equal_and_have_equal_hashes():
     assert rules[0] != lw.Rule("l2", 1)
 
 
-@pytest.mark.parametrize(
+@each(
     "fields",
     [
         {"epsilon": 1},

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise import Feature
+from tests.looping import each
 
 WRITTEN = """
 metric = "linf"
@@ -140,7 +141,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+@each("text", HOSTILE, ids=ascii)
 def test_rule_survives_hostile_names_and_values(text):
     rule = lw.Rule(
         features={
@@ -173,7 +174,7 @@ def test_rule_survives_any_names_and_values(names, order, favourable, tolerance)
     again(lw.Rule(features=features, output_column=output, favourable=favourable))
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         True,
@@ -348,13 +349,13 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("settings", "says"), BAD.values(), ids=BAD)
+@each(("settings", "says"), BAD.values(), ids=BAD)
 def test_rule_that_makes_no_sense_is_refused(settings, says):
     with pytest.raises(lw.BadRule, match=re.escape(says)):
         small(**settings)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "says"),
     [
         ('[output]\ncolumm = "z"\n', "[output] has an unknown key 'columm'; expected column, kind"),
@@ -375,9 +376,9 @@ def test_toml_that_is_no_rule_is_refused(text, says):
 # Large radii
 
 
-@pytest.mark.parametrize("metric", ["linf", "l1", "l2"])
-@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 5000.0, 1e12])
-@pytest.mark.parametrize("missing", ["reject", "mismatch", "match"])
+@each("metric", ["linf", "l1", "l2"])
+@each("epsilon", [1e-3, 1.0, 5000.0, 1e12])
+@each("missing", ["reject", "mismatch", "match"])
 def test_what_must_match_is_near_within_no_radius(metric, epsilon, missing):
     features = {
         "x": Feature("number", tolerance=1),

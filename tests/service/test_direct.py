@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -43,9 +44,8 @@ BODIES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("direct")
+@contextmanager
+def serving_both(folder):
     token, hashed = new_token()
     _, unused = new_token()
     tokens = "".join(
@@ -56,6 +56,19 @@ def server(tmp_path_factory):
     limits = "[limits]\nrate = 1e9\nlabels = 4\nbody_seconds = 1.0\n"
     with serving(settings(folder, limits + tokens, monitors=monitors)) as running:
         running.token = token
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with serving_both(tmp_path_factory.mktemp("direct")) as running:
+        yield running
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """A service whose counts are those of one test."""
+    with serving_both(tmp_path) as running:
         yield running
 
 
@@ -92,14 +105,16 @@ def request(server, path, body, *more, token=None, version=b"1.1"):
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-def test_every_body_is_answered_and_counted_as_on_the_other_way(server):
+def test_every_body_is_answered_and_counted_as_on_the_other_way(own_server):
     for body in BODIES:
-        (mine,) = sent(server, request(server, DIRECT, body))
-        (other,) = sent(server, request(server, OTHER, body))
+        (mine,) = sent(own_server, request(own_server, DIRECT, body))
+        (other,) = sent(own_server, request(own_server, OTHER, body))
         assert mine == other, body
-    stats = [server.ask("GET", f"/v1/monitors/{name}/stats").json() for name in ("direct", "other")]
+    stats = [
+        own_server.ask("GET", f"/v1/monitors/{name}/stats").json() for name in ("direct", "other")
+    ]
     assert stats[0] == stats[1] and stats[0]["violations"] > 2
-    page = server.ask("GET", "/metrics").body.decode()
+    page = own_server.ask("GET", "/metrics").body.decode()
     counts = [
         sorted(
             line.replace(name, "")
@@ -110,7 +125,7 @@ def test_every_body_is_answered_and_counted_as_on_the_other_way(server):
     ]
     assert counts[0] == counts[1] and any("refused" in line for line in counts[0])
     found = [
-        server.ask("GET", f"/v1/monitors/{name}/verdicts").json()["verdicts"]
+        own_server.ask("GET", f"/v1/monitors/{name}/verdicts").json()["verdicts"]
         for name in ("direct", "other")
     ]
     assert found[0] == found[1] and found[0]

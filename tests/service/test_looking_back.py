@@ -12,6 +12,8 @@ import likewise as lw
 from likewise.service.tokens import new_token
 from tests.serving import serving, settings
 
+pytestmark = pytest.mark.early
+
 MONITORS = """
 [monitors.default]
 rule = "rule.toml"
@@ -23,6 +25,10 @@ rule = "rule.toml"
 [monitors.loans]
 rule = "loans.toml"
 ledger = "loans"
+
+[monitors.paged]
+rule = "loans.toml"
+ledger = "paged"
 """
 LOANS = """
 output_column = "approved"
@@ -327,7 +333,7 @@ def test_a_monitor_says_what_it_is(server):
 
 
 def test_verdicts_come_in_pages_and_by_what_is_asked(server):
-    server.name = "loans"
+    server.name = "paged"
     try:
         rows = [
             {
@@ -428,6 +434,8 @@ def test_a_monitor_in_memory_says_what_it_cannot_know(server):
     server.name = "memory"
     try:
         assert server.get("stats").json()["source"] == "process"
+        for i in range(7):  # more contradictions than are kept
+            assert server.post("observe", {"x": [900.0], "z": "ab"[i % 2]}).status == 200
         page = server.get("verdicts").json()
         assert page["source"] == "memory" and page["gone"]
         for verb in ("head", "stats?last=1%20hour", "verdicts?since=1"):

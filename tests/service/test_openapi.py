@@ -119,8 +119,8 @@ def test_every_verb_of_clients_refuses_strangers_and_the_wrong_scope(guarded):
             assert answer.status == (422 if allowed else 403), (name, scope, answer)
 
 
-def test_answers_have_the_types_that_are_described(guarded):
-    guarded.token = guarded.secrets["admin"]
+def test_answers_have_the_types_that_are_described(guarded, monkeypatch):
+    monkeypatch.setattr(guarded, "token", guarded.secrets["admin"])
     guarded.post("observe", {"x": [1.0], "z": "a", "key": "one", "model": "m"})
     answers = {
         VerdictBody: guarded.post("observe", {"x": [1.0], "z": "b", "key": "two"}),

@@ -12,6 +12,8 @@ from likewise.values.errors import BadRule
 from tests.brokers import free_port
 from tests.ray_cluster import cluster_address
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
+
 RULE = lw.Rule("linf", 0.1)
 
 

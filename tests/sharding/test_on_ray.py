@@ -24,6 +24,8 @@ from likewise.sharding.settings import ClusterSettings
 from tests.ray_cluster import cluster_address, joined, reused
 from tests.sharding.coordinating import RULE, stream
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
+
 HERE = Path(__file__).parent
 SCRIPT = HERE / "coordinating.py"
 KILLS = int(os.environ.get("LIKEWISE_KILLS", "200"))

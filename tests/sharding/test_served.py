@@ -22,6 +22,8 @@ from tests.oracle import Oracle
 from tests.ray_cluster import cluster_address, joined
 from tests.serving import settings, started
 
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
+
 RULE = lw.Rule("linf", 0.1)
 
 

@@ -5,6 +5,7 @@ The oracle is tests/oracle.py. Epsilon is a distance that occurs, so pairs lie o
 
 from dataclasses import replace
 from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -15,11 +16,15 @@ from likewise.engine.row_engine import RowEngine
 from likewise.metrics.outputs import outputs_of
 from likewise.sharding.answers import short, whole
 from likewise.sharding.local import LocalShards
-from tests.interruptions import Interruptions
+from likewise.sharding.protocol import Session, Spec
+from likewise.sharding.shard import Shard
+from tests.interruptions import Interruptions, at_step
 from tests.oracle import Oracle, assert_same_verdicts
 from tests.play import VERBS, play
 from tests.sharded import FailingShards, sharded
 from tests.strategies import METRICS, Tally, every_kind, prove, streams
+
+pytestmark = pytest.mark.early
 
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = st.lists(
@@ -181,7 +186,9 @@ def test_an_interrupted_call_is_made_wholly_or_not_at_all():
     rng = np.random.default_rng(8)
     X, Z = rng.integers(0, 6, (600, 3)) * 0.1, rng.integers(0, 3, 600).tolist()
     rule = lw.Rule("linf", 0.1)
-    monitor, oracle, position = sharded(rule, 3, comparable=True), Oracle(rule), 0
+    monitor, oracle, position = sharded(rule, 3, comparable=True), Oracle(rule), 1
+    monitor.observe_many(X[:1], Z[:1])  # what a first call imports is not interrupted
+    oracle.observe_many(X[:1], Z[:1])
     with Interruptions(4) as interruptions:
         for attempt in range(400):
             size = int(rng.choice([1, 4, 12]))
@@ -210,6 +217,29 @@ def test_an_interrupted_call_is_made_wholly_or_not_at_all():
     rest = X[position:], Z[position:]
     found = [verdict.witnesses.rows.tolist() for verdict in monitor.observe_many(*rest)]
     assert found == [one.rows.tolist() for one in oracle.observe_many(*rest)]
+
+
+def test_rows_added_to_a_shard_are_whole_or_cut_off_whatever_bytecode_is_interrupted():
+    rule, interrupted = lw.Rule("linf", 0.1), 0
+    points, more = np.arange(12.0).reshape(6, 2), np.arange(20.0, 30.0).reshape(5, 2)
+    spec = Spec(rule, "live", (2,), "float64", 1)
+    for step in count():
+        shard = Shard()
+        shard.open(Session(1, "test", 1), spec, {}, 0, np.empty(0, np.int64))
+        shard.add(Session(1, "test", 1), 0, points, np.zeros((6, 1)))
+        add = partial(shard.add, Session(1, "test", 1), 6, more, np.ones((5, 1)))
+        where = at_step(step, add)
+        again = Session(1, "test", 2)
+        held = shard.open(again, spec, {"test": 6}, 0, np.empty(0, np.int64))
+        assert held == 6, where
+        shard.add(again, 6, more[::-1], np.ones((5, 1)))
+        shard.build(again, 11)
+        counts, rows, *_ = whole(shard.search(again, 11, more, np.zeros((5, 1))))
+        assert counts.tolist() == [1] * 5 and rows.tolist() == [10, 9, 8, 7, 6], where
+        if not where:
+            break
+        interrupted += 1
+    assert interrupted > 50
 
 
 def test_forgotten_rows_leave_a_shard_that_comes_back():

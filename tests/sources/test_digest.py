@@ -4,11 +4,11 @@ import gzip
 import hashlib
 import io
 
-import polars as pl
 import pytest
 
 from likewise.sources.files import open_source
 from likewise.values.errors import BadFile
+from tests.lazily import polars as pl
 
 FRAME = pl.DataFrame({"a": range(5_000), "z": ["x", "y"] * 2_500})
 WRITE = {

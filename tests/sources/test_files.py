@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import numpy as np
-import polars as pl
-import pyarrow as pa
 import pytest
 
 from likewise.sources.files import open_source
 from likewise.sources.lines import TOO_LONG, Lines
 from likewise.values.errors import BadFile
+from tests.lazily import polars as pl
+from tests.lazily import pyarrow as pa
 from tests.zstandard import zstd
 
 TYPES = {"a": "number", "c": "listed"}

@@ -11,7 +11,6 @@ import json
 import re
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import likewise as lw
@@ -19,6 +18,8 @@ from likewise.cli import main
 from likewise.sources.files import open_source
 from likewise.sources.guessing import first_rows
 from likewise.sources.times import moments_of
+from tests.lazily import polars as pl
+from tests.looping import each
 from tests.sources.messy_files import COUNT, NAMES, Style, packed, workbook, write
 
 GERMAN = {"delimiter": ";", "decimal": ","}
@@ -211,7 +212,7 @@ def check_values(table, style, names=NAMES):
     assert moments == [one.replace(hour=0, minute=0) if days_only else one for one in meant]
 
 
-@pytest.mark.parametrize("name", READ)
+@each("name", READ)
 def test_messy_file_is_read_as_it_is_meant(name):
     style, remarks = READ[name]
     make(name, style)
@@ -223,7 +224,10 @@ def test_messy_file_is_read_as_it_is_meant(name):
     said(source.remarks, remarks)
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (i % 6 > 0)) for i, name in enumerate(READ)],
+)
 def test_messy_file_reaches_a_rule_and_an_audit(name, capsys):
     """What init wrote is a rule for the same file, and remarks are the same wherever it is read."""
     style, remarks = READ[name]

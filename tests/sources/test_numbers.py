@@ -2,13 +2,14 @@
 
 from decimal import Decimal
 
-import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from likewise.sources.numbers import NumberReading, examine, looks_like_number, settle
 from likewise.sources.text_columns import numbers_in
+from tests.lazily import polars as pl
+from tests.looping import each
 from tests.strategies import examples
 
 AMOUNTS = st.lists(
@@ -88,7 +89,7 @@ def test_column_that_allows_two_readings_follows_what_the_others_tell():
     assert reading(x=["1.234"], y=["0,5"], z=["0.5"]) == "."
 
 
-@pytest.mark.parametrize("texts", [
+@each("texts", [
     ["1,23,4"], ["1.23.4"], ["12,34,567"], ["1,234.567,8"], ["1 23"], ["--5"], ["(5"], ["5)"],
     ["(-5)"], ["-5-"], ["€5$"], ["5 %%"], ["5 km"], ["0x10"], ["1_000"], ["1,5", "1.5"],
     ["5 €", "5 $"], ["5 %", "5"], ["1'234 567"], ["1'234", "1 234"], ["old"], ["2024-01-31"],
@@ -98,7 +99,7 @@ def test_what_fits_no_reading_has_none(texts):
     assert settle({"x": examine(pl.Series("x", texts))})["x"].reading is None
 
 
-@pytest.mark.parametrize("text, number", [
+@each("text, number", [
     ("1e5", 1e5), ("1,5e3", 1500.0), ("+5", 5.0), (",5", 0.5), (" 7 ", 7.0), ("-$5.25", -5.25),
     ("$-5.25", -5.25), ("US$ 1,234.50", 1234.5), ("1.234.567", 1234567.0), ("5 zł", 5.0),
 ])  # fmt: skip

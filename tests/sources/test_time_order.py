@@ -3,7 +3,6 @@
 import datetime
 from contextlib import contextmanager
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from likewise.sources.files import open_source
 from likewise.sources.time_order import InTimeOrder
 from likewise.values.errors import BadFile
+from tests.lazily import polars as pl
 
 START = datetime.datetime(2024, 5, 1)
 

@@ -8,13 +8,14 @@ import pytest
 
 from likewise.sources.times import form_of, moments_of
 from likewise.values.errors import BadFile
+from tests.looping import each
 
 UTC = datetime.UTC
 MOMENT = datetime.datetime(2024, 1, 31, 10, 30, tzinfo=UTC)
 DAY = MOMENT.replace(hour=0, minute=0)
 
 
-@pytest.mark.parametrize("written, moment", [
+@each("written, moment", [
     ("2024-01-31", DAY), ("20240131", DAY), ("2024/01/31", DAY), (" 2024-01-31 ", DAY),
     ("2024-01-31T10:30", MOMENT), ("2024-01-31 10:30:00", MOMENT), ("2024-01-31T10:30:00Z", MOMENT),
     ("2024-01-31T12:30:00+02:00", MOMENT), ("2024-01-31 12:30:00 +0200", MOMENT),
@@ -61,7 +62,7 @@ def test_column_without_times_is_told_with_an_example_and_the_forms(value):
         moments_of([None, value], column="when", source="d.csv", unit="line", places=[5, 7])
 
 
-@pytest.mark.parametrize("good, bad", [
+@each("good, bad", [
     ("2024-01-31", "2024-02-30"), ("2024-01-31", "31.01.2024"), ("31.01.2024", "31.02.2024"),
     ("31/01/2024", "03/14/2024 10:00 XM"), ("1706697000", "1706697000000"), ("2024-01-31", "soon"),
     (1706697000, 1706697000000), (1706697000, 20240131), (1706697000, True),

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 
 import likewise as lw
+from likewise.streams import following as follow_loop
 from likewise.streams.following import Follower, FollowSettings
 from likewise.streams.judging import StreamJudge, binding_of
 from likewise.streams.opening import source_of
@@ -28,6 +29,7 @@ tolerance = 1
 kind = "number"
 tolerance = 1
 """
+follow_loop._IDLE_SECONDS = 0.05  # tests stop followers often, and do not wait a second for each
 KEPT = 3
 """Witnesses that are written for each decision."""
 

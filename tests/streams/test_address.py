@@ -4,6 +4,7 @@ import pytest
 
 from likewise.streams.address import address_of
 from likewise.values.errors import BadRule
+from tests.looping import each
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_address_says_where_and_what(text, kind, hosts, streams, tls):
     assert address.tls == tls
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "word"),
     [
         ("http://h?stream=a", "expected redis://"),

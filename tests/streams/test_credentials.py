@@ -14,6 +14,8 @@ from tests import brokers
 from tests.brokers import broker, insist_on, wait_for
 from tests.streams.streaming import bodies, decisions
 
+pytestmark = pytest.mark.long
+
 
 def first_of(address, count=1):
     """Records of a source that is read from its beginning."""

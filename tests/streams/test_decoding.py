@@ -3,13 +3,14 @@
 import io
 import json
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.sources.protocol import Record
 from likewise.streams.decoding import MOST_ROWS, BadMessage, message_of
+from tests.lazily import polars as pl
+from tests.looping import each
 
 ROW = {"a": 1.5, "z": "yes"}
 EVENT = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
@@ -52,7 +53,7 @@ def test_column_named_like_an_attribute_is_no_event():
     assert rows(json.dumps(event).encode(), "json") == [event]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "format", "headers", "word"),
     [
         (b"{", "auto", {}, "not JSON"),

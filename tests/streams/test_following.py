@@ -4,7 +4,6 @@ import base64
 import json
 from contextlib import closing
 
-import polars as pl
 import pytest
 
 import likewise as lw
@@ -12,6 +11,7 @@ from likewise.ledger.losses import is_at_least
 from likewise.streams.following import GapFound
 from likewise.values.errors import BadFile
 from tests.brokers import KINDS, broker, to_address, wait_for
+from tests.lazily import polars as pl
 from tests.streams.streaming import (
     bodies,
     check_ledger,
@@ -22,6 +22,8 @@ from tests.streams.streaming import (
     opened,
     rule,
 )
+
+pytestmark = pytest.mark.early
 
 
 @pytest.fixture(params=KINDS)

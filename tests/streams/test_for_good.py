@@ -12,6 +12,7 @@ from likewise.streams.opening import source_of
 from likewise.streams.targets import target_of
 from likewise.values.errors import BadRule, Unreachable
 from tests.brokers import broker, to_address
+from tests.looping import each
 from tests.streams.streaming import follow_until, rule
 
 
@@ -84,7 +85,7 @@ def test_a_nats_stream_without_the_subject_ends_it(tmp_path):
                 target.send([b"{}"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "subject", "expected"),
     [
         ("a", "a", True),

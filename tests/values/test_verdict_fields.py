@@ -3,9 +3,8 @@
 import datetime
 import json
 
-import pytest
-
 import likewise as lw
+from tests.looping import each
 from tests.strict_html import Reader
 
 HOSTILE = "<script>alert(\"x\" & 'y')</script>"
@@ -69,7 +68,7 @@ def test_dictionary_of_a_check_has_no_row():
     assert [one["row"] for one in monitor.check_many([[0.0]], ["b"]).to_dicts()] == [None]
 
 
-@pytest.mark.parametrize(
+@each(
     "key", ["text", HOSTILE, 7, True, 1.5, float("inf"), datetime.date(2020, 1, 1), (1, 2), b"raw"]
 )
 def test_dictionary_is_strict_json_whatever_a_key_is(key):

@@ -1,8 +1,6 @@
 """Models and rules that the tests of watching share."""
 
 import numpy as np
-from sklearn.datasets import load_iris
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import likewise as lw
 
@@ -12,16 +10,22 @@ PROBABILITIES = lw.Rule("linf", epsilon=0.5, output="probabilities", delta=0.2)
 
 
 def iris():
+    from sklearn.datasets import load_iris
+
     return load_iris(return_X_y=True)
 
 
 def classifier():
     """A tree whose borders cut through like cases."""
+    from sklearn.tree import DecisionTreeClassifier
+
     X, y = iris()
     return DecisionTreeClassifier(random_state=0).fit(X[:, 2:], y)
 
 
 def regressor():
+    from sklearn.tree import DecisionTreeRegressor
+
     X, _ = iris()
     return DecisionTreeRegressor(random_state=0, max_depth=4).fit(X[:, 2:], X[:, 0])
 

@@ -3,19 +3,27 @@
 import asyncio
 import copy
 import inspect
+from functools import cache
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 
 import likewise as lw
 from likewise.watching.records import Counts
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, iris, regressor
 
-X, Y = iris()
+
+@pytest.fixture(autouse=True, scope="module")
+def scikit_learn():
+    """Load it with the first test, not when tests are collected."""
+    global X, Y
+    global BaseEstimator, RandomForestClassifier, LogisticRegression, GridSearchCV
+    from sklearn.base import BaseEstimator
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
+    X, Y = iris()
 
 
 class Booster:
@@ -32,21 +40,27 @@ class Booster:
         path.write_text("trees")
 
 
-class Saved(BaseEstimator):
-    """An estimator with methods that scikit-learn does not know, like those of XGBoost."""
+@cache
+def saved_class():
+    """Make the class with the first test that needs it."""
 
-    def fit(self, X, y):
-        self.booster_ = Booster(None)
-        return self
+    class Saved(BaseEstimator):
+        """An estimator with methods that scikit-learn does not know, like those of XGBoost."""
 
-    def predict(self, X):
-        return np.zeros(len(X))
+        def fit(self, X, y):
+            self.booster_ = Booster(None)
+            return self
 
-    def get_booster(self):
-        return self.booster_
+        def predict(self, X):
+            return np.zeros(len(X))
 
-    def save_model(self, path):
-        self.booster_.save_model(path)
+        def get_booster(self):
+            return self.booster_
+
+        def save_model(self, path):
+            self.booster_.save_model(path)
+
+    return Saved
 
 
 # Attributes of the estimator inside
@@ -61,7 +75,7 @@ def test_fitted_attributes_and_methods_of_the_estimator_are_passed_on(tmp_path):
     assert len(forest.feature_importances_) == 4 and len(forest.estimators_) == 5
     search = lw.watch(GridSearchCV(LogisticRegression(max_iter=500), {"C": [1.0]}).fit(X, Y), RULE)
     assert search.best_params_ == {"C": 1.0}
-    saved = lw.WatchedEstimator(Saved(), RULE).fit(X, Y)
+    saved = lw.WatchedEstimator(saved_class()(), RULE).fit(X, Y)
     assert saved.get_booster().best_iteration == 7
     saved.save_model(tmp_path / "model")
     assert (tmp_path / "model").read_text() == "trees"
@@ -136,20 +150,17 @@ def test_watched_booster_is_not_copied():
 # Bound methods
 
 
-@pytest.mark.parametrize(
-    ("bound", "rule"),
-    [
+def test_bound_method_that_predicts_is_known_to_take_batches():
+    flower = flowers()
+    for bound, rule in (
         (classifier().predict, RULE),
         (classifier().predict_proba, PROBABILITIES),
         (Booster(classifier()).predict, RULE),
-    ],
-)
-def test_bound_method_that_predicts_is_known_to_take_batches(bound, rule):
-    flower = flowers()
-    watched = lw.watch(bound, rule)
-    assert np.array_equal(watched(flower), bound(flower))
-    assert watched.counts.decisions == len(flower) and watched.counts.failures == 0
-    assert watched.counts.violations > 5
+    ):
+        watched = lw.watch(bound, rule)
+        assert np.array_equal(watched(flower), bound(flower))
+        assert watched.counts.decisions == len(flower) and watched.counts.failures == 0
+        assert watched.counts.violations > 5
 
 
 def test_bound_method_of_something_else_takes_one_input():

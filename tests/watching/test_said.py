@@ -8,11 +8,11 @@ import sys
 import warnings
 from types import SimpleNamespace
 
-import joblib
 import numpy as np
 import pytest
 
 import likewise as lw
+from tests.lazily import joblib
 from tests.watching.models import NUMBER, RULE, classifier, flowers, regressor
 
 

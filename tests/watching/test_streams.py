@@ -1,40 +1,48 @@
 """Answers are those of the model, verdicts those of a monitor that is told the same by hand."""
 
+from functools import cache
+
 import numpy as np
-import pytest
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator
 
 import likewise as lw
 from likewise.watching.records import Counts
+from tests.looping import each
 from tests.strategies import METRICS, Tally, prove, streams
 from tests.watching.models import same
 
 
-class Replayed(BaseEstimator):
-    """A model that answers what a stream says, in order, and notes the very objects."""
+@cache
+def replayed_class():
+    """Make the class with the first test that needs it."""
+    from sklearn.base import BaseEstimator
 
-    def __init__(self, Z=None):
-        self.Z = Z
-        self.at = 0
-        self.answered = []
+    class Replayed(BaseEstimator):
+        """A model that answers what a stream says, in order, and notes the very objects."""
 
-    def predict(self, X):
-        stop = self.at + len(X)
-        self.answered.append(self.Z[self.at : stop])
-        self.at = stop
-        return self.answered[-1]
+        def __init__(self, Z=None):
+            self.Z = Z
+            self.at = 0
+            self.answered = []
 
-    predict_proba = predict
+        def predict(self, X):
+            stop = self.at + len(X)
+            self.answered.append(self.Z[self.at : stop])
+            self.at = stop
+            return self.answered[-1]
 
-    def one(self, x):
-        answer = self.predict([x])[0]
-        self.answered[-1] = answer
-        return answer
+        predict_proba = predict
+
+        def one(self, x):
+            answer = self.predict([x])[0]
+            self.answered[-1] = answer
+            return answer
+
+    return Replayed
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("how", ["single", "batched", "estimator"])
+@each("metric", METRICS)
+@each("how", ["single", "batched", "estimator"])
 def test_watching_changes_no_answer_and_finds_what_a_monitor_finds(metric, how):
     tally = Tally()
 
@@ -48,7 +56,7 @@ def test_watching_changes_no_answer_and_finds_what_a_monitor_finds(metric, how):
         told = lw.Monitor(rule)
         by_hand = [told.observe(x, z) for x, z in zip(X, Z, strict=True)]
         tally.note([one.witnesses for one in by_hand])
-        model, given = Replayed(Z), X.copy()
+        model, given = replayed_class()(Z), X.copy()
         if how == "single":
             watched = lw.watch(model.one, rule, keep=1000)
             answers = [watched(x) for x in given]

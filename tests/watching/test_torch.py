@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
 import likewise as lw
 from likewise.watching.records import Counts
+from tests.watching.models import iris
 
 pytestmark = pytest.mark.torch
 
@@ -32,7 +32,7 @@ def torch():
 @pytest.fixture
 def net(torch):
     """A small classifier, trained."""
-    X, y = load_iris(return_X_y=True)
+    X, y = iris()
     inputs, labels = torch.tensor(X, dtype=torch.float32), torch.tensor(y)
     net = torch.nn.Sequential(
         torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(16, 3)
@@ -48,7 +48,7 @@ def net(torch):
 
 @pytest.fixture
 def flowers(torch):
-    X, _ = load_iris(return_X_y=True)
+    X, _ = iris()
     X = np.random.default_rng(3).permutation(X)
     return torch.tensor(X, dtype=torch.float32)
 

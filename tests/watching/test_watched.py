@@ -14,6 +14,7 @@ import pytest
 import likewise as lw
 from likewise.values.given import as_given
 from likewise.watching.records import Counts
+from tests.looping import each
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 
 
@@ -573,7 +574,7 @@ class Keyless:
     def observe_many(self, x, z): ...
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "settings", "error", "text"),
     [
         ((3, RULE), {}, TypeError, "the model is 3; expected a callable"),
@@ -584,12 +585,16 @@ class Keyless:
         ((threshold, RULE), {"keep": 0}, ValueError, "keep is 0"),
         ((threshold, Keyless()), {"key": len}, TypeError, "a Keyless keeps no keys"),
         ((threshold, lw.Monitor(RULE)), {"index": "live"}, TypeError, "a monitor was given"),
-        ((classifier(), RULE), {"batched": False}, ValueError, "an estimator answers batches"),
     ],
 )
 def test_nonsense_is_refused_when_the_watch_begins(arguments, settings, error, text):
     with pytest.raises(error, match=text):
         lw.watch(*arguments, **settings)
+
+
+def test_an_estimator_is_not_watched_one_by_one():
+    with pytest.raises(ValueError, match="an estimator answers batches"):
+        lw.watch(classifier(), RULE, batched=False)
 
 
 def test_key_beside_a_column_of_keys_is_refused(tmp_path):

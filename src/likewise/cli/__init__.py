@@ -19,8 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             " pip install 'likewise[cli]'"
         )
         return 2
-    from likewise.cli.app import app
+    from likewise.cli.app import likewise_command
     from likewise.cli.endings import ended
 
     given = list(sys.argv[1:] if arguments is None else arguments)
-    return ended(lambda: app(given, prog_name="likewise", standalone_mode=False, obj=given))
+    return ended(
+        lambda: likewise_command(given, prog_name="likewise", standalone_mode=False, obj=given)
+    )

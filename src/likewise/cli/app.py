@@ -86,3 +86,5 @@ for _command in (report, show, verify, head, replay, erase, backup, restore, mig
     app.command(rich_help_panel="Ledgers")(_command)
 app.command()(bench)
 app.command()(warm)
+
+likewise_command = typer.main.get_command(app)

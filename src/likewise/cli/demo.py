@@ -12,7 +12,6 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +32,6 @@ def run(folder: Path | None = None, *, as_json: bool = False, command: str | Non
 
     command: the whole command line, for the report.
     """
-    if find_spec("sklearn") is None:
-        say_aside(
-            "The demo trains a model with scikit-learn, which is not installed:\n"
-            "pip install 'likewise[demo]'"
-        )
-        return 2
     where = folder or Path()
     if not as_json:
         say_lines(_beginning(), wrap=False)

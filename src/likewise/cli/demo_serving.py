@@ -9,7 +9,6 @@ Invariant: nothing stays; the ledger is in a folder of its own that goes with th
 import asyncio
 import tempfile
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,11 +63,6 @@ def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
     """Serve the demo until it is ended."""
     from likewise.cli.endings import Stop
 
-    if find_spec("sklearn") is None:
-        raise Stop(
-            "the demo trains a model with scikit-learn, which is not installed: pip install"
-            " 'likewise[demo]'."
-        )
     try:
         from likewise.pages import screens
         from likewise.service.running import serve

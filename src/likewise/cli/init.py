@@ -67,7 +67,7 @@ def init(
     again = reading.command(data)
     sample = _read(reading, data, output_column)
     name = sample.name
-    with progress(f"looking at {name}", compiles=False):
+    with progress(f"looking at {name}"):
         profiles = profiles_of(table_columns(sample.table))
     guess = Guess("", "") if output_column else _guessed(profiles, name, again, ask=not json)
     with progress(f"trying a rule on {name}"):
@@ -111,7 +111,7 @@ def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
                 f" {', '.join(map(repr, source.columns))}.",
                 DATA,
             )
-        with progress(f"reading {name}", compiles=False):
+        with progress(f"reading {name}"):
             table, refused = first_rows(source, SAMPLE)
         first = f"{source.place(refused[0].place)}: {refused[0].why}" if refused else ""
     if len(table) == 0 and refused:

@@ -15,17 +15,13 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import Event, Thread, Timer
+from threading import Timer
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_PATIENCE = 2.5  # seconds; loading kernels takes less, compiling them takes more
-_AGAIN = 0.25  # seconds between looks at the compiler after that
 _DELAY = 1.0
-_COMPILING = "compiling, once per machine ..."
-_COMPILING_AGAIN = "compiling ..."  # where kernels cannot be kept
 
 
 def visible(text: str) -> str:
@@ -134,38 +130,10 @@ class Bar(Protocol):
 
 
 class _NoBar:
-    """Nobody is looking; but if the compiler keeps the first step waiting, say so."""
-
-    def __init__(self, compiles: bool) -> None:
-        self._begun = Event()
-        if compiles:
-            Thread(target=self._look, daemon=True).start()
-
-    def _look(self) -> None:
-        wait = _PATIENCE
-        while not self._begun.wait(wait):
-            if said := _compiling():
-                say_aside(said)
-                return
-            wait = _AGAIN
+    """Stands in for a bar where nobody is looking."""
 
     def update(self, done: int, total: int | None, note: str = "") -> None:
-        self._begun.set()
-
-
-def _compiling() -> str:
-    """What to say if the compiler is at work now, in another thread; else nothing.
-
-    Whoever waits for input, or for a kernel that is there, waits for something else.
-    """
-    jit = sys.modules.get("likewise.kernels.jit")  # not imported for this
-    lock = None if jit is None else jit.global_compiler_lock._lock
-    if jit is None or lock is None:
-        return ""
-    if lock.acquire(blocking=False):
-        lock.release()
-        return ""
-    return _COMPILING if jit.kept else _COMPILING_AGAIN
+        """Show nothing."""
 
 
 class _RichBar:
@@ -177,14 +145,10 @@ class _RichBar:
 
 
 @contextmanager
-def progress(what: str, *, compiles: bool = True) -> Iterator[Bar]:
-    """A bar on a terminal, from the second second on; elsewhere a word if kernels are compiled."""
+def progress(what: str) -> Iterator[Bar]:
+    """Show a bar on a terminal, from the second second on; elsewhere nothing."""
     if not sys.stderr.isatty():
-        quiet = _NoBar(compiles)
-        try:
-            yield quiet
-        finally:
-            quiet.update(0, None)
+        yield _NoBar()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn

@@ -1,5 +1,7 @@
 """`likewise warm`: have the kernels compiled before the first decision waits for it."""
 
+import sys
+
 from likewise.cli.screen import progress, say
 
 
@@ -11,16 +13,25 @@ def warm() -> int:
     """
     from likewise.cli.endings import FINE
     from likewise.kernels.compile import way
-    from likewise.kernels.native import ENTRIES
+    from likewise.kernels.native import ENTRIES, choose_level, library_path
 
-    if way != "jit":
-        say(f"The kernels are {'compiled already' if way == 'native' else 'not compiled'}.")
-        return FINE
-    from likewise.kernels.jit import compile_entry
+    level = choose_level()
+    if way == "plain":
+        say("The kernels are not compiled.")
+    elif level is None:
+        from likewise.kernels.jit import announcement, compile_entry
 
-    with progress("compiling kernels", compiles=False) as bar:
-        for i, name in enumerate(ENTRIES):
-            bar.update(i, len(ENTRIES), name)
-            compile_entry(name)
-    say("The kernels are compiled.")
+        announcement.said = True  # the bar says it
+        with progress("compiling kernels") as bar:
+            for i, name in enumerate(ENTRIES):
+                bar.update(i, len(ENTRIES), name)
+                compile_entry(name)
+        say("The kernels are compiled.")
+    elif all(library_path(level, name).exists() for name in ENTRIES):
+        say("The kernels are compiled already.")
+    else:
+        from likewise.kernels.building import build
+
+        build([level], list(ENTRIES), sys.stderr)
+        say("The kernels are compiled.")
     return FINE

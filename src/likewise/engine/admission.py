@@ -381,6 +381,7 @@ class Admission:
         if bad != 0:
             return at
         self._inputs = self.history.rows
+        self.in_doubt = True  # until history and engine count the same rows
         self.history.join(len(vectors))
         self._joined(len(vectors))
         return -1

@@ -46,10 +46,13 @@ class RowEngine(Engine):
 
         gone: those of them that are forgotten, by row; what they bring is not kept
         """
+        self.in_doubt = True  # until rows, and how many the index lacks, agree
+        self._added += len(inputs)
         bad = self.append(inputs, outputs)
         if bad >= 0:
+            self._added -= len(inputs)
+            self.in_doubt = False
             raise _not_comparable(bad)
-        self._added += len(inputs)
         if gone is not None and len(gone):
             assert self.history is not None
             self.history.erase(gone)  # the index never had them

@@ -1,21 +1,23 @@
-"""Compile all entry kernels ahead of time: one library for each level of x86-64.
+"""Compile entry kernels ahead of time: one library for each entry and level of x86-64.
 
-    python -m likewise.kernels.building             for this machine
-    python -m likewise.kernels.building --all       for every level
-    python -m likewise.kernels.building aarch64     for another processor, with a linker for it
+    python -m likewise.kernels.building                    all entries, for this machine
+    python -m likewise.kernels.building decide tend        these entries
+    python -m likewise.kernels.building --level all        for every level of x86-64
+    python -m likewise.kernels.building --level aarch64    for another processor, with its linker
 
 Numba makes LLVM's code of an entry and of all that it calls, for the level's processor. Here one
 function is added that takes whole numbers and answers one, everything else becomes internal, and
 LLVM emits an object, which the system's linker makes a library of. It needs nothing but the C
 library's `memset` and a few functions of its mathematics.
 
-Each level is compiled in a process of its own, as many at a time as there are cores; so are halves
-of the entries where there is only one level to compile.
+Entries are dealt out to as many processes as there are cores, so that all end at about the same
+time. A library is put in its place as soon as it is linked.
 
 Not here: choosing and loading (native.py).
 """
 
 import argparse
+import gc
 import os
 import shutil
 import subprocess
@@ -24,20 +26,28 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from likewise.kernels.native import (
     AARCH64,
     ENTRIES,
-    FOLDER,
     LEVELS,
     entry_of,
     levels_here,
     library_path,
-    text_mark,
 )
 
 _SECONDS = 900
+_COSTS = {
+    "decide": 21.5,
+    "hunt": 15.0,
+    "flat": 12.0,
+    "tend": 11.0,
+    "propose": 5.5,
+    "remove_rows": 3.0,
+    "start_bulk": 1.5,
+}
+"""Seconds that an entry takes to compile on one core; the others take about one."""
 _WRAPPER = """
 define i64 @likewise_{name}({parameters}) {{
   %answer = alloca i64
@@ -121,8 +131,27 @@ def _cores() -> int:
     return len(available(0)) if available else os.cpu_count() or 1
 
 
-def _compile(level: str, names: list[str], folder: Path) -> None:
-    """Objects of some entries, in a process of its own: Numba has one processor for each."""
+def _seconds(names: list[str]) -> float:
+    return sum(_COSTS.get(name, 1.0) for name in names)
+
+
+def _deal(work: list[tuple[str, str]], processes: int) -> list[tuple[str, list[str]]]:
+    """Share entries out to processes, the longest first, each to the process with least to do.
+
+    A process has one level, because Numba has one processor for each process.
+    """
+    shares: list[tuple[str, list[str]]] = []
+    for level, name in sorted(work, key=lambda one: -_seconds([one[1]])):
+        mine = [share for share in shares if share[0] == level]
+        if not mine or len(shares) < processes:
+            mine = [(level, [])]
+            shares += mine
+        min(mine, key=lambda share: _seconds(share[1]))[1].append(name)
+    return shares
+
+
+def _compile(level: str, names: list[str], tell: TextIO) -> None:
+    """Compile and link some entries in a process of its own."""
     processor = level
     if level == AARCH64:
         processor = "generic" if AARCH64 in levels_here() else "x86-64-v2"
@@ -135,74 +164,82 @@ def _compile(level: str, names: list[str], folder: Path) -> None:
             [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
         ),
     }
-    command = [sys.executable, "-m", "likewise.kernels.building"]
-    subprocess.run(
-        [*command, "--objects", str(folder), "--level", level, *names],
+    command = [sys.executable, "-m", "likewise.kernels.building", "--here", "--level", level]
+    with subprocess.Popen(
+        [*command, *names],
         env={**os.environ, **settings},
-        check=True,
-        timeout=_SECONDS,
-    )
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line.rstrip(), file=tell, flush=True)
+        if process.wait(_SECONDS):
+            raise RuntimeError(f"compiling {', '.join(names)} for {level} failed: see above")
 
 
-def build(levels: list[str]) -> list[Path]:
-    """Make the libraries that are not there yet; where they are."""
-    wanted = [level for level in levels if not library_path(level).exists()]
-    if not wanted:
-        return [library_path(level) for level in levels]
-    cores = _cores()
-    shares = max(1, min(cores // len(wanted), len(ENTRIES)))
-    names, started = list(ENTRIES), time.monotonic()
-    work = [(level, names[part::shares]) for level in wanted for part in range(shares)]
-    print(f"Compiling kernels for {', '.join(wanted)}: about a minute ...", flush=True)
-    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(cores) as pool:
-        folder = Path(scratch)
-        list(pool.map(lambda one: _compile(one[0], one[1], folder), work))
-        for level in wanted:
-            objects = [str(folder / f"{level}-{name}.o") for name in names]
-            _put(level, objects, folder)
-    for other in FOLDER.iterdir():  # what was built from text that is no more
-        if other.name != text_mark():
-            shutil.rmtree(other)
-    print(f"Compiled in {time.monotonic() - started:.0f} s: {library_path(wanted[0]).parent}")
-    return [library_path(level) for level in levels]
+def build(levels: list[str], names: list[str], tell: TextIO) -> list[Path]:
+    """Make the libraries that are not there yet, and tell about it; return where all are."""
+    work = [(lv, name) for lv in levels for name in names if not library_path(lv, name).exists()]
+    if work:
+        cores, started = _cores(), time.monotonic()
+        shares = _deal(work, cores)
+        about = max(_seconds(mine) for _, mine in shares) * -(-len(shares) // cores)
+        what = ", ".join(dict.fromkeys(name for _, name in work))
+        where = ", ".join(dict.fromkeys(level for level, _ in work))
+        print(
+            f"likewise: compiling {what} for {where}, about {about:.0f} s ...",
+            file=tell,
+            flush=True,
+        )
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(lambda share: _compile(share[0], share[1], tell), shares))
+        print(f"likewise: compiled in {time.monotonic() - started:.0f} s", file=tell, flush=True)
+    return [library_path(level, name) for level in levels for name in names]
 
 
-def _put(level: str, objects: list[str], scratch: Path) -> None:
-    """Link the objects, and have the library in its place all at once."""
-    made, place = scratch / f"{level}.so", library_path(level)
+def _build_here(level: str, name: str) -> None:
+    """Compile and link an entry in this process; its library appears all at once."""
+    place, found = library_path(level, name), str(linker(level))
     place.parent.mkdir(parents=True, exist_ok=True)
-    found = str(linker(level))
-    more = [] if found.endswith("ld.lld") else ["-nostartfiles", "-lm"]
-    command = [found, "-shared", "-s", "-o", str(made), *objects, *more]
-    subprocess.run(command, check=True, timeout=_SECONDS)
-    partial = Path(tempfile.mkdtemp(dir=place.parent)) / made.name
-    shutil.copyfile(made, partial)
-    partial.chmod(0o755)
-    partial.rename(place)
-    partial.parent.rmdir()
+    with tempfile.TemporaryDirectory(dir=place.parent) as scratch:
+        compiled, made = Path(scratch) / "entry.o", Path(scratch) / place.name
+        compiled.write_bytes(object_of(name, level))
+        more = [] if found.endswith("ld.lld") else ["-nostartfiles", "-lm"]
+        command = [found, "-shared", "-s", "-o", str(made), str(compiled), *more]
+        subprocess.run(command, check=True, timeout=_SECONDS)
+        made.chmod(0o755)
+        made.rename(place)
+    for other in place.parent.glob(f"{name}-*.so"):  # built from text that is no more
+        if other != place:
+            other.unlink()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="every level, not only this machine's")
-    parser.add_argument("--objects", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--level", help=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*", metavar="LEVEL", help="these levels")
+    parser.add_argument("--level", help="one, all, or here (all that run here)")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("names", nargs="*", metavar="ENTRY", help="these entries; all unless given")
     chosen = parser.parse_args()
-    if chosen.objects is not None:
+    if chosen.here:
+        from likewise.kernels.jit import announcement
+
+        announcement.said = True  # by whoever started this process
+        gc.disable()  # it ends soon, and a tenth of the time would go to collecting
         for name in chosen.names:
-            path = chosen.objects / f"{chosen.level}-{name}.o"
-            path.write_bytes(object_of(name, chosen.level))
-            print(f"  {chosen.level} {name}", flush=True)
+            began = time.monotonic()
+            _build_here(chosen.level, name)
+            print(f"  {chosen.level} {name}, {time.monotonic() - began:.1f} s", flush=True)
         return
-    levels = chosen.names or (list(LEVELS) if chosen.all else levels_here()[:1])
+    levels = levels_here()[:1] if chosen.level is None else [chosen.level]
+    levels = {"all": list(LEVELS), "here": levels_here()}.get(chosen.level, levels)
     if not levels:
         print("Kernels are built for Linux on x86-64 and aarch64; here Numba compiles them.")
         return
     if not all(map(linker, levels)):
         print("There is no linker, such as cc or ld.lld, so Numba compiles the kernels.")
         return
-    build(levels)
+    build(levels, chosen.names or list(ENTRIES), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ table, and one number out. `kernel` marks the functions that they are made of, `
 with a single caller, `small` those so short that a call would cost more than what they do. There
 are three ways to have them:
 
-    native   entries are functions of a library that was compiled ahead of time (native.py)
+    native   entries are functions of libraries that were compiled ahead of time (native.py)
     jit      Numba compiles entries when they are first called, and keeps them on disk; where no
              folder can be written to, each process compiles them again
     plain    under NUMBA_DISABLE_JIT=1 the same functions run as plain Python: that is how a kernel
@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.kernels.native import function_of, load
+from likewise.kernels.native import choose_level, load_entry
 
-_library = load()
+_level = choose_level()
 _PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-way = "native" if _library is not None else "plain" if _PLAIN else "jit"
+way = "native" if _level is not None else "plain" if _PLAIN else "jit"
 _BYTES = 1 << 46  # a view's nominal extent; its true one is the caller's business
 
 
@@ -48,10 +48,10 @@ if TYPE_CHECKING or way != "jit":
     step = small = kernel
 
     def entry(function: Any) -> Any:
-        """The function of the library, or the plain one."""
-        if _library is None:
+        """Return the function of the library, or the plain one."""
+        if _level is None:
             return function
-        return function_of(_library, function.__name__, function.__code__.co_argcount)
+        return load_entry(_level, function.__name__, function.__code__.co_argcount)
 
     def view(address: int, dtype: Any) -> Any:
         """The array of `dtype` that starts at `address`."""

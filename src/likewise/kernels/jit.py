@@ -3,16 +3,18 @@
 For development, for other processors than the wheel has kernels for, and to build those
 (building.py).
 
-Cost: the first call of each entry waits for the compiler; later processes find it on disk.
+Cost: the first call of each entry waits for the compiler, and the first wait of a process is
+announced on standard error; later processes find the code on disk.
 """
 
+import sys
 import warnings
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
@@ -64,6 +66,26 @@ def compile_entry(name: str) -> None:
 
 
 held_while_loading(global_compiler_lock._lock)
+
+
+class Announcement(event.Listener):  # type: ignore[misc]
+    """Says once that kernels are being compiled, so that nobody waits in silence."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said and event.data["dispatcher"].__module__.startswith("likewise."):
+            self.said = True
+            often = "once on this machine" if kept else "in each process"
+            line = f"likewise: Numba is compiling kernels, {often}; this takes up to a minute ..."
+            sys.stderr.write(f"{line}\n")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to do: compiling is announced, not timed."""
+
+
+announcement = Announcement()
+event.register("numba:compile", announcement)
 
 
 def _array_at(context: Any, builder: Any, array_type: Any, address: Any) -> Any:

@@ -1,11 +1,13 @@
-"""Kernels that were compiled ahead of time: found, chosen for this processor, and loaded.
+"""Libraries of compiled kernels: find them, choose the ones for this processor, load them.
 
-`kernels/building.py` makes one library for each level of x86-64 and puts it into `built/`, in a
-folder named after the text of all kernels: what was built from other text is never loaded. Loading
-takes no compiler, no linker and no folder that can be written to.
+`kernels/building.py` makes one library for each entry kernel and level of x86-64 and puts it into
+`built/<level>/`. Its name ends in a mark of the text that the entry is made of, so a library built
+from other text is never loaded. Loading needs no compiler, no linker and no writable folder. In a
+clone, an entry whose library is missing is compiled when it is first called, and a line on standard
+error says so.
 
     LIKEWISE_KERNELS=jit         compile at run time, with Numba
-    LIKEWISE_KERNELS=x86-64-v2   this library, and no other
+    LIKEWISE_KERNELS=x86-64-v2   the libraries of this level, and no other
 """
 
 import ctypes
@@ -13,10 +15,14 @@ import hashlib
 import importlib
 import os
 import platform
+import re
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from likewise.runtime.forking import Renewed
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "built"
@@ -40,20 +46,34 @@ ENTRIES = {
     "read_matrix": "json_numbers",
     "digest_rows": "sha256",
 }
-"""The module of each entry kernel; those that take longest to compile first."""
+"""The module of each entry kernel."""
+_ALWAYS = ("building", "compile", "jit")  # modules that shape the code of every entry
+_IMPORTED = re.compile(r"^ *from likewise\.kernels(?:\.(\w+)| import (\w+))", re.MULTILINE)
+_building = Renewed()
+
+
+def sources(name: str) -> list[str]:
+    """Return the modules that an entry is made of."""
+    modules = [ENTRIES[name]]
+    for module in modules:  # grows while it is read
+        text = (HERE / f"{module}.py").read_text(encoding="utf-8")
+        imported = ("".join(either) for either in _IMPORTED.findall(text))
+        modules += [one for one in imported if one not in (*modules, *_ALWAYS, "native")]
+    return [*modules, *_ALWAYS]
 
 
 @cache
-def text_mark() -> str:
-    """The same for the same text of all kernels."""
+def text_mark(name: str) -> str:
+    """Return a digest of the text of all modules that an entry is made of."""
     digest = hashlib.sha256()
-    for path in sorted(HERE.glob("*.py")):
-        digest.update(path.read_bytes())
+    for module in sources(name):
+        digest.update((HERE / f"{module}.py").read_bytes())
     return digest.hexdigest()[:16]
 
 
-def library_path(level: str) -> Path:
-    return FOLDER / text_mark() / f"{level}.so"
+def library_path(level: str, name: str) -> Path:
+    """Return where the library of an entry is, or would be."""
+    return FOLDER / level / f"{name}-{text_mark(name)}.so"
 
 
 def levels_here() -> list[str]:
@@ -78,8 +98,8 @@ def _processor() -> frozenset[str]:
     return frozenset((line or LEVELS["x86-64-v2"]).split())
 
 
-def load() -> ctypes.CDLL | None:
-    """The best library that is there and can run here; None where kernels are compiled instead."""
+def choose_level() -> str | None:
+    """Return the best level that was built and runs here; None where Numba compiles kernels."""
     wanted = os.environ.get("LIKEWISE_KERNELS", "")
     if wanted == "jit" or os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return None
@@ -87,13 +107,8 @@ def load() -> ctypes.CDLL | None:
         raise ImportError(
             f"LIKEWISE_KERNELS is {wanted!r}; expected jit, or one of {', '.join(LEVELS)}"
         )
-    for level in [wanted] if wanted else levels_here():
-        path = library_path(level)
-        if path.exists():
-            return ctypes.CDLL(str(path))
-    if wanted:
-        raise ImportError(f"LIKEWISE_KERNELS is {wanted!r}, which was not built for this version")
-    return None
+    built = (level for level in levels_here() if (FOLDER / level).is_dir())
+    return wanted or next(built, None)
 
 
 def entry_of(name: str) -> Any:
@@ -101,9 +116,29 @@ def entry_of(name: str) -> Any:
     return getattr(importlib.import_module(f"likewise.kernels.{ENTRIES[name]}"), name)
 
 
-def function_of(library: ctypes.CDLL, name: str, arguments: int) -> "ctypes._NamedFuncPointer":
-    """An entry of the library: whole numbers in, one out; without the interpreter's lock."""
-    function = library[f"likewise_{name}"]
+def load_entry(level: str, name: str, arguments: int) -> Callable[..., int]:
+    """Return an entry of a level's library: whole numbers in, one out, without the lock of Python.
+
+    Where its library is missing, it is compiled by the first call.
+    """
+    if library_path(level, name).exists():
+        return _function(level, name, arguments)
+    loaded: list[Callable[..., int]] = []
+
+    def call(*numbers: int) -> int:
+        if not loaded:
+            from likewise.kernels.building import build
+
+            with _building.lock:
+                build([level], [name], sys.stderr)
+                loaded.append(_function(level, name, arguments))
+        return loaded[0](*numbers)
+
+    return call
+
+
+def _function(level: str, name: str, arguments: int) -> Callable[..., int]:
+    function = ctypes.CDLL(str(library_path(level, name)))[f"likewise_{name}"]
     function.argtypes = [ctypes.c_int64] * arguments
     function.restype = ctypes.c_int64
     return function

@@ -271,12 +271,6 @@ def _progress(told: QueueLook, visit: Visit) -> str:
     return words
 
 
-def _disposition(one: str, visit: Visit) -> str:
-    if one not in reviewing.FINAL:
-        return safe(one)
-    return parts.link(visit, f'<span class="state {one}">{one}</span>', "violations", review=one)
-
-
 def _agreement(told: QueueLook) -> str:
     found = told.agreement
     if not found["pairs"]:

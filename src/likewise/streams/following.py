@@ -150,7 +150,7 @@ class Follower:
                 self._away(error)
                 ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
                 continue
-            if not polled.ended:
+            if not polled.ended and not self._stopped:
                 ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
             if polled.records:
                 self._pause = _FIRST_PAUSE

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 
 from likewise.service.alerts.usual_band import Band, RateWindow, conclude, spread, wilson
 
 
 def score_interval(found, of, deviations):
     """Rates p with |found/of - p| <= deviations * sqrt(p (1 - p) / of), by looking for the ends."""
+    from scipy.optimize import brentq
+
     rate = found / of
 
     def beyond(p):

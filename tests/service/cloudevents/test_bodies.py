@@ -7,6 +7,7 @@ import pytest
 
 from likewise.service.cloudevents.bodies import read
 from likewise.service.refusals import Refusal
+from tests.looping import each
 from tests.service.cloudevents.payloads import (
     V1_REQUEST,
     V1_RESPONSE,
@@ -64,7 +65,7 @@ def test_bodies_of_v2_are_arrays_by_name():
     assert rows.arrays["approved"].tolist() == ["no", "yes"]
 
 
-@pytest.mark.parametrize("datatype", DATA)
+@each("datatype", DATA)
 def test_tensor_is_the_same_flat_nested_and_raw(datatype):
     values = DATA[datatype]
     flat = read("request", tensor(datatype, [2, 2], values), MOST)
@@ -96,7 +97,7 @@ def test_raw_tensors_follow_in_order_and_may_contain_anything():
     assert rows.arrays["n"].tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "words"),
     [
         (b"{}", 422, "not one of instances or inputs"),
