@@ -3,6 +3,7 @@
 Verdicts at its edges are in contracts/test_boundaries.py; here is that the edges were reached.
 """
 
+import gc
 import re
 
 import numpy as np
@@ -96,3 +97,23 @@ def test_when_everything_is_forgotten_the_next_decision_is_judged(far, verb, tmp
         assert monitor.observe([far, 0.0], "c").witnesses.rows.tolist() == [3]
         monitor.forget([3, 4])
         assert monitor.observe_many([[far, 0.0]] * 2, ["b", "c"]).counts.tolist() == [0, 1]
+
+
+def test_an_index_in_a_cycle_frees_diagrams_before_their_manager():
+    index = BDD(Space("linf", 3))
+    for row, point in enumerate(np.random.default_rng(0).random((5, 3))):
+        index.add(row, point)
+        index.candidates(point, 1.0)
+    index.itself = index
+    before, debug = len(gc.garbage), gc.get_debug()
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        del index
+        gc.collect()
+        cleared = {type(one) for one in gc.garbage[before:]}
+    finally:
+        gc.set_debug(debug)
+        del gc.garbage[before:]
+    assert BDD in cleared
+    assert not [kind for kind in cleared if kind.__module__ == "dd.cudd"]

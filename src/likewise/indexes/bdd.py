@@ -17,6 +17,7 @@ values outside the range seen so far or for a new category, f is made anew.
 Cost: grows with the number of coordinates and with how often adjacent cells have been seen.
 """
 
+import weakref
 from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -87,21 +88,46 @@ def cell_of(value: float) -> int:
     return int(np.floor(min(max(value / _WIDTH, -_FAR), _FAR)))
 
 
+class Diagrams:
+    """A manager of CUDD and the diagrams that an index holds in it.
+
+    CUDD demands that a manager goes after its diagrams, but Python's collector clears the objects
+    of a cycle in any order. So the index's finalizer holds this object, which keeps manager and
+    diagrams out of every cycle that the index is part of, and frees them in order.
+    """
+
+    def __init__(self) -> None:
+        self.near: dict[tuple[int, float, float, int], Any] = {}
+        self.renew()
+
+    def renew(self) -> None:
+        """Start with a new manager, and no diagrams but that of nothing."""
+        self.near.clear()
+        self.manager: Any = cudd.BDD()
+        self.manager.configure(reordering=False)
+        self.seen: Any = self.manager.false
+
+    def free(self) -> None:
+        self.near.clear()
+        self.seen = None
+        self.manager = None
+
+
 class BDD:
     """Label vectors in a diagram, rows by label vector."""
 
     def __init__(self, space: Space) -> None:
         self._coordinates = [Coordinate() for _ in range(space.width)]
         self._rows_of: dict[Vector, list[int]] = {}
+        self._diagrams = Diagrams()
+        weakref.finalize(self, self._diagrams.free)
         self._make_anew()
 
     # The diagram
 
     def _make_anew(self) -> None:
         """Variables for all bits, categories first, and f from the dictionary."""
-        self._diagrams: Any = cudd.BDD()
-        self._diagrams.configure(reordering=False)
-        self._kept: dict[tuple[int, float, float, int], Any] = {}
+        self._diagrams.renew()
         self._order = sorted(
             range(len(self._coordinates)), key=lambda j: self._coordinates[j].values is None
         )
@@ -109,11 +135,10 @@ class BDD:
             [f"x{j}_{bit}" for bit in range(one.bits)] for j, one in enumerate(self._coordinates)
         ]
         for j in self._order:
-            self._diagrams.declare(*reversed(self._names[j]))
+            self._diagrams.manager.declare(*reversed(self._names[j]))
         self._every = [name for names in self._names for name in names]
         self._read = itemgetter(*self._every, self._every[0])  # a tuple, even of a single bit
         self._under: dict[tuple[bool, ...], list[int]] = {}
-        self._seen = self._diagrams.false
         for vector in self._rows_of:
             self._see(vector)
 
@@ -126,21 +151,22 @@ class BDD:
         bits: dict[str, bool] = {}
         for j, label in enumerate(vector):
             bits |= self._number(j, label)
-        self._seen |= self._diagrams.cube(bits)
+        self._diagrams.seen |= self._diagrams.manager.cube(bits)
         self._under[self._read(bits)] = self._rows_of[vector]
 
     def _near(self, j: int, value: float, reach: float) -> Any:
         """The diagram of a coordinate's labels that may be near a value."""
         one = self._coordinates[j]
         key = (j, value, reach, 0 if one.values is None else len(one.values))
-        if key not in self._kept:
-            if len(self._kept) >= _KEPT:
-                self._kept.clear()
-            diagram = self._diagrams.false
+        near, manager = self._diagrams.near, self._diagrams.manager
+        if key not in near:
+            if len(near) >= _KEPT:
+                near.clear()
+            diagram = manager.false
             for label in one.near(value, reach):
-                diagram |= self._diagrams.cube(self._number(j, label))
-            self._kept[key] = diagram
-        return self._kept[key]
+                diagram |= manager.cube(self._number(j, label))
+            near[key] = diagram
+        return near[key]
 
     # The index
 
@@ -176,19 +202,20 @@ class BDD:
             every = [row for rows in self._rows_of.values() for row in rows]
             return np.array(every, dtype=np.int64)
         values = point.tolist()
-        near = self._diagrams.true
+        manager = self._diagrams.manager
+        near = manager.true
         for j in reversed(self._order):  # from the last variables up: what is below is shared
             near = self._near(j, values[j], reach) & near
-        near &= self._seen
+        near &= self._diagrams.seen
         found: list[int] = []
-        if near != self._diagrams.false:
-            for bits in self._diagrams.pick_iter(near, care_vars=self._every):
+        if near != manager.false:
+            for bits in manager.pick_iter(near, care_vars=self._every):
                 found += self._under[self._read(bits)]
         return np.array(found, dtype=np.int64)
 
     def explain(self) -> str:
         categories = sum(one.values is not None for one in self._coordinates)
         return (
-            f"{len(self._rows_of):,} label vectors seen, {len(self._seen):,} nodes in the diagram,"
-            f" {len(self._every)} bits, {categories} coordinates labelled by value"
+            f"{len(self._rows_of):,} label vectors seen, {len(self._diagrams.seen):,} nodes in the"
+            f" diagram, {len(self._every)} bits, {categories} coordinates labelled by value"
         )
