@@ -27,7 +27,7 @@ DEMO_KERNELS := decide hunt tend
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help kernels demo test test-long test-slow test-torch check lint format types imports fix bench paper docs pin clean
+.PHONY: help kernels demo test test-long test-slow test-torch check lint format types imports golden fix bench paper docs pin clean
 
 help:  ## list the recipes (this list)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,11 @@ test-slow: kernels  ## run the slow tests
 
 test-torch: kernels .venv-torch/project  ## run the tests that need torch (in an environment of its own, 1.5 GB)
 	LIKEWISE_TORCH=required $(TORCH)/pytest -m "torch and not slow" $(shell grep -rl --include='test_*.py' 'pytest\.mark\.torch' tests) $(ARGS)
+
+# Which tests write golden files: those of the folder, or with `make golden TESTS=` the whole suite.
+TESTS ?= tests/golden
+golden: kernels  ## rewrite the golden files (tests/golden_files.py); look at the diff before you commit
+	$(ON_ALL_CORES) -m "not slow and not torch" --golden $(TESTS) $(ARGS)
 
 check: lint format types imports test  ## everything that must hold before a change lands
 

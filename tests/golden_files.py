@@ -1,0 +1,261 @@
+"""Golden files: what users rely on, stored as JSON under tests/golden and compared with each run.
+
+    from tests import golden_files as golden
+
+    golden.check("http/observe.json", value)      # one test owns the whole file, in a folder
+    golden.entry("messages.json", key, value)     # many tests share a file, one key each
+
+A test fails with a unified diff when its value differs from the stored text. `make golden`, which
+is `pytest --golden`, rewrites instead of comparing: every process collects what its tests ask for,
+and the controlling process merges and writes it at the end of the run. It also removes
+
+- files of `check` that no test asks for, if all tests below tests/golden ran;
+- keys of `entry` that no test asks for, if the whole suite ran (`make golden TESTS=`): without
+  paths and without -k, and with -m leaving out nothing but slow tests and those that need torch;
+
+and it removes nothing if a test failed, or if a test below tests/golden was skipped. What was
+removed, or why nothing was, is said at the end.
+
+Values that differ from run to run are replaced before they come here (placeholders.py). Floats are
+stored with 12 significant digits, because the last ones depend on the machine's mathematics.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parent / "golden"
+WIDTH = 100
+_TESTS = FOLDER.parent
+_AGAIN = "If the change is intended: make golden, and look at the diff."
+_LEFT_OUT_BY_MARK = ("slow", "torch")
+
+
+def check(name: str, value: Any) -> None:
+    """Fail unless a value is what the file of that name stores."""
+    assert "/" in name, "a file of `check` is in a folder"
+    text = text_of(value)
+    if _run.rewrites:
+        _run.ask_file(name, text)
+    else:
+        path = FOLDER / name
+        _compare(path.read_text("utf-8") if path.exists() else None, text, name)
+
+
+def check_all(values: dict[str, Any]) -> None:
+    """Check several files, and fail once with all that differs."""
+    __tracebackhide__ = True
+    failed = []
+    for name, value in values.items():
+        try:
+            check(name, value)
+        except pytest.fail.Exception as difference:
+            failed.append(str(difference))
+    if failed:
+        pytest.fail("\n\n".join(failed), pytrace=False)
+
+
+def entry(name: str, key: str, value: Any) -> None:
+    """Fail unless a value is what the file of that name stores under a key."""
+    assert "/" not in name, "a file of `entry` is in no folder"
+    if _run.rewrites:
+        _run.ask_entry(name, key, json.loads(text_of(value)))
+    else:
+        known = _stored(name)
+        before = text_of(known[key]) if key in known else None
+        _compare(before, text_of(value), f"{name}, {key!r}")
+
+
+def sorted_by_name(value: Any) -> Any:
+    """Sort objects by the names of their fields: JSON promises no order of them."""
+    if isinstance(value, dict):
+        return {name: sorted_by_name(value[name]) for name in sorted(value)}
+    return [sorted_by_name(one) for one in value] if isinstance(value, list) else value
+
+
+def text_of(value: Any) -> str:
+    """Pretty-print a value as JSON; what fits into a line stays on it."""
+    return _text(_plain(value), 0, 0) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _text(value: Any, depth: int, before: int) -> str:
+    """Print a value that begins after so many characters of its line."""
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or before + len(line) < WIDTH:
+        return line
+    inner = "  " * (depth + 1)
+    parts = []
+    for one in value:
+        name = f"{json.dumps(one, ensure_ascii=False)}: " if isinstance(value, dict) else ""
+        item = value[one] if isinstance(value, dict) else one
+        parts.append(inner + name + _text(item, depth + 1, len(inner) + len(name)))
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return "\n".join([opening, ",\n".join(parts), "  " * depth + closing])
+
+
+def _compare(before: str | None, now: str, name: str) -> None:
+    __tracebackhide__ = True
+    if before is None:
+        pytest.fail(f"tests/golden/{name} is not stored yet. {_AGAIN}", pytrace=False)
+    if before != now:
+        lines = difflib.unified_diff(
+            before.splitlines(), now.splitlines(), f"stored {name}", "now", lineterm=""
+        )
+        difference = "\n".join(lines)
+        pytest.fail(f"{name} has changed.\n{difference}\n{_AGAIN}", pytrace=False)
+
+
+_cache: dict[str, dict[str, Any]] = {}
+
+
+def _stored(name: str) -> dict[str, Any]:
+    """Read a file of entries, once."""
+    if name not in _cache:
+        path = FOLDER / name
+        _cache[name] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return _cache[name]
+
+
+class _Run:
+    """What the tests of this process have asked for while files are rewritten."""
+
+    def __init__(self) -> None:
+        self.rewrites = False
+        self.files: dict[str, str] = {}
+        self.entries: dict[str, dict[str, Any]] = {}
+        self.deselected_golden = self.deselected_other = False
+        self.skipped_golden = self.incomplete = False
+        self.conflicts: list[str] = []
+        self.report: list[str] = []
+
+    def ask_file(self, name: str, text: str) -> None:
+        if self.files.setdefault(name, text) != text:
+            pytest.fail(f"two tests disagree about tests/golden/{name}", pytrace=False)
+
+    def ask_entry(self, name: str, key: str, value: Any) -> None:
+        if self.entries.setdefault(name, {}).setdefault(key, value) != value:
+            pytest.fail(f"two tests disagree about {key!r} of tests/golden/{name}", pytrace=False)
+
+    def to_text(self) -> str:
+        """What the controlling process needs to know."""
+        return json.dumps([self.files, self.entries, self.deselected_golden, self.deselected_other])
+
+    def merge(self, text: str) -> None:
+        files, entries, golden, other = json.loads(text)
+        for name, one in files.items():
+            if self.files.setdefault(name, one) != one:
+                self.conflicts.append(f"two tests disagree about {name}")
+        for name, some in entries.items():
+            mine = self.entries.setdefault(name, {})
+            for key, value in some.items():
+                if mine.setdefault(key, value) != value:
+                    self.conflicts.append(f"two tests disagree about {key!r} of {name}")
+        self.deselected_golden |= golden
+        self.deselected_other |= other
+
+    def write(self, config: pytest.Config, failed: bool) -> None:
+        for name, text in self.files.items():
+            self._write(name, text)
+        whole_folder, whole_suite = self._ran(config)
+        for name, entries in self.entries.items():
+            all_ran = whole_suite and not (failed or self.incomplete)
+            known = {} if all_ran else _stored(name)
+            merged = known | entries
+            self._write(name, text_of({key: merged[key] for key in sorted(merged)}))
+            self._remark_removed(name, _stored(name).keys() - merged.keys())
+        if failed or self.incomplete or self.skipped_golden or not whole_folder:
+            self.report.append("nothing was removed: not all tests of tests/golden ran and passed")
+            return
+        for path in self._unused():
+            if path.parent != FOLDER or whole_suite:
+                path.unlink()
+                self.report.append(f"removed {path.relative_to(_TESTS.parent)}")
+
+    def _ran(self, config: pytest.Config) -> tuple[bool, bool]:
+        """Whether all tests of tests/golden were to run, and whether all tests were."""
+        begin = config.invocation_params.dir
+        places = [(begin / one).resolve() for one in config.args]
+        folder = any(FOLDER.is_relative_to(place) for place in places)
+        suite = any(_TESTS.is_relative_to(place) for place in places)
+        return folder and not self.deselected_golden, suite and not self.deselected_other
+
+    def _unused(self) -> Iterable[Path]:
+        asked = {FOLDER / name for name in (*self.files, *self.entries)}
+        return sorted(path for path in FOLDER.rglob("*.json") if path not in asked)
+
+    def _remark_removed(self, name: str, keys: Iterable[str]) -> None:
+        self.report += [f"removed {key!r} from tests/golden/{name}" for key in sorted(keys)]
+
+    def _write(self, name: str, text: str) -> None:
+        path = FOLDER / name
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+            self.report.append(f"wrote tests/golden/{name}")
+
+
+_run = _Run()
+
+
+# Hooks of pytest; tests/conftest.py names this module as a plugin.
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--golden", action="store_true", help="rewrite the golden files instead of comparing"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _run.rewrites = bool(config.getoption("--golden"))
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        _run.deselected_golden |= item.path.is_relative_to(FOLDER)
+        by_mark = any(item.get_closest_marker(mark) for mark in _LEFT_OUT_BY_MARK)
+        _run.deselected_other |= not by_mark
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _run.skipped_golden |= report.skipped and report.nodeid.startswith("tests/golden/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """Take what a process of pytest-xdist has collected."""
+    output = getattr(node, "workeroutput", {})
+    if error or "golden" not in output:
+        _run.incomplete = True
+    else:
+        _run.merge(output["golden"])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if not _run.rewrites:
+        return
+    config = session.config
+    if hasattr(config, "workerinput"):
+        config.workeroutput["golden"] = _run.to_text()
+        return
+    _run.write(config, failed=exitstatus != pytest.ExitCode.OK)
+    if _run.conflicts:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for line in (*_run.conflicts, *_run.report):
+        terminalreporter.write_line(f"golden files: {line}")
