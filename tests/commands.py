@@ -22,7 +22,10 @@ COMMAND = [str(INSTALLED)] if INSTALLED.is_file() else [sys.executable, "-m", "l
 
 
 def likewise(*arguments, given=None, code=0):
-    """The command in this process, with files for its three streams; what `installed` answers."""
+    """The command in this process, with files for its three streams; what `installed` answers.
+
+    code: the exit code that is expected; None: any
+    """
     binary = isinstance(given, bytes)
     with contextlib.ExitStack() as streams:
         files = [streams.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
@@ -36,7 +39,7 @@ def likewise(*arguments, given=None, code=0):
             stream.flush()
             stream.seek(0)
             said.append(stream.buffer.read() if binary else stream.read())
-    assert ended == code, (ended, *said)
+    assert code in (None, ended), (ended, *said)
     return subprocess.CompletedProcess(["likewise", *arguments], ended, *said)
 
 
