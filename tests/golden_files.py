@@ -245,9 +245,9 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if not _run.rewrites:
-        return
     config = session.config
+    if not _run.rewrites or config.option.collectonly:
+        return
     if hasattr(config, "workerinput"):
         config.workeroutput["golden"] = _run.to_text()
         return
