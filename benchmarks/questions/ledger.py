@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,6 @@ import likewise as lw
 from benchmarks import bare, oracle
 from benchmarks.answer import Answer, Setting, Table
 from benchmarks.scratch import scratch
-from likewise.ledger import folder as ledger_folder
-from likewise.ledger import founding
-from likewise.ledger.schema import FORMAT
 from likewise.monitors.opening import DURABILITIES
 
 Array = NDArray[Any]
@@ -248,48 +244,32 @@ def open_one(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _migrating(setting: Setting, folder: Path) -> list[dict[str, Any]]:
-    """A ledger of format 1, and one under another rule, made into new ones."""
+    """Judge a ledger again under another rule."""
     points, outputs = setting.rows_source().rows(setting.rows(MIGRATED), COLUMNS_WIDE)
     old, other = lw.Rule("linf", 0.05), lw.Rule("linf", 0.06)
-    found = []
-    for what, rule in (("format 1", old), ("another rule", other)):
-        path = folder / f"migrated-{rule.epsilon}"
-        with _of_format(1 if rule is old else FORMAT), lw.open(path, old) as monitor:
-            monitor.observe_many(points.astype("float64"), outputs)
-        times = []
-        for i in range(setting.rounds):
-            new = folder / f"{path.name}-{i}"
-            begin = time.perf_counter()
-            done = lw.migrate(path, new, rule=rule)
-            times.append(time.perf_counter() - begin)
-            oracle.require(done.rows == len(points), "rows are missing")
-            oracle.require(done.judged_again == (rule is other), "judged by mistake, or not")
-            expected = lw.Monitor(rule).observe_many(points.astype("float64"), outputs)
-            with lw.Ledger(new) as ledger:
-                oracle.require(ledger.verify().ok, "a migrated ledger does not verify")
-                flagged = ledger.stats().violations
-            oracle.require(flagged == int(expected.violations.sum()), "other decisions are flagged")
-        seconds = statistics.median(times)
-        found.append(
-            {
-                "what": what,
-                "rows": len(points),
-                "flagged": flagged,
-                "seconds": seconds,
-                "rate": len(points) / seconds,
-            }
-        )
-    return found
-
-
-@contextlib.contextmanager
-def _of_format(version: int) -> Iterator[None]:
-    """New ledgers are of an older format meanwhile."""
-    modules: tuple[Any, ...] = (ledger_folder, founding)
-    for module in modules:
-        module.FORMAT = version
-    try:
-        yield
-    finally:
-        for module in modules:
-            module.FORMAT = FORMAT
+    path = folder / "migrated"
+    with lw.open(path, old) as monitor:
+        monitor.observe_many(points.astype("float64"), outputs)
+    times = []
+    for i in range(setting.rounds):
+        new = folder / f"{path.name}-{i}"
+        begin = time.perf_counter()
+        done = lw.migrate(path, new, rule=other)
+        times.append(time.perf_counter() - begin)
+        oracle.require(done.rows == len(points), "rows are missing")
+        oracle.require(done.judged_again, "not judged again")
+        expected = lw.Monitor(other).observe_many(points.astype("float64"), outputs)
+        with lw.Ledger(new) as ledger:
+            oracle.require(ledger.verify().ok, "a migrated ledger does not verify")
+            flagged = ledger.stats().violations
+        oracle.require(flagged == int(expected.violations.sum()), "other decisions are flagged")
+    seconds = statistics.median(times)
+    return [
+        {
+            "what": "another rule",
+            "rows": len(points),
+            "flagged": flagged,
+            "seconds": seconds,
+            "rate": len(points) / seconds,
+        }
+    ]

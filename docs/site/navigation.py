@@ -67,7 +67,6 @@ SECTIONS = {
         "docs/reference/metrics",
         "docs/reference/limits",
         "docs/ledger-format",
-        "docs/ledger-format-1",
         "CHANGELOG",
         "CONTRIBUTING",
     ],
@@ -75,7 +74,6 @@ SECTIONS = {
 SHORT = {
     "README": "Overview",
     "docs/ledger-format": "The ledger's format",
-    "docs/ledger-format-1": "Its first version",
 }
 """Names in the sidebar, for titles that say too little there."""
 CHILDREN = {

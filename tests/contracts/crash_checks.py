@@ -18,20 +18,18 @@ import numpy as np
 
 import likewise as lw
 from tests.contracts import crashing
-from tests.formats import new_ledgers_in
 from tests.segments import small_segments
 from tests.uninterrupted import Uninterrupted
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE = {1: ROOT / "docs" / "verify_ledger_1.py", 2: ROOT / "docs" / "verify_ledger.py"}
-FORMAT_1 = ROOT / "tests" / "golden" / "ledger-1" / "lived"
+OUTSIDE = ROOT / "docs" / "verify_ledger.py"
 SOME = 30  # rows whose entries are looked at closely; columns are compared of all
 
 
 def verified_outside(folder, ledger):
     """A program that knows nothing of likewise comes to the same head."""
     done = subprocess.run(
-        [sys.executable, "-I", str(OUTSIDE[ledger.head.version]), str(folder)],
+        [sys.executable, "-I", str(OUTSIDE), str(folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -74,7 +72,7 @@ def check_entry(ledger, entry, beside, erased):
     expected = beside.decisions[entry.row]
     rows = [row for row, _ in expected.nearest]
     distances = [distance for _, distance in expected.nearest]
-    if erased & {entry.row, *rows} and ledger.head.version > 1:  # which keeps distances
+    if erased & {entry.row, *rows}:
         rows, distances = sorted(rows), [math.nan] * len(rows)
     assert [one.row for one in entry.nearest] == rows
     np.testing.assert_equal([one.input_distance for one in entry.nearest], distances)
@@ -90,16 +88,10 @@ def check_some_entries(ledger, beside, drawn):
 
 
 class ByRow:
-    """What a decision is follows from its row.
+    """What a decision is follows from its row."""
 
-    version     of the ledger's format
-    """
-
-    def __init__(self, folder, seed, kind, version=2):
-        self.folder, self.seed, self.version = folder / "ledger", seed, version
-        if version != 2:  # else the process that will be killed begins it
-            with new_ledgers_in(version):
-                lw.open(self.folder, crashing.RULE).close()
+    def __init__(self, folder, seed, kind):
+        self.folder, self.seed = folder / "ledger", seed
         self.drawn = random.Random(seed)
         self.mix = crashing.MIXES[kind]
         words = self.mix.window.split()
@@ -132,7 +124,6 @@ class ByRow:
             assert erased <= set(ledger.erased().tolist())
             check_columns(ledger, self.beside, self.beside.erased)
             check_some_entries(ledger, self.beside, self.drawn)
-            assert ledger.head.version == self.version
             if outside:
                 verified_outside(self.folder, ledger)
             return ledger.rows
@@ -289,12 +280,11 @@ class ByName:
 
 
 class Migrations:
-    """Ledgers of both formats, migrated: as they are, and under another rule."""
+    """A ledger, migrated: copied, and judged again under another rule."""
 
     def __init__(self, folder, seed, kind):
         self.folder, self.seed = folder, seed
-        shutil.copytree(FORMAT_1, folder / "format-1")
-        with small_segments(), lw.open(folder / "format-2", crashing.RULE) as monitor:
+        with small_segments(), lw.open(folder / "old", crashing.RULE) as monitor:
             some = [crashing.decision(seed, row) for row in range(300)]
             x, z, keys = map(list, zip(*some, strict=True))
             verdicts = monitor.observe_many(x, z, keys=keys)
@@ -306,15 +296,14 @@ class Migrations:
                 reviewer="me",
             )
             monitor.erase(rows=[5, 77, 131])
-        self.old = {name: looked_at(folder / name) for name in ("format-1", "format-2")}
-        self.content = {name: content(folder / name) for name in self.old}
+        self.old, self.content = looked_at(folder / "old"), content(folder / "old")
         self.again = Uninterrupted(crashing.OTHER_RULE.epsilon)
         for row in sorted(set(range(300)) - {5, 77, 131}):
             self.again.take(*some[row])
         self.states = []
         begun = time.perf_counter()
-        crashing.migrate(folder, "first-of-format-2")
-        shutil.rmtree(folder / "first-of-format-2")
+        crashing.migrate(folder, "first-copied")
+        shutil.rmtree(folder / "first-copied")
         self.spans = {"migrating": (3, 1.2 * (time.perf_counter() - begun))}
 
     def order(self, turn):
@@ -335,20 +324,19 @@ class Migrations:
                 crashing.migrate(self.folder, name)
             self._check_new(name, outside)
         self.states.append(state)
-        for name, before in self.content.items():
-            assert content(self.folder / name) == before, f"{name} was changed"
-        left = sorted(path.name for path in self.folder.iterdir())
-        assert left == ["format-1", "format-2"], left
+        assert content(self.folder / "old") == self.content, "it was changed"
+        left = [path.name for path in self.folder.iterdir()]
+        assert left == ["old"], left
         return len(self.states)
 
     def _check_new(self, name, outside):
-        path, old = self.folder / name, name.partition("-of-")[2]
+        path = self.folder / name
         with lw.Ledger(path) as ledger:
             verified = ledger.verify()
             assert verified.ok, verified
-            head, entries = self.old["format-1" if old == "format-1" else "format-2"]
+            head, entries = self.old
             assert ledger.events()[0].body["origin"]["head"] == head
-            if old == "judged-again":
+            if name.endswith("judged-again"):
                 check_columns(ledger, self.again, set())
                 assert ledger.rows == len(self.again)
             else:
@@ -373,7 +361,7 @@ def looked_at(folder):
             keys = some.keys or [None] * len(some)
             for i, key in enumerate(keys):
                 row, nearest = columns.first + i, witnesses.of(i).tolist()
-                if gone & {row, *(one[0] for one in nearest)}:  # of which format 1 keeps distances
+                if gone & {row, *(one[0] for one in nearest)}:  # NaN is not equal to itself
                     nearest = sorted(one[0] for one in nearest)
                 values = (columns.outputs[i], key, int(some.counts[i]), int(some.firsts[i]))
                 given = {name: some_of[i] for name, some_of in columns.inputs.items()}

@@ -9,7 +9,7 @@ What a child does follows from the seed and its turn; what a decision is, from i
     group                           eight threads, each with its next decision once it was answered
     submit                          many decisions are handed in before the first is answered
     backup                          a thread copies the ledger over and over while another writes
-    migrate                         ledgers of both formats become new ones, over and over
+    migrate                         a ledger becomes new ones, over and over
 """
 
 import random
@@ -221,19 +221,16 @@ def names(turn, thread):
 def migrate_over_and_over(folder, seed, turn):
     drawn = random.Random(f"{seed} {turn}")
     for i in count():
-        old = drawn.choice(["format-1", "format-2", "judged-again"])
-        new = f"{turn}-{i}-of-{old}"
+        new = f"{turn}-{i}-{drawn.choice(['copied', 'judged-again'])}"
         say("migrating", new)
         migrate(folder, new)
         say("migrated", new)
 
 
 def migrate(folder, new):
-    """Make the ledger of that name, from the one that it says."""
-    old = new.partition("-of-")[2]
-    if old == "judged-again":
-        return lw.migrate(folder / "format-2", folder / new, rule=OTHER_RULE)
-    return lw.migrate(folder / old, folder / new)
+    """Make the ledger of that name: copied, or judged again under another rule."""
+    rule = OTHER_RULE if new.endswith("judged-again") else RULE
+    return lw.migrate(folder / "old", folder / new, rule=rule)
 
 
 def main(folder, seed, kind):

@@ -73,14 +73,10 @@ SPANS = {
 """How often such a word is said at most before, and for how many seconds the clock runs at most."""
 
 
-OLDER = ("commit", "batch", "erase", "window")
-"""Kinds of work that are tried with ledgers of format 1 as well: the last of them in each kind."""
-
-
-def crash(folder, seed, kind, kills, **which):
+def crash(folder, seed, kind, kills):
     """Kill so many times, and check after each."""
     drawn = random.Random(f"{seed} {kind}")
-    checks = CHECKS[kind](folder, seed, kind, **which)
+    checks = CHECKS[kind](folder, seed, kind)
     rows, met, last = [], set(), []
     where = folder if kind == "migrate" else folder / "ledger"
     with program(crashing.__file__, where, seed, kind) as process:
@@ -129,6 +125,4 @@ def test_killed_thousands_of_times(tmp_path, kind):
         if kind == "spill":
             spilling.crash_and_finish(folder, seed, kills)
         else:
-            last = done + kills == KILLS[kind]
-            which = {"version": 1} if last and kind in OLDER else {}
-            crash(folder, seed, kind, kills, **which)
+            crash(folder, seed, kind, kills)

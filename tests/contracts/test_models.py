@@ -5,9 +5,7 @@ distance that occurs. Each test asserts that pairs were found and pairs were lef
 """
 
 import pickle
-import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +24,6 @@ from tests.strategies import METRICS, OUTPUTS, prove, streams
 
 pytestmark = pytest.mark.early
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-1" / "vectors"
 
 SEEDS = st.integers(0, 2**32 - 1)
 STEPS = st.lists(
@@ -677,20 +674,6 @@ def test_a_ledger_keeps_models_and_compares_as_a_monitor_does(tmp_path, compare)
     assert done.judged_again == (compare != "all")
     with lw.Ledger(new) as ledger:
         assert ledger.entry(3).model == models[3]
-
-
-def test_a_ledger_of_format_1_refuses_models(tmp_path):
-    shutil.copytree(GOLDEN, tmp_path / "ledger")
-    with lw.open(tmp_path / "ledger") as monitor:
-        rows = monitor.rows
-        for call in (
-            lambda: monitor.observe([0.0, 0.0], 1.0, model="a"),
-            lambda: monitor.observe_many([[0.0, 0.0]], [1.0], models="a"),
-            lambda: monitor.load([[0.0, 0.0]], [1.0], models="a"),
-        ):
-            with pytest.raises(lw.BadRule, match="has format 1, which does not keep models"):
-                call()
-        assert monitor.rows == rows and monitor.observe([0.0, 0.0], 1.0).row == rows
 
 
 # Rules

@@ -1,4 +1,4 @@
-"""How the golden ledgers were made, once for each version of the format: they are never made anew.
+"""How the golden ledgers were made, once for each format: they are never made again.
 
 python tests/golden/make_ledger.py FOLDER
 """

@@ -15,10 +15,10 @@ PROGRAM = str(Path(feeding.__file__))
 ENDS = [0, *np.cumsum(feeding.PARTS).tolist()]
 
 
-def feed(folder, *before, version=2, timeout=120):
+def feed(folder, *before, timeout=120):
     """Run the program, behind another one if given; its exit status, what it said, its errors."""
     done = subprocess.run(
-        [*before, sys.executable, PROGRAM, str(folder), str(version)],
+        [*before, sys.executable, PROGRAM, str(folder)],
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -63,7 +63,7 @@ def _check(ledger, entry, erased):
     assert entry.count == int(witnesses is not None)
     nearest = [] if witnesses is None else witnesses.tolist()
     gone = {entry.row, entry.row - 1} & set(ledger.erased().tolist())
-    if gone and ledger.head.version > 1:  # which keeps the distances
+    if gone:
         nearest = [(row, math.nan, math.nan) for row, *_ in nearest]
     found = [(one.row, one.input_distance, one.output_distance) for one in entry.nearest]
     np.testing.assert_equal(found, nearest)

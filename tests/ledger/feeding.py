@@ -1,8 +1,7 @@
 """A program that writes a small ledger without a monitor, for faults to be put in its way.
 
-    python feeding.py FOLDER VERSION
+    python feeding.py FOLDER
 
-VERSION is that of the ledger's format.
 Without a monitor there is no compiler, so it starts at once. Decisions follow from their rows, so
 whoever reads the ledger knows what must be in it. Each thing that is done is announced before and
 acknowledged after, on standard output; a refusal is told, and everything is tried once more, as the
@@ -23,9 +22,6 @@ from likewise.ledger.store import Entries, Store
 from likewise.ledger.stored_witnesses import WITNESS, Kept
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
-from tests.formats import new_ledgers_in
 
 RULE = Rule("linf", 0.1, output="number")
 SEGMENT = 64
@@ -104,10 +100,9 @@ def erase(store):
     assert store.finish_erasures()
 
 
-def main(folder, version):
+def main(folder):
     def open_store():
-        with new_ledgers_in(int(version)):
-            return Store(Path(folder), RULE, sync=True)
+        return Store(Path(folder), RULE, sync=True)
 
     ends = np.cumsum(PARTS).tolist()
     store = attempt("open", open_store)

@@ -13,7 +13,6 @@ from contextlib import closing, suppress
 import pytest
 
 import likewise as lw
-from tests.formats import new_ledgers_in
 from tests.segments import small_segments
 
 
@@ -61,19 +60,12 @@ def decision(rule, i):
     return ({"age": age, "message": message, "score": drawn.random()},)
 
 
-OF_FORMAT_1 = [pytest.param((1, name), marks=pytest.mark.slow, id=f"{name}-1") for name in RULES]
-
-
-@pytest.fixture(
-    scope="module",
-    params=[*(pytest.param((2, name), id=name) for name in RULES), *OF_FORMAT_1],
-)
+@pytest.fixture(scope="module", params=RULES)
 def whole(request, tmp_path_factory):
     """A ledger with events of every kind, as it was closed."""
-    version, name = request.param
+    name = request.param
     rule, folder = RULES[name], tmp_path_factory.mktemp(name) / "ledger"
-    with new_ledgers_in(version):
-        lw.open(folder, rule).close()
+    lw.open(folder, rule).close()
     with small_segments(), lw.open(folder, rule, window="70 rows", durability="off") as monitor:
         for i in range(150):
             monitor.observe(*decision(rule, i))
@@ -82,7 +74,7 @@ def whole(request, tmp_path_factory):
         for i in range(150, 155):
             monitor.observe(*decision(rule, i))
     with lw.Ledger(folder) as ledger:
-        assert ledger.verify().ok and ledger.head.version == version
+        assert ledger.verify().ok
         kinds = {event.kind for event in ledger.events()}
     assert kinds >= {"rule", "layout", "window", "erased", "dropped"}
     return rule, folder

@@ -16,7 +16,6 @@ import pytest
 import likewise as lw
 from likewise.ledger import records
 from likewise.ledger.reader import LedgerReader
-from tests.formats import new_ledgers_in
 
 pytestmark = pytest.mark.early
 
@@ -209,20 +208,6 @@ def test_a_flipped_byte_in_an_index_of_the_database(whole, tmp_path, index):
 def test_a_flipped_byte_anywhere(whole, tmp_path):
     """Every byte; looked at each time, and gone on with one time in twenty."""
     told = flip_some(whole, tmp_path, all_places(whole, 3), go_on=20)
-    assert all(any(found) for name, found in told.items() if name.endswith(("sqlite", "rows")))
-
-
-@pytest.mark.slow
-def test_a_flipped_byte_in_a_ledger_of_format_1(tmp_path_factory, tmp_path):
-    """Bytes that are drawn: what reads them is what read them when all were flipped."""
-    folder = tmp_path_factory.mktemp("format-1") / "ledger"
-    with pytest.MonkeyPatch.context() as patch, new_ledgers_in(1):
-        patch.setattr(records, "SEGMENT_BYTES", 1 << 12)
-        make(folder)
-    again = tmp_path_factory.mktemp("said") / "ledger"
-    shutil.copytree(folder, again)
-    whole = folder, looked_at(again), gone_on_with(again)
-    told = flip_some(whole, tmp_path, drawn_places(whole, 1, 400), go_on=4)
     assert all(any(found) for name, found in told.items() if name.endswith(("sqlite", "rows")))
 
 

@@ -8,11 +8,9 @@ import random
 import re
 import shutil
 import subprocess
-from functools import cache
 
 import pytest
 
-from tests.formats import VERSIONS
 from tests.ledger import fed, feeding
 
 NAMES = ("pwrite64", "fdatasync", "fsync", "ftruncate", "fallocate", "unlink")
@@ -41,19 +39,10 @@ def traced(log, *injected):
 
 
 @pytest.fixture(scope="module")
-def calls(calls_of):
-    return calls_of(2)
-
-
-@pytest.fixture(scope="module")
-def calls_of(tmp_path_factory):
-    """By version of the format: the names of all calls of an undisturbed run, in order."""
-    return cache(lambda version: undisturbed(tmp_path_factory.mktemp("whole"), version))
-
-
-def undisturbed(folder, version):
-    before = traced(folder / "log")
-    status, said, errors = fed.feed(folder / "ledger", *before, version=version)
+def calls(tmp_path_factory):
+    """The names of all calls of an undisturbed run, in order."""
+    folder = tmp_path_factory.mktemp("whole")
+    status, said, errors = fed.feed(folder / "ledger", *traced(folder / "log"))
     assert (status, said[-1:], errors) == (0, ["end"], "")
     assert fed.check(folder / "ledger", said) == fed.ENDS[-1]
     made = re.findall(r"^\d+ +(\w+)\(", (folder / "log").read_text(), re.MULTILINE)
@@ -65,12 +54,12 @@ def drawn(seed, calls, most):
     return sorted(random.Random(seed).sample(range(len(calls)), most))
 
 
-def failed_once(tmp_path, calls, place, error, version=2):
+def failed_once(tmp_path, calls, place, error):
     """One call fails, and the program asks again; whether anything had to be refused."""
     name, number = calls[place], calls[: place + 1].count(calls[place])
     folder, log = tmp_path / f"{place}", tmp_path / "log"
     fault = f"{name}:error={error}:when={number}"
-    status, said, errors = fed.feed(folder, *traced(log, fault), version=version)
+    status, said, errors = fed.feed(folder, *traced(log, fault))
     assert (status, said[-1:], errors) == (0, ["end"], ""), (place, fault, said)
     assert log.read_text().count("(INJECTED)") == 1, (place, fault)
     assert fed.check(folder, said) == fed.ENDS[-1], (place, fault)
@@ -78,31 +67,31 @@ def failed_once(tmp_path, calls, place, error, version=2):
     return any(line.startswith("refused") for line in said)
 
 
-def failed_for_good(tmp_path, calls, place, error, version=2):
+def failed_for_good(tmp_path, calls, place, error):
     """From one call on, all fail; then the disk is mended and another process goes on."""
     folder, log = tmp_path / f"{place}", tmp_path / "log"
     faults = [f"{name}:error={error}:when={calls[:place].count(name) + 1}+" for name in NAMES]
-    status, said, errors = fed.feed(folder, *traced(log, *faults), version=version)
+    status, said, errors = fed.feed(folder, *traced(log, *faults))
     assert (status in (0, 3), errors) == (True, ""), (place, said)  # refusals, and no traceback
     assert "(INJECTED)" in log.read_text()
-    return goes_on(folder, said, version)
+    return goes_on(folder, said)
 
 
-def killed(tmp_path, calls, place, version=2):
+def killed(tmp_path, calls, place):
     """A call is the last thing that the process does."""
     folder, log = tmp_path / f"{place}", tmp_path / "log"
     name, number = calls[place], calls[: place + 1].count(calls[place])
     fault = f"{name}:signal=SIGKILL:when={number}"
-    status, said, _ = fed.feed(folder, *traced(log, fault), version=version)
+    status, said, _ = fed.feed(folder, *traced(log, fault))
     assert status not in (0, 3), (place, fault, said)
     assert "killed by SIGKILL" in log.read_text(), (place, fault)
-    return goes_on(folder, said, version)
+    return goes_on(folder, said)
 
 
-def goes_on(folder, said, version=2):
+def goes_on(folder, said):
     """Check what is there, then have another process finish the work; rows that were there."""
     rows = fed.check(folder, said)
-    status, said, errors = fed.feed(folder, version=version)
+    status, said, errors = fed.feed(folder)
     assert (status, said[-1:], errors) == (0, ["end"], "")
     assert not any(line.startswith("refused") for line in said), said
     assert fed.check(folder, said) == fed.ENDS[-1]
@@ -144,26 +133,20 @@ def test_a_call_that_is_the_last(tmp_path, calls):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-def test_every_call_fails_once(tmp_path, calls_of, error, version):
-    calls = calls_of(version)
-    refused = [failed_once(tmp_path, calls, place, error, version) for place in range(len(calls))]
+def test_every_call_fails_once(tmp_path, calls, error):
+    refused = [failed_once(tmp_path, calls, place, error) for place in range(len(calls))]
     assert sum(refused) > FEWEST // 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_disk_fails_from_every_call_on(tmp_path, calls_of, version):
-    calls = calls_of(version)
+def test_the_disk_fails_from_every_call_on(tmp_path, calls):
     places = range(len(calls))
-    rows = {failed_for_good(tmp_path, calls, place, "ENOSPC", version) for place in places}
+    rows = {failed_for_good(tmp_path, calls, place, "ENOSPC") for place in places}
     assert rows == set(fed.ENDS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_call_is_the_last(tmp_path, calls_of, version):
-    calls = calls_of(version)
-    rows = {killed(tmp_path, calls, place, version) for place in range(len(calls))}
+def test_every_call_is_the_last(tmp_path, calls):
+    rows = {killed(tmp_path, calls, place) for place in range(len(calls))}
     assert rows == set(fed.ENDS)

@@ -13,10 +13,10 @@ FIT = {"commit": 45, "batch": 400}
 """More decisions than that find room on the small disk, beside the ballast: 51 and 464 do.
 
 With "commit" each decision is a transaction of its own, and SQLite writes every page that it
-touches to its log whole: a record of 136 bytes takes some 15 kB. In format 1 more than 100 found
-room. Format 2 keeps what is looked up in more tables and indexes, so that a contradiction touches
-more pages. The log is written back into the database when it has 16 MB, or when the disk has
-refused something, and neither happens before this disk is full for the first time.
+touches to its log whole: a record of 136 bytes takes some 15 kB. What is looked up stands in
+several tables and indexes, so that a contradiction touches many pages. The log is written back into
+the database when it has 16 MB, or when the disk has refused something, and neither happens before
+this disk is full for the first time.
 """
 
 

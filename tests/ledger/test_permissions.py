@@ -11,7 +11,7 @@ import pytest
 import likewise as lw
 
 RULE = lw.Rule("linf", 0.1)
-GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-1" / "vectors"
+GOLDEN = Path(__file__).parents[1] / "golden" / "ledger-2" / "vectors"
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs permissions of POSIX")
 
 

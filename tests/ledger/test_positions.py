@@ -87,7 +87,7 @@ def test_a_repeat_under_a_key_is_answered_whatever_its_position(tmp_path):
         assert monitor.positions == {"s": 5}
 
 
-def test_positions_need_a_ledger_of_the_newest_format(tmp_path):
+def test_positions_need_a_ledger():
     monitor = lw.Monitor(RULE)
     with pytest.raises(lw.BadRule, match="in memory only, which keeps none"):
         monitor.observe([0.1], "a", source="s", position=5)

@@ -160,7 +160,7 @@ def test_audit_into_a_ledger_refuses_them_and_one_without_does_not(tmp_path):
 
 
 def test_golden_ledger_takes_times_of_its_own_years(tmp_path):
-    golden = Path(__file__).parents[1] / "golden" / "ledger-1" / "vectors"
+    golden = Path(__file__).parents[1] / "golden" / "ledger-2" / "vectors"
     shutil.copytree(golden, tmp_path / "ledger")
     with lw.open(tmp_path / "ledger") as monitor:
         assert monitor.observe([0.1, 0.2], 1.0, time=1e9 + 30).row == 20

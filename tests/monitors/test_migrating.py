@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from tests.formats import VERSIONS, new_ledgers_in
 from tests.segments import small_segments
 
 PEOPLE = lw.Rule(
@@ -287,13 +286,10 @@ def test_what_a_killed_migration_left_is_not_in_the_way(tmp_path):
     assert (other / "letter.txt").exists()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_distances_to_whoever_was_erased_and_has_left_the_window_are_not_migrated(
-    tmp_path, version
-):
+def test_distances_to_whoever_was_erased_and_has_left_the_window_are_not_migrated(tmp_path):
     """A verdict that stays names a row that was erased, and then left."""
     old, rule = tmp_path / "old", lw.Rule("linf", 0.5)
-    with small_segments(), new_ledgers_in(version), lw.open(old, rule) as monitor:
+    with small_segments(), lw.open(old, rule) as monitor:
         for i in range(63):
             monitor.observe([10.0 + i], "yes")
         monitor.observe([0.123], "yes", key="the person")

@@ -1,4 +1,4 @@
-"""`likewise migrate`: a ledger made of another one, in the newest format or under another rule."""
+"""`likewise migrate`: a ledger made of another one, under another rule."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,7 +37,7 @@ def migrate(
     ] = [],  # noqa: B006 - the parser makes a new one
     json: o.Json = False,
 ) -> int:
-    """Make a ledger of another one: in the newest format, or under another rule.
+    """Make a ledger of another one, under another rule.
 
     Verdicts are copied where the rule gives the same ones, and made again where it does not. The
     old ledger is verified first, and stays as it is.

@@ -10,7 +10,6 @@ import numpy as np
 
 from likewise.ledger.anchors import digest
 from likewise.ledger.entries import Entries, Word
-from likewise.ledger.layout import Layout
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.notes import Note
 from likewise.ledger.positions import Sources
@@ -27,7 +26,7 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
     reader = ledger.reader
     if reader.layout is None:
         return {}
-    store.set_layout(_layout(reader.layout))
+    store.set_layout(reader.layout)
     if ledger.window != "all":
         store.event("window", {"keep": ledger.window})
     if ledger.first:
@@ -36,7 +35,7 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
     named: set[int] = set()
     for some in reader.all_decisions(ledger.first, reader.state().judged, witnesses=True):
         named.update(some.witnesses.found["row"].tolist())
-        entries = _entries(some, reader.layout, models)
+        entries = _entries(some, models)
         entries.words, fresh = fresh, []
         entries.places = sources.places(some.sources, some.positions)
         store.append(entries)
@@ -54,14 +53,6 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
         store.erase(erased, numbers, [since[row] for row in erased])
         store.rewrite()
     return {}
-
-
-def _layout(old: Layout) -> Layout:
-    """The same with files of records that suit the new format."""
-    if old.shape is not None:
-        assert old.storage is not None
-        return Layout.of_vectors(old.shape, old.storage, old.outputs)
-    return Layout.of_columns(old.columns, old.outputs)
 
 
 def _words(words: list[Any]) -> list[Word]:
@@ -91,7 +82,7 @@ def _begin_at(store: Store, first: int) -> None:
     store.begin_at(first, body)
 
 
-def _entries(some: Decisions, layout: Layout, models: Any) -> Entries:
+def _entries(some: Decisions, models: Any) -> Entries:
     gone = np.isnan(some.outputs[:, 0])
     outputs = np.where(gone[:, None], 0.0, some.outputs)
     inputs = np.ascontiguousarray(some.records["input"])
@@ -107,7 +98,7 @@ def _entries(some: Decisions, layout: Layout, models: Any) -> Entries:
         witnesses=some.witnesses,
         models=models.all_of(some.models),
         missing=some.missing,
-        comparable=None if asked is None or (asked < 0).any() else asked > 0,
+        comparable=None if (asked < 0).any() else asked > 0,
     )
 
 

@@ -111,7 +111,7 @@ def _make_files_private(folder: Path) -> None:
 
 
 def create(folder: Path) -> sqlite3.Connection:
-    """A new database of the newest format, as one transaction that the caller ends."""
+    """Create a database in one transaction, which the caller ends."""
     os.close(private.open_private(folder / DATABASE))  # what SQLite makes beside it is as private
     database = _connect(folder, "rwc")
     with _closed_on_error(database):
@@ -177,15 +177,11 @@ def _check(folder: Path, database: sqlite3.Connection, schema: bool) -> None:
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if application != _APPLICATION:
         raise _foreign(folder)
-    if version > FORMAT:
+    if version not in SCHEMAS:
+        advice = "install a newer likewise" if version > FORMAT else "bring it back from a copy"
         raise BadFile(
             f"the ledger {str(folder)!r} has format {version}, and this version of likewise knows"
-            f" formats up to {FORMAT}. Nothing was changed: install a newer likewise."
-        )
-    if version < 1:
-        raise BadFile(
-            f"the ledger {str(folder)!r} has format {version}, which there never was: it was"
-            " altered. Nothing was changed: bring it back from a copy."
+            f" format {FORMAT} only. Nothing was changed: {advice}."
         )
     if schema:
         check_schema(folder, database)

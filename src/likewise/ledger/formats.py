@@ -1,13 +1,14 @@
-"""The formats of a ledger that this version of likewise knows, by version."""
+"""The formats of a ledger that this version of likewise reads and writes, by version."""
 
-from likewise.ledger import format1, format2
+from likewise.ledger import format2
 from likewise.ledger.protocol import Format
 from likewise.values.errors import BadFile
 
-FORMATS: dict[int, Format] = {1: format1, 2: format2}
+FORMATS: dict[int, Format] = {2: format2}
 
 
 def format_of(version: int) -> Format:
+    """Return the format with this version; raise BadFile if there is none."""
     try:
         return FORMATS[version]
     except KeyError:

@@ -17,16 +17,16 @@ from likewise.version import __version__
 
 
 def create_ledger(store: Writing, path: Path, body: dict[str, Any]) -> None:
-    """A new ledger of the newest format, whose first event has this body.
+    """Create a ledger whose first event has this body.
 
     store: what is to write it
     """
-    newest = FORMATS[FORMAT]
+    format = FORMATS[FORMAT]
     try:
         database = folder.create(path)
         with contextlib.closing(database):
-            first = {**body, **newest.first_body()}
-            newest.add_event(store, database, "rule", first, ChainEnd(0, 0, GENESIS))
+            first = {**body, **format.first_body()}
+            format.add_event(store, database, "rule", first, ChainEnd(0, 0, GENESIS))
             database.execute("COMMIT")
     except (*folder.FAILURES, OSError) as error:
         raise BadFile(f"{str(path)!r} cannot become a ledger: {error}.") from None

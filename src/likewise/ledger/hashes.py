@@ -1,8 +1,8 @@
-"""The hashes that all formats share: events, words, keys, and many messages at once. All SHA-256.
+"""The hashes of a ledger: events, words, keys, and many messages at once. All SHA-256.
 
 Invariant: a link is a function of what the ledger says and of nothing else.
 Cost: a call of hashlib where messages are few or long; else a kernel, and a copy of all of them.
-Not here: how decisions and verdicts are hashed (format1/chain.py, format2/chain.py).
+Not here: how decisions and verdicts are hashed (format2/chain.py).
 """
 
 import hashlib

@@ -38,7 +38,7 @@ from likewise.ledger.store import Store
 from likewise.ledger.times import Ahead
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, PendingDecision, Queue
-from likewise.values.errors import BadDecision, BadFile, BadRule, LikewiseError
+from likewise.values.errors import BadDecision, BadFile, LikewiseError
 from likewise.values.keys import Keys
 from likewise.values.positions import Places
 from likewise.values.verdicts import Rows
@@ -143,7 +143,6 @@ class Journal:
     def check_places(self, places: Places | None) -> None:
         """Raise BadDecision unless decisions come from behind those that were taken before."""
         if places is not None:
-            self.insist_on("positions")
             check_places(places, self._positions)
             self._check_sources(places)
 
@@ -157,14 +156,6 @@ class Journal:
             raise BadDecision(
                 f"the source {min(fresh)!r} would be one more than the {most:,} sources that this"
                 " ledger takes. Nothing was stored."
-            )
-
-    def insist_on(self, what: str) -> None:
-        """Raise BadRule if this ledger cannot keep models and positions, one of which was given."""
-        if not self.store.reader.format.KEEPS_MODELS:
-            raise BadRule(
-                f"the ledger {str(self.store.path)!r} has format 1, which does not keep {what}."
-                " Nothing was stored: `likewise migrate OLD NEW` makes a ledger of format 2."
             )
 
     # After a call that was cut off

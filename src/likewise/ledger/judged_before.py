@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy.typing as npt
 
-from likewise.ledger.losses import LOST, missing_at
 from likewise.ledger.reader import CHUNK, LedgerReader
 from likewise.ledger.write_buffer import Queue
 
@@ -21,7 +20,7 @@ class JudgedBefore:
 
     count: int
     witnesses: npt.NDArray[Any]
-    """Those that are kept, as WITNESS."""
+    """Those that are kept, as WITNESS, in order of their rows."""
     comparable: bool | None
     missing: int
 
@@ -38,16 +37,15 @@ def judged_before(reader: LedgerReader, queue: Queue, rows: list[int]) -> dict[i
 def _on_disk(reader: LedgerReader, rows: list[int]) -> dict[int, JudgedBefore]:
     first = rows[0]
     stored = reader.decisions(first, rows[-1] + 1, keys=False, witnesses=True)
-    lost = reader.events(LOST) if stored.missing is None else []  # so in format 1
     told = {}
     for row in rows:
         i = row - first
-        asked = -1 if stored.comparable is None else int(stored.comparable[i])
+        asked = int(stored.comparable[i])
         told[row] = JudgedBefore(
             int(stored.counts[i]),
             stored.witnesses.of(i),
             None if asked < 0 else bool(asked),
-            missing_at(lost, row) if stored.missing is None else int(stored.missing[i]),
+            int(stored.missing[i]),
         )
     return told
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from likewise.ledger import folder, words
 from likewise.ledger.heads import Head
-from likewise.ledger.losses import LOST, missing_at
 from likewise.ledger.notes import Review, Superseded, Truth
 from likewise.ledger.positions import Sources, last_positions
 from likewise.ledger.reader import LedgerReader
@@ -115,7 +114,6 @@ class Ledger:
         self._erased = self.reader.erased()
         self._models = self.reader.names("model")
         self._sources = Sources(self.reader)
-        self._lost = self.reader.events(LOST)
         self._gone_since = self._gone()
         self._words: dict[str, list[Any]] = {}
         for _, column, _, value, *_ in self.reader.words():
@@ -235,22 +233,12 @@ class Ledger:
                 )
 
     def _beside(self, some: Decisions, i: int) -> dict[str, Any]:
-        """What a newer format keeps beside a verdict; in format 1 events say what is missing."""
-        if some.models is None or some.missing is None or some.comparable is None:
-            return {"missing": missing_at(self._lost, some.first + i)}
-        asked = int(some.comparable[i])
+        """What is kept beside a verdict."""
+        asked, code = int(some.comparable[i]), int(some.sources[i])
         return {
             "model": self._models.of(int(some.models[i])),
             "missing": int(some.missing[i]),
             "comparable": None if asked < 0 else bool(asked),
-            **self._place(some, i),
-        }
-
-    def _place(self, some: Decisions, i: int) -> dict[str, Any]:
-        if some.sources is None or some.positions is None:
-            return {}
-        code = int(some.sources[i])
-        return {
             "source": self._sources.names.of(code),
             "position": self._sources.position(code, some.positions[i]),
         }
@@ -365,8 +353,6 @@ class Ledger:
 
     def dispositions(self, rows: Sequence[int]) -> dict[int, str]:
         """The last disposition of those rows that have one."""
-        if not self.reader.format.KEEPS_MODELS:
-            return {}
         query = "SELECT row, review FROM verdict WHERE row = ? AND review IS NOT NULL"
         return dict(found for row in rows for found in self.reader.all(query, row))
 

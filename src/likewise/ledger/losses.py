@@ -36,15 +36,6 @@ def is_at_least(events: Sequence[Event], row: int | None = None) -> bool:
     )
 
 
-def missing_at(events: Sequence[Event], row: int) -> int:
-    """Decisions known to be missing when a row was judged."""
-    lost = [event for event in events if event.kind == LOST]
-    before = [event for event in lost if event.at_row <= row]
-    if before or not lost:
-        return missing_in(before)
-    return lost[0].whole("missing") - lost[0].whole("count")
-
-
 def last_row_with(events: Sequence[Event]) -> int:
     """How many rows there were at the last of these events; -1 if there is none."""
     return max((event.at_row for event in events if event.kind == LOST), default=-1)

@@ -49,10 +49,10 @@ class Sources:
         """The position of a row with this source; None if it has none."""
         return None if self.names.of(code) is None else position_of(numbers, self._pairs[code])
 
-    def places(self, codes: Rows | None, numbers: Numbers | None) -> Places | None:
+    def places(self, codes: Rows, numbers: Numbers) -> Places | None:
         """Where rows come from."""
         names = self.names.all_of(codes)
-        if names is None or numbers is None:
+        if names is None:
             return None
         pairs = (name for name, pair in zip(self.names.listed, self._pairs, strict=True) if pair)
         return Places(names, numbers, frozenset(pairs))

@@ -1,7 +1,7 @@
 """The contract of a ledger's format: how decisions, verdicts and events are kept in its folder.
 
-A format is a module with these names; `formats.py` has them by version. A newer version of likewise
-reads, verifies and goes on with every format that there ever was; new ledgers get the newest one.
+A format is a module with these names; `formats.py` has them by version, today one. A later version
+of likewise must read, verify and continue every format that a release wrote.
 
 Invariants:
 - What `append` and `add_event` wrote, `decisions` and the events' table give back.
@@ -43,8 +43,6 @@ class Reading(Protocol):
     def records(self) -> Records | None: ...
 
     def events(self, kind: str = "", *, first: int = 0) -> list[Event]: ...
-
-    def insist_on_verdict_table(self) -> None: ...
 
     def words(self) -> list[Any]: ...
 

@@ -103,9 +103,7 @@ class LedgerReader:
             reader = LedgerReader(self.path, database)
             checks = ["integrity_check(1)"]
             if not every_index:  # "quick" leaves out what indexes hold
-                tables = {name for (name,) in reader.all("SELECT name FROM sqlite_master")}
-                decisive = [name for name in _DECISIVE if name in tables]
-                checks = ["quick_check(1)", *(f"integrity_check({name})" for name in decisive)]
+                checks = ["quick_check(1)", *(f"integrity_check({name})" for name in _DECISIVE)]
             found = [str(reader.all(f"PRAGMA {check}")[0][0]) for check in checks]
         for told in found:
             if told != "ok":
@@ -134,8 +132,6 @@ class LedgerReader:
 
     def noted_events(self, kind: str, row: int) -> list[Event]:
         """Those of a kind that people wrote of a row, in order; a few, found by their row."""
-        if not self.format.KEEPS_MODELS:
-            return []
         query = (
             "SELECT number, at_row, time, kind, body, link FROM event WHERE kind = ? AND number IN"
             " (SELECT event FROM note WHERE row = ?) ORDER BY number"
@@ -269,9 +265,8 @@ class LedgerReader:
 
     def row_by_index(self, key: Key) -> int | None:
         """The row of a key that the index knows, if the table agrees; no walk if it knows none."""
-        table = "key" if self.format.KEEPS_MODELS else "decision"
-        for (row,) in self.all(f"SELECT row FROM {table} WHERE key = ?", key):
-            if self.all(f"SELECT 1 FROM {table} NOT INDEXED WHERE row = ? AND key = ?", row, key):
+        for (row,) in self.all("SELECT row FROM key WHERE key = ?", key):
+            if self.all("SELECT 1 FROM key NOT INDEXED WHERE row = ? AND key = ?", row, key):
                 return int(row)
         return None
 
@@ -281,17 +276,8 @@ class LedgerReader:
         """Rows with witnesses, in order, of which a condition on their verdicts holds."""
         if not where:
             return self.format.flagged(self, first, stop)
-        self.insist_on_verdict_table()
         query = f"SELECT row FROM verdict WHERE row >= ? AND row < ?{where} ORDER BY row"
         return [row for (row,) in self.all(query, first, stop, *values)]
-
-    def insist_on_verdict_table(self) -> None:
-        """Raise BadRule if the ledger's format has no table of verdicts to look them up in."""
-        if not self.format.KEEPS_MODELS:
-            raise BadRule(
-                "this ledger has format 1, in which contradictions cannot be looked up; `likewise"
-                " migrate OLD NEW` makes a ledger of format 2."
-            )
 
     def runs_since(self, time: int | None) -> list[tuple[int, int]]:
         """Runs of rows that have all decisions from a time on; all rows if it is None."""

@@ -13,32 +13,6 @@ from likewise.values.errors import BadFile
 FORMAT = 2
 """Version of the format in which new ledgers are written."""
 
-_FORMAT_1 = """
-CREATE TABLE event (
-    number INTEGER PRIMARY KEY, at_row INTEGER NOT NULL, time INTEGER NOT NULL,
-    kind TEXT NOT NULL, body TEXT NOT NULL, link BLOB NOT NULL
-);
-CREATE TABLE decision (
-    row INTEGER PRIMARY KEY, time INTEGER NOT NULL, key, output,
-    first INTEGER NOT NULL, count INTEGER
-);
-CREATE UNIQUE INDEX decision_key ON decision (key) WHERE key IS NOT NULL;
-CREATE TABLE witness (
-    row INTEGER NOT NULL, place INTEGER NOT NULL, witness INTEGER NOT NULL,
-    input_distance REAL NOT NULL, output_distance REAL NOT NULL, PRIMARY KEY (row, place)
-) WITHOUT ROWID;
-CREATE TABLE word (
-    number INTEGER PRIMARY KEY, "column" TEXT NOT NULL, code INTEGER NOT NULL, value TEXT,
-    salt BLOB, commitment BLOB NOT NULL, link BLOB NOT NULL
-);
-CREATE VIEW decisions AS
-SELECT decision.row, strftime('%Y-%m-%dT%H:%M:%fZ', decision.time / 1e6, 'unixepoch') AS time,
-    decision.key, coalesce(word.value, decision.output) AS output, decision.first,
-    decision.count, decision.output IS NULL AS erased
-FROM decision LEFT JOIN word ON word."column" = '' AND word.code = decision.output;
-CREATE INDEX word_code ON word ("column", code);
-"""
-
 _FORMAT_2 = """
 CREATE TABLE event (
     number INTEGER PRIMARY KEY, at_row INTEGER NOT NULL, time INTEGER NOT NULL,
@@ -77,8 +51,8 @@ SELECT verdict.row, strftime('%Y-%m-%dT%H:%M:%fZ', verdict.time / 1e6, 'unixepoc
 FROM verdict LEFT JOIN key ON key.row = verdict.row;
 """
 
-SCHEMAS = {1: _FORMAT_1, 2: _FORMAT_2}
-"""By version of the format; none is ever changed."""
+SCHEMAS = {FORMAT: _FORMAT_2}
+"""By version of the format. The schema of a released format is never changed."""
 
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _INTERNAL = {

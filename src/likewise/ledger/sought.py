@@ -133,7 +133,6 @@ class Sought:
                 ones the earlier row. Those whose distances were destroyed have none to be ordered
                 by, and are not among the nearest.
         """
-        self.reader.insist_on_verdict_table()
         first = max(first, self.begin)
         until = clock.monotonic() + seconds
         rows: list[int] = []
@@ -189,7 +188,6 @@ def place_of(reader: Reading, order: str, row: int) -> Place:
 
 def naming(reader: Reading, row: int, after: int, limit: int, seconds: float) -> SoughtPage:
     """Rows behind `after` whose kept witnesses have a row among them."""
-    reader.insist_on_verdict_table()
     until = clock.monotonic() + seconds
     sought = np.int64(row).tobytes()
     span = "verdict NOT INDEXED WHERE row > ? ORDER BY row"

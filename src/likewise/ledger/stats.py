@@ -4,7 +4,6 @@ Cost: the runs of rows whose latest decision lies in the stretch are read, and n
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -50,8 +49,7 @@ class LedgerStats:
         if self.until is not None:
             there &= some.times < self.until
         counts = some.counts[there]
-        asked = np.full(len(counts), -1) if some.comparable is None else some.comparable[there]
-        missing: Any = [] if some.missing is None else some.missing[there]
+        asked, missing = some.comparable[there], some.missing[there]
         return LedgerStats(
             self.decisions + len(counts),
             self.judged + int((counts != NOT_JUDGED).sum()),

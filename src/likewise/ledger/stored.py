@@ -1,4 +1,4 @@
-"""What is read out of a ledger of any format, as values: events, decisions, where it stands."""
+"""What is read out of a ledger, as values: events, decisions, where it stands."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -118,15 +118,15 @@ class Decisions:
     """Witnesses of each, or NOT_JUDGED."""
     witnesses: Kept
     records: npt.NDArray[Any]
-    models: Rows | None = None
-    """Codes of models, NO_CODE where there is none; None in a format that does not keep them."""
-    missing: Rows | None = None
+    models: Rows
+    """Codes of models, NO_CODE where there is none."""
+    missing: Rows
     """How many decisions were known to be missing before each."""
-    sources: Rows | None = None
-    """Codes of sources, as those of models."""
-    positions: Numbers | None = None
+    sources: Rows
+    """Codes of sources, NO_CODE where there is none."""
+    positions: Numbers
     """The place of each in its source."""
-    comparable: npt.NDArray[np.int8] | None = None
+    comparable: npt.NDArray[np.int8]
     """1 where there was a like case, 0 where there was none, -1 where that was not asked."""
 
     def __len__(self) -> int:
@@ -140,9 +140,9 @@ class Names:
     listed: tuple[str, ...] = ()
     codes: dict[str, int] = field(default_factory=dict)
 
-    def all_of(self, codes: Rows | None) -> list[str | None] | None:
+    def all_of(self, codes: Rows) -> list[str | None] | None:
         """The name of each, None where it has none; None if none of them has one."""
-        if codes is None or not (codes >= 0).any():
+        if not (codes >= 0).any():
             return None
         return [self.of(code) for code in codes.tolist()]
 

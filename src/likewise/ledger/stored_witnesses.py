@@ -1,6 +1,5 @@
 """The nearest witnesses of a run of decisions, as a ledger keeps them: flat, by owner."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,8 @@ WITNESS = np.dtype([("row", "<i8"), ("input_distance", "<f8"), ("output_distance
 class Kept:
     """Owners by their place in the run, ascending.
 
-    Of one owner they stand as they are stored: in format 1 nearest first, in format 2 by row, since
-    their order must not outlive distances that an erasure destroys.
+    Those of one owner are stored in order of their rows: an order by distance must not outlive the
+    distances, which an erasure destroys.
     """
 
     owners: Rows
@@ -56,26 +55,3 @@ class Kept:
         """By owner, and then by columns, of which the last counts most."""
         order = np.lexsort((*columns, self.owners))
         return Kept(self.owners[order], self.found[order])
-
-    def as_bytes(self) -> Iterator[tuple[int, bytes]]:
-        """Each owner that has some, and its witnesses as they are hashed."""
-        starts = np.flatnonzero(np.diff(self.owners, prepend=-1))
-        data, size = self.found.tobytes(), WITNESS.itemsize
-        bounds = [*(starts * size).tolist(), len(data)]
-        for owner, start, end in zip(
-            self.owners[starts].tolist(), bounds[:-1], bounds[1:], strict=True
-        ):
-            yield owner, data[start:end]
-
-    @property
-    def places(self) -> Rows:
-        """Of each among those of its owner, from 0 on."""
-        starts = np.flatnonzero(np.diff(self.owners, prepend=-1))
-        lengths = np.diff(np.append(starts, len(self.owners)))
-        return np.arange(len(self.owners)) - np.repeat(starts, lengths)
-
-    def cells(self, first: int) -> Iterator[tuple[Any, ...]]:
-        """A row of the database for each; the run begins at row `first`."""
-        columns = [(first + self.owners).tolist(), self.places.tolist()]
-        columns += [self.found[name].tolist() for name in WITNESS.names or ()]
-        return zip(*columns, strict=True)

@@ -97,8 +97,7 @@ def _verify(
                 raise Altered(
                     None,
                     f"the head given ({head}) is of format {head.version}, and this ledger has"
-                    f" format {reader.format.VERSION}: see its event 'migrated' for the head of the"
-                    " ledger that it was made of",
+                    f" format {reader.format.VERSION}",
                 )
             for _ in walk.chunks():
                 pass

@@ -1,4 +1,4 @@
-"""A ledger made of another one: in the newest format, or under another rule.
+"""Make a ledger of another one, under another rule.
 
 Where the rule gives the same verdicts, decisions and verdicts are copied as they are. Where it does
 not, the whole history is judged again. The first link of the new ledger names the head of the old
@@ -61,7 +61,7 @@ def migrate(
     rename: Mapping[str, Mapping[Any, Any]] | None = None,
     add: Mapping[str, Any] | None = None,
 ) -> Migration:
-    """Make a ledger of another one, in the newest format.
+    """Make a ledger of another one, under another rule.
 
     old     the folder of a ledger; it is verified first, and not changed
     new     the folder of the new one. Without it the rule of the old one is changed, which is an

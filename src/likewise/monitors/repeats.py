@@ -105,7 +105,7 @@ def as_repeated(verdict: Verdict, most: int) -> Verdict:
 
 def stored_verdict(row: int, before: JudgedBefore, beside: Beside) -> Verdict:
     """What was answered to a row, with the witnesses that the ledger keeps."""
-    found = before.witnesses[np.argsort(before.witnesses["row"])]  # format 1: nearest first
+    found = before.witnesses
     told = Witnesses(
         found["row"].astype(np.int64),
         found["input_distance"].astype(np.float64),

@@ -122,8 +122,6 @@ class Stating:
 
     def models(self, models: Any, count: int | None = None) -> Models:
         """The models of so many decisions; without a count, that of a single one."""
-        if models is not None and self.journal is not None:
-            self.journal.insist_on("models")
         if count is not None:
             return models_of(models, count)
         return None if models is None else [model_of(models)]

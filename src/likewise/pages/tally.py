@@ -90,20 +90,20 @@ class RunningTally:
                 some = reader.decisions(self.upto, end, keys=False, witnesses=True)
                 self._add(some)
                 self.upto = end
-            self.names = reader.names("model").listed if reader.format.KEEPS_MODELS else ()
+            self.names = reader.names("model").listed
             return self.upto < stop
         finally:
             self._lock.release()
 
     def _add(self, some: Decisions) -> None:
         count = len(some)
-        models = np.full(count, -1, np.int64) if some.models is None else some.models
+        models = some.models
         self._remember(some.first, models)
         owners, rows = some.witnesses.owners, some.witnesses.found["row"]
         same = self._model_of(rows) == models[owners]
         within = np.bincount(owners[same], minlength=count)
         across = np.bincount(owners[~same], minlength=count)
-        asked = np.full(count, -1) if some.comparable is None else some.comparable
+        asked = some.comparable
         judged = some.counts != NOT_JUDGED
         flagged = some.counts > 0
         columns = (
