@@ -65,25 +65,11 @@ if TYPE_CHECKING or way != "jit":
         """A function of a table and a slot: the array of `dtype` whose address the slot holds."""
         return lambda table, slot: view(table[slot], dtype)
 
-    def of_lanes(function: Any, lanes: int, count: int) -> Any:
-        """A kernel of an address where `count` vectors of `lanes` words of 4 bytes lie.
-
-        The function's answers, vectors too, take the place of the first of them.
-        """
-
-        def run(address: int) -> None:
-            vectors = view(address, np.uint32)[: count * lanes].reshape(count, lanes)
-            for i, answer in enumerate(function(*vectors.copy())):
-                vectors[i] = answer
-
-        return run
-
 else:
     try:
         from likewise.kernels.jit import (
             entry,
             kernel,
-            of_lanes,
             prefetch,
             small,
             step,
@@ -100,7 +86,6 @@ __all__ = [
     "address_of",
     "entry",
     "kernel",
-    "of_lanes",
     "prefetch",
     "small",
     "step",

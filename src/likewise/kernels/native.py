@@ -44,7 +44,6 @@ ENTRIES = {
     "unseat_rows": "seats",
     "erase_rows": "remove",
     "read_matrix": "json_numbers",
-    "digest_rows": "sha256",
 }
 """The module of each entry kernel."""
 _ALWAYS = ("building", "compile", "jit")  # modules that shape the code of every entry

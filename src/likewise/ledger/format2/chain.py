@@ -25,7 +25,6 @@ from likewise.ledger.hashes import (
     SALT,
     Bytes,
     digest_each,
-    digest_texts,
     digests,
     key_bytes,
     keys_as_bytes,
@@ -76,9 +75,10 @@ def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key
     if keys is not None:
         given_one = np.array([key is not None for key in keys], np.bool_)
         there = keys_as_bytes([key for key in keys if key is not None])
-        named[given_one] = digests(digest_texts(there))
+        named[given_one] = digests(digest_each(there))
     given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(count, -1)
-    return digest_each(salts, named, given, inputs)
+    rows = np.ascontiguousarray(np.concatenate([salts, named, given, inputs], axis=1))
+    return digest_each(rows.view(f"V{rows.shape[1]}").reshape(-1).tolist())
 
 
 def distance_commitment(salt: bytes, distances: bytes) -> bytes:

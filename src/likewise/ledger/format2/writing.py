@@ -20,7 +20,7 @@ from likewise.ledger.format2.reading import key_secret
 from likewise.ledger.hashes import (
     DIGEST,
     SALT,
-    digest_spans,
+    digest_each,
     digests,
     event_link,
     word_commitment,
@@ -216,8 +216,8 @@ def _add_verdicts(
         return b""
     found, decided = judged.witnesses.found, records["decision"]
     words, begin = _salted_distances(found, starts, ends)
-    committed = digest_spans(words, begin[:-1], np.diff(begin))
     messages = _spans(words, begin)
+    committed = digest_each(messages)
     some = ends > starts
     near = np.full(len(places), np.nan)  # for SQLite that is NULL
     if some.any():
