@@ -41,7 +41,7 @@ BARS = [
     Bar(
         "service, one a request ÷ a bare ASGI echo, history in memory",
         "serve",
-        0.5,
+        0.4,
         True,
         "×",
         _of("echo_ratio", "memory", _ONE, 32),

@@ -118,7 +118,7 @@ class App:
             logger.exception("a fault of likewise, while answering %s", path)
             service.refused["500"] += 1
             if begun is not None and not begun.begun:
-                await _answer(send, 500, fault(error), None)
+                await _answer(send, 500, _fault(error), None)
         finally:
             service.under_way -= 1
 
@@ -147,7 +147,7 @@ class App:
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", scope["path"])
             self.service.refused["500"] += 1
-            status, body = 500, fault(error)
+            status, body = 500, _fault(error)
         await _answer(send, status, body, retry)
 
     async def _stream(self, name: str, scope: ASGIScope, receive: Receive, send: Send) -> None:
@@ -169,7 +169,7 @@ class App:
         return Response(body, status, headers, "application/json")
 
     async def _failed(self, _: Request, error: Exception) -> Response:
-        return Response(fault(error), 500, media_type="application/json")
+        return Response(_fault(error), 500, media_type="application/json")
 
     async def _gone(self, _: Request, __: Exception) -> Response:
         return Response(b"", 400)  # nobody reads it
@@ -221,7 +221,7 @@ async def _answer(send: Send, status: int, body: bytes, retry: float | None) -> 
     await send({"type": "http.response.body", "body": body})
 
 
-def fault(error: Exception) -> bytes:
+def _fault(error: Exception) -> bytes:
     """What is answered if likewise itself fails."""
     why = Refusal(500, f"a fault of likewise, please report it: {type(error).__name__}.")
     return told(why)[1]

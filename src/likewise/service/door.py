@@ -47,12 +47,6 @@ class Door:
         self, authorization: bytes | None, wanted: str, monitor: str | None
     ) -> Token | None:
         """`admit`, by the header Authorization."""
-        token = self.sender(authorization, wanted, monitor)
-        self.count(token)
-        return token
-
-    def sender(self, authorization: bytes | None, wanted: str, monitor: str | None) -> Token | None:
-        """`admit`, without counting it as a request."""
         tokens = self._service.tokens
         if not tokens:
             return None
@@ -62,14 +56,13 @@ class Door:
         if not token.allows(wanted, monitor):
             with_it = "" if monitor is None else f" with the monitor {monitor!r}"
             raise Refusal(403, f"the token {token.name!r} may not {wanted}{with_it}.")
+        if self._limits.rate:
+            self._count(token)
         return token
 
-    def count(self, token: Token | None) -> None:
+    def _count(self, token: Token) -> None:
         """Count a request; Refusal if the token sends too many."""
-        rate = self._limits.rate
-        if token is None or not rate:
-            return
-        now = clock.monotonic()
+        rate, now = self._limits.rate, clock.monotonic()
         left, since = self._allowance.get(token.name, (rate * _BURST_SECONDS, now))
         left = min(rate * _BURST_SECONDS, left + rate * (now - since))
         if left < 1:

@@ -102,8 +102,8 @@ class Hosted:
 
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
-        if self.judges_at_once:
-            return self.observe_now(decision)
+        if self._judges_at_once:
+            return self._observe_now(decision)
         (answer,) = await self._wait(1, [decision], None)
         if isinstance(answer, LikewiseError):
             raise answer
@@ -112,12 +112,11 @@ class Hosted:
         return verdict
 
     @property
-    def judges_at_once(self) -> bool:
+    def _judges_at_once(self) -> bool:
         """Whether a decision takes microseconds and nothing waits before it."""
         return self._at_once and self._pump is None
 
-    def observe_now(self, decision: Decision) -> Verdict:
-        """`observe`, where it judges at once."""
+    def _observe_now(self, decision: Decision) -> Verdict:
         begin = clock.perf_counter()
         x, z, key, time, model, source, position = decision
         if type(x) is list and set(map(type, x)) == _FLOATS:
@@ -139,7 +138,7 @@ class Hosted:
         """Judge decisions one after another: for each its verdict, or why it is refused."""
         if not decisions:
             return []
-        if self.judges_at_once:
+        if self._judges_at_once:
             begin = clock.perf_counter()
             answers = self.monitor.observe_each(decisions)
             self._tell(answers, clock.perf_counter() - begin)

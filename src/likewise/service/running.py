@@ -33,7 +33,6 @@ from likewise.values.errors import BadRule
 
 _KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connection
 _BACKLOG = 2048
-_KNOWN_UVICORN = ("0.54",)  # releases whose protocol answers directly; see direct.py
 
 
 def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
@@ -46,13 +45,11 @@ def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence
     service = Service(settings, tell)
     server = settings.server
     listener = _listener(server)
-    app = App(service, more)
-    application: Any = app
+    application: Any = App(service, more)
     if server.behind_proxy:
         application = _behind_proxy(application)
     config = uvicorn.Config(
         application,
-        http=_http(app),
         ssl_certfile=server.certificate,
         ssl_keyfile=server.key,
         lifespan="off",
@@ -181,20 +178,6 @@ class _Server(uvicorn.Server):
             else:
                 connection.transport.close()
         self._half_open = waiting
-
-
-def _http(app: App) -> Any:
-    """What uvicorn is to speak HTTP with; its own protocol, unless it is a release that is known.
-
-    Direct answers build on the inside of uvicorn's protocol, which another release may change.
-    """
-    if uvicorn.__version__.rpartition(".")[0] not in _KNOWN_UVICORN:
-        return "auto"
-    try:
-        from likewise.service.direct import protocol_of
-    except ImportError:  # of httptools, which not every Python has
-        return "auto"
-    return protocol_of(app)
 
 
 def _behind_proxy(application: Any) -> Any:
