@@ -43,7 +43,6 @@ ENTRIES = {
     "start_bulk": "rebuild",
     "unseat_rows": "seats",
     "erase_rows": "remove",
-    "read_matrix": "json_numbers",
 }
 """The module of each entry kernel."""
 _ALWAYS = ("building", "compile", "jit")  # modules that shape the code of every entry

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ from likewise.service.admission import (
 from likewise.service.arrow_columns import ARROW, columns_of
 from likewise.service.calls import AdmittedCall
 from likewise.service.hosted import Hosted
-from likewise.service.json_matrix import vectors_first
 from likewise.service.operations import Operation, Query
 from likewise.service.refusals import Refusal
 from likewise.service.strict import decoded
@@ -264,13 +262,6 @@ def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
 
 def _vectors(sent: bytes) -> tuple[wire.VectorColumns, Any]:
     """A batch of vectors, and the matrix of them."""
-    found = vectors_first(sent)
-    if found is not None:
-        x, rest = found
-        with suppress(Refusal):  # of which the usual reader says where it is
-            body = decoded(wire.decode_vectors, rest)
-            if body.type is None:
-                return body, x
     body = decoded(wire.decode_vectors, sent)
     return body, _of_floats(body.x) if body.type is None else _matrix(body.x, body.type)
 
