@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from gallery import Gallery
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
@@ -97,10 +98,10 @@ def streams(name, clean, said, attacked, answers):
     yield stream | watch(clean, said, each >= 0, *whole, 2 / LEVELS)
 
 
-def report(rows: list[dict], saved: dict[str, np.ndarray]) -> lw.Gallery:
+def report(rows: list[dict], saved: dict[str, np.ndarray]) -> Gallery:
     """The page: the rate by budget, pictures that flipped a model, and every count."""
     clean, truth = saved["clean"], saved["truth"]
-    page = lw.Gallery("How little flips the model?", SETTING)
+    page = Gallery("How little flips the model?", SETTING)
     right = {name: np.mean(saved[f"{name} said"] == truth) for name in MODELS}
     told = [(f"of clean pictures read rightly: {name}", f"{right[name]:.1%}") for name in MODELS]
     due, found = (sum(row[name] for row in rows) for name in ("and twin seen", "twin found"))

@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from gallery import Gallery
 from scipy.ndimage import gaussian_filter, zoom
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
@@ -82,8 +83,8 @@ def watch(rule: lw.Rule, clean: np.ndarray, twins: np.ndarray, said: np.ndarray)
     return apart[count:], due
 
 
-def report(rates: dict, within: dict, epsilon: float, pairs: list[tuple]) -> lw.Gallery:
-    page = lw.Gallery(
+def report(rates: dict, within: dict, epsilon: float, pairs: list[tuple]) -> Gallery:
+    page = Gallery(
         "The same digit, read otherwise",
         "Handwritten digits of 8 × 8 pixels, clean and corrupted. An encoder says which of them are"
         " near in meaning; a model that answers two near ones differently contradicts itself. Here"
@@ -132,9 +133,8 @@ def main(arguments: list[str]) -> None:
         within[PIXELS][i, s] = np.mean(np.linalg.norm(twins - clean, axis=1) <= epsilon[PIXELS])
         shown = due.diagonal() & (said[: len(clean)] == truth) & (name == BASE and s == 3)
         for j in np.flatnonzero(shown)[:2]:
-            two = clean[j].reshape(8, 8), twins[j].reshape(8, 8)
-            words, outputs = f"A {truth[j]}, {kind} {s}", (said[j], said[len(clean) + j])
-            pairs.append((two, words, apart[j, j], outputs))
+            two, outputs = np.reshape([clean[j], twins[j]], (2, 8, 8)), said[[j, len(clean) + j]]
+            pairs.append((two, f"A {truth[j]}, {kind} {s}", apart[j, j], outputs))
     for name, shares in (rates | within).items():
         print(name)
         for kind, line in zip(CORRUPTIONS, shares, strict=True):

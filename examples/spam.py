@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from gallery import Gallery
 from messages import disguised, given
 from sklearn import linear_model, naive_bayes
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -98,20 +99,19 @@ def summary(table: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def pairs(page: lw.Gallery, title: str, words: str, rows: pd.DataFrame, table: pd.DataFrame):
+def pairs(page: Gallery, title: str, words: str, rows: pd.DataFrame, table: pd.DataFrame):
     page.section(title, words)
     for row, one in rows.iterrows():
         other, away = (one.original, one.moved) if one.original != row else (one.nearest, one.away)
         told = f"this looks like row {other}, which you called {table.answer[other]}."
         note = f"{away:.3f} apart, ε = {one.epsilon:.3f}: {told if one.flagged else 'no warning.'}"
         names, outputs = (f"row {other}", f"row {row}"), (table.answer[other], one.answer)
-        page.pair(
-            table.text[other], one.text, one.disguise, note=note, names=names, outputs=outputs
-        )
+        texts = table.text[other], one.text
+        page.pair(*texts, one.disguise, note=note, names=names, outputs=outputs)
 
 
-def report(source: str, tables: dict[str, pd.DataFrame]) -> lw.Gallery:
-    page = lw.Gallery("This looks like row 17, which you called spam", LEAD.format(source))
+def report(source: str, tables: dict[str, pd.DataFrame]) -> Gallery:
+    page = Gallery("This looks like row 17, which you called spam", LEAD.format(source))
     told, shares = pd.DataFrame({name: summary(table) for name, table in tables.items()}), {}
     for what in ("disguised messages that got through", "of these flagged"):
         page.figures([(f"{what}: filter by {name}", told[name][what]) for name in tables])

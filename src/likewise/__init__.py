@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
     from likewise.monitors.varied import Varied
     from likewise.monitors.varying import vary
-    from likewise.reports.gallery import Gallery
     from likewise.rules.burst import Burst
     from likewise.rules.embedder import Embedder
     from likewise.rules.feature import Feature
@@ -94,7 +93,6 @@ _HOMES = {
     "Feature": "rules.feature",
     "Flagged": "watching.records",
     "Forbidden": "values.errors",
-    "Gallery": "reports.gallery",
     "Head": "ledger.heads",
     "HintWarning": "values.errors",
     "Ledger": "ledger.ledger",
@@ -161,7 +159,6 @@ __all__ = [
     "Feature",
     "Flagged",
     "Forbidden",
-    "Gallery",
     "Head",
     "HintWarning",
     "Ledger",

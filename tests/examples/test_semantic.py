@@ -67,7 +67,9 @@ def largest_epsilon(vectors: np.ndarray, digits: np.ndarray) -> float:
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    example = runpy.run_path(str(SCRIPT))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES)  # as if run as a script
+        example = runpy.run_path(str(SCRIPT))
     from sklearn.datasets import load_digits
     from threadpoolctl import threadpool_limits
 

@@ -10,9 +10,6 @@ import pytest
     "name",
     [
         "reports.findings",
-        "reports.gallery",
-        "reports.pictures",
-        "reports.texts",
         "reports.words",
         "values.safe",
     ],

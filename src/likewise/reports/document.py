@@ -35,11 +35,10 @@ def document(
 ) -> str:
     """A whole document.
 
-    more_style   a style sheet of this folder, after the common one
+    more_style   CSS that follows the common style sheet
     script       a script of this folder, at the end
     """
-    sheets = ["style.css", *([more_style] if more_style else [])]
-    style = "".join(_file(one) for one in sheets)
+    style = _file("style.css") + more_style
     policy, run = _POLICY, ""
     if script:
         text = f"\n{_file(script)}"

@@ -1,7 +1,10 @@
 """The page with pictures: what is given is shown, pixel for pixel, and nothing of it is obeyed."""
 
 import base64
+import doctest
+import importlib
 import io
+import os
 import re
 import subprocess
 import sys
@@ -14,10 +17,12 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from PIL import Image
 
 import likewise as lw
-from likewise.reports.pictures import difference, pixels_of
-from likewise.reports.rates import short_share
-from likewise.reports.texts import marked
+from examples.gallery import Gallery
+from examples.gallery.pictures import difference, pixels_of
+from examples.gallery.rates import short_share
+from examples.gallery.texts import marked
 from tests import hostile_text
+from tests.example_scripts import EXAMPLES
 from tests.looping import each
 from tests.strict_html import read_strictly
 
@@ -49,7 +54,7 @@ PICTURE = ("img", "src")
 
 def plain():
     """Everything that a page can hold."""
-    gallery = lw.Gallery("Digits, attacked", "What a small change does.")
+    gallery = Gallery("Digits, attacked", "What a small change does.")
     gallery.figures([("attacked pictures that flipped the model", "412 of 500"), ("found", 1412)])
     gallery.say("Words on\n  two lines.")
     gallery.section("Rates", "By severity and by budget.")
@@ -76,7 +81,7 @@ def plain():
 def all_hostile():
     """Hostile strings wherever a string may be."""
     strings = hostile_text.STRINGS
-    gallery = lw.Gallery(strings[0], strings[2])
+    gallery = Gallery(strings[0], strings[2])
     for i, one in enumerate(strings):
         gallery.section(one, one)
         gallery.say(one)
@@ -110,7 +115,7 @@ def test_page_is_the_same_when_asked_twice():
 
 
 def test_pairs_that_follow_each_other_stand_in_one_grid():
-    gallery = lw.Gallery("Pairs")
+    gallery = Gallery("Pairs")
     for _ in range(3):
         gallery.pair("a", "b")
     gallery.say("between")
@@ -121,7 +126,7 @@ def test_pairs_that_follow_each_other_stand_in_one_grid():
 
 
 def test_outputs_are_marked_where_they_differ():
-    gallery = lw.Gallery("Pairs")
+    gallery = Gallery("Pairs")
     gallery.pair("a", "b", outputs=(1, 1))
     assert "answer differs" not in gallery.page()
     gallery.pair("a", "b", outputs=(1, 2))
@@ -130,7 +135,7 @@ def test_outputs_are_marked_where_they_differ():
 
 @pytest.mark.parametrize("picture", [GREY, COLOUR], ids=["grey", "colour"])
 def test_picture_decodes_to_the_pixels_given(picture):
-    gallery = lw.Gallery("Pictures")
+    gallery = Gallery("Pictures")
     gallery.pair(picture, picture[::-1, ::-1])
     left, right = pictures(gallery)
     assert np.array_equal(left, picture)
@@ -145,7 +150,7 @@ def test_picture_decodes_to_the_pixels_given(picture):
     )
 )
 def test_floats_are_rounded_to_the_nearest_of_256_levels(picture):
-    gallery = lw.Gallery("Pictures")
+    gallery = Gallery("Pictures")
     gallery.pair(picture, np.repeat(picture[..., None], 3, axis=2))
     grey, colour = pictures(gallery)
     assert np.abs(grey - picture.astype(np.float64) * 255).max() <= 0.5 + 1e-9
@@ -172,7 +177,7 @@ def test_difference_of_bytes_does_not_wrap_around():
 
 
 def test_equal_pictures_have_no_difference():
-    gallery = lw.Gallery("Pictures")
+    gallery = Gallery("Pictures")
     gallery.pair(COLOUR, COLOUR, difference=True)
     assert len(np.unique(pictures(gallery)[2].reshape(-1, 3), axis=0)) == 1
     assert "none" in read(gallery).texts
@@ -194,7 +199,7 @@ def test_equal_pictures_have_no_difference():
     ids=str,
 )
 def test_what_is_no_picture_is_refused_and_leaves_the_page_as_it_was(picture, says):
-    gallery = lw.Gallery("Pictures")
+    gallery = Gallery("Pictures")
     before = gallery.page()
     with pytest.raises(ValueError, match=says):
         gallery.pair(GREY, picture)
@@ -202,7 +207,7 @@ def test_what_is_no_picture_is_refused_and_leaves_the_page_as_it_was(picture, sa
 
 
 def test_misfits_are_refused():
-    gallery = lw.Gallery("Misfits")
+    gallery = Gallery("Misfits")
     before = gallery.page()
     for says, refused in {
         "one text and one picture": lambda: gallery.pair("a", GREY),
@@ -230,8 +235,8 @@ def test_misfits_are_refused():
 def test_pictures_without_pillow_say_what_to_install(tmp_path):
     (tmp_path / "PIL.py").write_text("raise ImportError('not here')")
     code = (
-        "import likewise as lw\n"
-        "gallery = lw.Gallery('Texts need nothing')\n"
+        "from gallery import Gallery\n"
+        "gallery = Gallery('Texts need nothing')\n"
         "gallery.pair('a', 'b')\n"
         "try:\n"
         "    gallery.pair([[0.5]], [[0.5]])\n"
@@ -246,6 +251,7 @@ def test_pictures_without_pillow_say_what_to_install(tmp_path):
         cwd=tmp_path,
         timeout=120,
         check=False,
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
     )
     assert done.returncode == 0, done.stderr
     assert "pip install 'likewise[images]'" in done.stdout
@@ -295,7 +301,7 @@ def test_share_in_a_cell_is_never_nothing_for_something(share, said):
 
 
 def test_heat_maps_side_by_side_have_one_scale():
-    gallery = lw.Gallery("Heat")
+    gallery = Gallery("Heat")
     gallery.heatmap({"a": [[0.8]], "b": [[0.2]]}, ["row"], ["column"])
     assert re.findall(r"--shade:(\d+)%", gallery.page()) == ["100", "25"]
     gallery.heatmap([[0.8]], ["row"], ["column"], most=1)
@@ -370,7 +376,7 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("galleries")
     plain().write(folder / "plain.html")
     all_hostile().write(folder / "hostile.html")
-    heat = lw.Gallery("Every shade")
+    heat = Gallery("Every shade")
     heat.heatmap(np.linspace(0, 1, 101).reshape(-1, 1), range(101), ["shade"])
     heat.write(folder / "heat.html")
     return folder
@@ -435,6 +441,13 @@ def test_page_prints(browser, pages, tmp_path):
     page.pdf(tmp_path / "page.pdf")
     page.close()
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", ["gallery", "pictures", "texts"])
+def test_docstring_examples_answer_what_they_say(name):
+    failed, attempted = doctest.testmod(importlib.import_module(f"examples.gallery.{name}"))
+    assert attempted > 0
+    assert failed == 0
 
 
 def test_pixels_of_bytes_are_the_same_bytes():

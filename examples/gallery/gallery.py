@@ -1,13 +1,11 @@
 """A report with pictures: for models whose inputs are pictures or texts, not people in a table.
 
-A script says what it found, piece by piece, and the page shows the pieces in that order. Like the
-report of an audit it is one file that loads nothing (document.py), here without any script, and
-every value given to it is made safe.
+A script adds what it found, piece by piece, and the page shows the pieces in that order. Like the
+report of an audit it is one HTML file that loads nothing, here without any script, and every value
+given to it is escaped.
 
-Invariant: what is refused, is refused when it is given, and leaves the page as it was.
-Cost: the page is kept in memory until it is written.
-Not here: findings of an audit (page.py); how a picture, a text or a rate is drawn (pictures.py,
-texts.py, rates.py).
+A piece that is refused is refused when it is added, and leaves the page as it was. How a picture, a
+text or a rate is drawn is in pictures.py, texts.py and rates.py.
 """
 
 import datetime
@@ -15,19 +13,22 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from likewise.reports.document import document, section, write_document
-from likewise.reports.pictures import difference as difference_of
-from likewise.reports.pictures import image, pixels_of
-from likewise.reports.rates import heat_table, line_plot, numbers_of
-from likewise.reports.texts import marked
 from likewise.values.printing import figure
 from likewise.values.safe import safe, shortened, shown
 from likewise.version import __version__
 
+from .pictures import difference as difference_of
+from .pictures import image, pixels_of
+from .rates import heat_table, line_plot, numbers_of
+from .texts import marked
+
+_STYLE = Path(__file__).with_name("gallery.css")
 _LONG = 2_000  # characters of a paragraph
 
 
@@ -209,7 +210,7 @@ class Gallery:
             main,
             f"Made by likewise {safe(__version__)} on {safe(self._day)}. This page is one file and"
             " loads nothing; it contains the pictures and texts that it shows.",
-            more_style="gallery.css",
+            more_style=_STYLE.read_text("utf-8"),
         )
 
     @property
