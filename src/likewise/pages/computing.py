@@ -9,7 +9,6 @@ Bound: one result for each monitor and question; how much a question may look at
 
 import asyncio
 import time as clock
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -61,13 +60,11 @@ class Computation:
 
 
 class Computing:
-    """All questions that take long."""
+    """All questions of one service that take long."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="likewise-aside")
-        self._asked: weakref.WeakKeyDictionary[Hosted, dict[str, Computation]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._asked: dict[Hosted, dict[str, Computation]] = {}
 
     async def ask(
         self, hosted: Hosted, question: str, call: Callable[[], Any], *, anew: bool = False
@@ -104,13 +101,13 @@ class Computing:
         computation.future = self._thread.submit(timed)
         return computation
 
+    def close(self) -> None:
+        """Drop what has not begun. What runs is not waited for, so that ledgers close soon."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
 
 def _older(found: Computation) -> bool:
     return clock.monotonic() - found.begun > 10.0
-
-
-COMPUTING = Computing()
-"""Of all monitors of this process."""
 
 
 def waiting(computation: Computation) -> str:

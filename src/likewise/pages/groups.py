@@ -9,7 +9,7 @@ from typing import Any
 from likewise.explaining.comparing import check_groups, compare_groups, protected_columns
 from likewise.explaining.groups import OTHERS, Groups
 from likewise.pages import parts
-from likewise.pages.computing import COMPUTING, Computation, waiting
+from likewise.pages.computing import Computation, waiting
 from likewise.pages.screen import Form, Part, Screen
 from likewise.pages.visit import Visit
 from likewise.reports.document import section
@@ -75,7 +75,7 @@ async def known(visit: Visit) -> GroupsLook:
     none = _why_none(hosted)
     asked = None
     if none is None and hosted.next_row:
-        asked = await COMPUTING.ask(hosted, _QUESTION, lambda: _compute(hosted))
+        asked = await visit.computing.ask(hosted, _QUESTION, lambda: _compute(hosted))
     elif none is None:
         none = "there are no decisions yet"
     return GroupsLook(hosted.name, none, asked, hosted.next_row)
@@ -140,7 +140,7 @@ def _again(visit: Visit) -> str:
 async def again(visit: Visit, _: Any) -> str:
     hosted = visit.hosted
     if _why_none(hosted) is None and hosted.next_row:
-        await COMPUTING.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=True)
+        await visit.computing.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=True)
     return visit.url("groups")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from likewise.pages import parts
 from likewise.pages.screen import Part, Screen
-from likewise.pages.tally import TALLIES, totals
+from likewise.pages.tally import totals
 from likewise.pages.visit import Visit
 from likewise.reports.model_section import model_section
 from likewise.values.model_counts import ModelCounts, ModelSide
@@ -14,9 +14,9 @@ from likewise.values.safe import safe
 async def known(visit: Visit) -> dict[str, Any]:
     hosted = visit.hosted
     compare = hosted.monitor.rule.compare
-    counts = await totals(hosted)
+    counts = await totals(hosted, visit.state.tally)
     if hosted.monitor.durable:
-        by_model = (await TALLIES.of(hosted)).by_model(compare)
+        by_model = (await visit.state.tally.read()).by_model(compare)
     else:
         by_model = [
             _since_start(name, many, hosted.counts.violations[name], compare)

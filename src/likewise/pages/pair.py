@@ -2,7 +2,7 @@
 
 from likewise.pages import parts
 from likewise.pages.pair_look import PairLook, look_at_pair, review_dict
-from likewise.pages.reviewing import LEASES, history, review_form, undo_form
+from likewise.pages.reviewing import history, review_form, undo_form
 from likewise.pages.screen import Part, Screen
 from likewise.pages.times import moment
 from likewise.pages.visit import Visit
@@ -80,7 +80,7 @@ def _reviews(look: PairLook, visit: Visit) -> str:
     last = look.reviews[-1] if look.reviews else None
     if last is not None and last.reviewer == visit.viewer.name and last.disposition != "open":
         told += undo_form(review_dict(last), visit, state=None)
-    holder = LEASES.of(visit.hosted).holder(look.row)
+    holder = visit.state.leases.holder(look.row)
     if holder is not None and holder != visit.viewer.name:
         return told + f"<p><bdi>{safe(holder, 60)}</bdi> works on it now.</p>\n"
     return told + review_form(look, visit, state=None)

@@ -15,7 +15,7 @@ from likewise.pages import parts, reviewing
 from likewise.pages.leases import SECONDS, Leases
 from likewise.pages.pair_look import PairLook, pair_in_ledger
 from likewise.pages.review_log import ReviewLog
-from likewise.pages.reviewing import LEASES, REVIEWS, STATES
+from likewise.pages.reviewing import STATES
 from likewise.pages.screen import Part, Screen
 from likewise.pages.tally import totals
 from likewise.pages.visit import Visit
@@ -76,7 +76,7 @@ async def known(visit: Visit) -> QueueLook:
     if state not in STATES:
         raise Refusal(400, f"state: expected one of {', '.join(STATES)}.")
     may = visit.allows("review")
-    leases, log = LEASES.of(hosted), REVIEWS.of(hosted)
+    leases, log = visit.state.leases, visit.state.reviews
     look, more = None, False
     durable = hosted.monitor.durable
     if durable:
@@ -99,7 +99,7 @@ async def known(visit: Visit) -> QueueLook:
         may,
         durable,
         look,
-        await totals(hosted),
+        await totals(hosted, visit.state.tally),
         log.by_disposition(),
         log.by_reviewer(),
         log.agreement().to_dict(),

@@ -12,11 +12,8 @@ from typing import Any
 
 from likewise.ledger.notes import DISPOSITIONS, Review
 from likewise.pages import parts
-from likewise.pages.leases import Leases
 from likewise.pages.pair_look import PairLook
-from likewise.pages.review_log import ReviewLog
 from likewise.pages.screen import Form, Part
-from likewise.pages.tally import PerMonitor
 from likewise.pages.times import moment
 from likewise.pages.visit import Visit
 from likewise.service.auditing import note
@@ -36,8 +33,6 @@ MEANINGS = {
     "unclear": "cannot be said from what is here",
 }
 STATES = {"open": "not reviewed", "unclear": "unclear", "second": "a second look"}
-LEASES = PerMonitor(Leases)
-REVIEWS = PerMonitor(ReviewLog)
 
 
 def review_form(look: PairLook, visit: Visit, *, state: str | None) -> str:
@@ -132,7 +127,7 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
     row = whole("row", fields.get("row", ""))
     witness = whole("witness", fields["witness"]) if fields.get("witness") else None
     reason = fields.get("reason", "").replace("\r\n", "\n").strip()
-    leases = LEASES.of(hosted)
+    leases = visit.state.leases
     holder = leases.holder(row)
     if not leases.claim(row, reviewer):
         raise Refusal(
@@ -164,12 +159,12 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
 
 async def skip(visit: Visit, fields: Mapping[str, str]) -> str:
     row = whole("row", fields.get("row", ""))
-    LEASES.of(visit.hosted).skip(row, visit.viewer.name)
+    visit.state.leases.skip(row, visit.viewer.name)
     return visit.url("queue", state=_state(fields))
 
 
 async def unskip(visit: Visit, fields: Mapping[str, str]) -> str:
-    LEASES.of(visit.hosted).back(visit.viewer.name)
+    visit.state.leases.back(visit.viewer.name)
     return visit.url("queue", state=_state(fields))
 
 

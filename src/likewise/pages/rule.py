@@ -13,7 +13,7 @@ from likewise.monitors.calibration import Calibration, calibrate, like_cases
 from likewise.monitors.varied import Varied
 from likewise.monitors.varying import vary
 from likewise.pages import parts
-from likewise.pages.computing import COMPUTING, Computation, waiting
+from likewise.pages.computing import Computation, waiting
 from likewise.pages.screen import Form, Part, Screen
 from likewise.pages.visit import Visit
 from likewise.reports.charts import comparable_plot, curve_plot
@@ -193,20 +193,21 @@ async def known(visit: Visit) -> RuleLook:
     epsilon = number("epsilon", text) if text else None
     if epsilon == 0:
         raise Refusal(400, "epsilon is 0; expected a number above 0.")
-    asked, lines = await _asked(hosted, anew=False)
+    asked, lines = await _asked(visit, anew=False)
     monitor = hosted.monitor
     return RuleLook(
         hosted.name, monitor.rule, monitor.within, hosted.next_row, asked, epsilon, lines
     )
 
 
-async def _asked(hosted: Hosted, *, anew: bool) -> tuple[Computation | None, Computation | None]:
+async def _asked(visit: Visit, *, anew: bool) -> tuple[Computation | None, Computation | None]:
+    hosted = visit.hosted
     if not hosted.next_row or hosted.slopes is not None:
         return None, None
-    asked = await COMPUTING.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=anew)
+    asked = await visit.computing.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=anew)
     lines = None
     if hosted.monitor.rule.features is not None:
-        lines = await COMPUTING.ask(hosted, _LINES, lambda: _vary(hosted), anew=anew)
+        lines = await visit.computing.ask(hosted, _LINES, lambda: _vary(hosted), anew=anew)
     return asked, lines
 
 
@@ -301,7 +302,7 @@ def _again(visit: Visit) -> str:
 
 
 async def again(visit: Visit, _: Any) -> str:
-    await _asked(visit.hosted, anew=True)
+    await _asked(visit, anew=True)
     return visit.url("rule")
 
 

@@ -19,11 +19,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from likewise.pages.computing import Computing
 from likewise.pages.frame import HEADERS, page, whole
 from likewise.pages.live import Live
+from likewise.pages.monitor_state import MonitorState
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, SigningIn, Viewer
 from likewise.pages.visit import Visit
+from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refusal, told
 from likewise.service.wire import encode
 from likewise.values.errors import LikewiseError
@@ -90,6 +93,9 @@ class Entrance:
         self.settings = settings
         self.signing_in = SigningIn(app.service, settings)
         self.live = Live(app.service)
+        self._computing = Computing()
+        self._states: dict[Hosted, MonitorState] = {}
+        app.service.at_close.append(self._computing.close)
 
     def routes(self, parts: Sequence[Part]) -> list[BaseRoute]:
         routes: list[BaseRoute] = []
@@ -161,7 +167,19 @@ class Entrance:
         if not viewer.allows(scope, name):
             raise Refusal(403, f"{viewer.name!r} may not {scope} with the monitor {name!r}.")
         hosted = self.service.named(name)
-        return Visit(request, self.service, self.settings, viewer, hosted, self.live)
+        state = self._states.get(hosted)
+        if state is None:
+            state = self._states[hosted] = MonitorState(hosted)
+        return Visit(
+            request,
+            self.service,
+            self.settings,
+            viewer,
+            hosted,
+            self.live,
+            self._computing,
+            state,
+        )
 
     def viewer(self, request: Request) -> Viewer:
         viewer = self.signing_in.viewer(request)

@@ -11,10 +11,8 @@ Cost: a read of each record once, `STEP` rows at a time; two bytes for each deci
 
 import asyncio
 import threading
-import weakref
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -40,23 +38,6 @@ _FIELDS = (
     "across_flagged",
     "across_pairs",
 )
-_T = TypeVar("_T")
-
-
-class PerMonitor(Generic[_T]):
-    """One thing for each monitor that is served, made when first asked for."""
-
-    def __init__(self, make: Callable[[], _T]) -> None:
-        self._make = make
-        self._known: weakref.WeakKeyDictionary[Hosted, _T] = weakref.WeakKeyDictionary()
-        self._lock = threading.Lock()
-
-    def of(self, hosted: Hosted) -> _T:
-        with self._lock:
-            thing = self._known.get(hosted)
-            if thing is None:
-                thing = self._known[hosted] = self._make()
-            return thing
 
 
 @dataclass
@@ -184,44 +165,37 @@ class RunningTally:
         return sorted(counts, key=lambda one: (-one.decisions, one.model or ""))
 
 
-class Tallies:
-    """The tally of each monitor, which goes on in the background until all is counted."""
+class BackgroundTally:
+    """The tally of one monitor's ledger, counted on in the background until it is complete."""
 
-    def __init__(self) -> None:
-        self._tallies = PerMonitor(RunningTally)
-        self._counting: weakref.WeakKeyDictionary[Hosted, asyncio.Task[None]] = (
-            weakref.WeakKeyDictionary()
-        )
+    def __init__(self, hosted: Hosted) -> None:
+        self._hosted = hosted
+        self._tally = RunningTally()
+        self._counting: asyncio.Task[None] | None = None
 
-    async def of(self, hosted: Hosted) -> RunningTally:
-        """What is counted by now; of a monitor with a ledger."""
-        tally = self._tallies.of(hosted)
-        more = await hosted.look(tally.step)
-        task = self._counting.get(hosted)
-        if more and (task is None or task.done()):
-            self._counting[hosted] = asyncio.create_task(_count_on(hosted, tally))
-        return tally
+    async def read(self) -> RunningTally:
+        """Return what is counted by now; the monitor must have a ledger."""
+        more = await self._hosted.look(self._tally.step)
+        if more and (self._counting is None or self._counting.done()):
+            self._counting = asyncio.create_task(self._count_on())
+        return self._tally
 
-
-async def _count_on(hosted: Hosted, tally: RunningTally) -> None:
-    try:
-        while await hosted.look(lambda ledger: tally.step(ledger, 4)):
-            await asyncio.sleep(_PAUSE)
-    except (LikewiseError, RuntimeError) as error:  # closed, or altered: the next look will say so
-        logger.info("counting %s stopped: %s", hosted.name, type(error).__name__)
+    async def _count_on(self) -> None:
+        hosted, tally = self._hosted, self._tally
+        try:
+            while await hosted.look(lambda ledger: tally.step(ledger, 4)):
+                await asyncio.sleep(_PAUSE)
+        except (LikewiseError, RuntimeError) as error:  # closed, or altered: the next look says so
+            logger.info("counting %s stopped: %s", hosted.name, type(error).__name__)
 
 
-TALLIES = Tallies()
-"""Of all monitors of this process."""
-
-
-async def totals(hosted: Hosted) -> dict[str, Any]:
-    """Decisions, comparables and contradictions, and of which rows that is known."""
+async def totals(hosted: Hosted, tally: BackgroundTally) -> dict[str, Any]:
+    """Return the decisions, comparables and contradictions, and of which rows that is known."""
     insist_on_contradictions(hosted.name, hosted.slopes)
     if hosted.monitor.durable:
         await hosted.flush()
-        tally = await TALLIES.of(hosted)
-        return {"of": "ledger", "rows": hosted.next_row, **tally.totals()}
+        counted = await tally.read()
+        return {"of": "ledger", "rows": hosted.next_row, **counted.totals()}
     counts = hosted.counts
     decisions, violations = counts.decisions.total(), counts.violations.total()
     comparable = counts.comparable if hosted.monitor.comparable else None

@@ -62,7 +62,7 @@ async def known(visit: Visit) -> dict[str, Any]:
         "filters": {name: told for name, told in wanted.query().items() if told is not None},
         "source": page.source,
         "earlier_gone": page.gone,
-        "counts": await totals(hosted),
+        "counts": await totals(hosted, visit.state.tally),
         "violations": page.lines,
         "next": page.next,
         "offered": offered,

@@ -12,7 +12,9 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
+from likewise.pages.computing import Computing
 from likewise.pages.live import Live
+from likewise.pages.monitor_state import MonitorState
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, Viewer
 from likewise.service.auditing import note
@@ -31,6 +33,8 @@ class Visit:
     viewer: Viewer
     hosted: Hosted
     live: Live
+    computing: Computing
+    state: MonitorState
 
     @property
     def query(self) -> Mapping[str, str]:

@@ -64,6 +64,8 @@ class Service:
         """Run beside everything else, from the start until they are cancelled at the end."""
         self.before_drain: list[Callable[[], Awaitable[None]]] = [self._stop_following]
         """Awaited before the queues are emptied for the last time."""
+        self.at_close: list[Callable[[], None]] = []
+        """Called before the monitors are closed."""
         self._following: list[Following] = []
 
     def open(self) -> None:
@@ -144,6 +146,8 @@ class Service:
 
     def close(self) -> None:
         self.ready = False
+        for call in self.at_close:
+            call()
         for hosted in self.monitors.values():
             hosted.close()
 
