@@ -19,7 +19,7 @@ from threading import RLock
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from likewise.runtime.reentry import called_within
-from likewise.values.errors import BadDecision
+from likewise.values.errors import NestedCall
 
 T = TypeVar("T")
 Entry: TypeAlias = tuple[int, int, T]
@@ -126,9 +126,10 @@ class BoundedQueue(Generic[T]):
     def settle(self) -> None:
         """Count again after a call that was cut off; refuse a call out of the middle of another."""
         if called_within(self):
-            raise BadDecision(
-                "this buffer is in the middle of another call, out of which it was called again, by"
-                " a signal handler or a finalizer. Nothing was stored: call it afterwards."
+            raise NestedCall(
+                "this buffer is in the middle of another call, out of which it was called again,"
+                " by a signal handler or a finalizer.",
+                advice="Call it afterwards.",
             )
         entries = self._entries
         last, end = (entries[-1][0], entries[-1][1]) if entries else (-1, self._bytes_out)

@@ -220,8 +220,9 @@ class Buffered:
     def _check(self, decision: SubmittedDecision) -> None:
         if decision.model is not None and not self._teller.takes_models:
             raise BadDecision(
-                f"the model is {decision.model!r}, but this monitor does not keep which model made"
-                " a decision. Nothing was stored: leave it out."
+                f"the model is {decision.model!r}, but this monitor does not keep which model"
+                " made a decision.",
+                advice="Leave it out.",
             )
         if self._position is not None:
             frames.check(decision)
@@ -231,8 +232,8 @@ class Buffered:
         most = self.settings.max_bytes
         if size > most:
             raise BadDecision(
-                f"the decision takes {size:,} bytes, and max_bytes is {most:,}: it never"
-                " fits. Nothing was stored: give the buffer more room, or submit less at a time."
+                f"the decision takes {size:,} bytes, and max_bytes is {most:,}: it never fits.",
+                advice="Give the buffer more room, or submit less at a time.",
             )
         queue, timeout = self._queue, self.settings.timeout
         until = math.inf if timeout is None else monotonic() + timeout

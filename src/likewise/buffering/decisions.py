@@ -20,7 +20,7 @@ from likewise.buffering.bounded_queue import Entry
 from likewise.ledger.times import microseconds
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision
+from likewise.values.errors import UnexpectedValue, WrongShape
 from likewise.values.frames import row_of, table_columns
 from likewise.values.given import as_given
 from likewise.values.plain import numbers_of
@@ -87,17 +87,17 @@ def _own(value: Any) -> Any:
 def _only_row(x: Any) -> Mapping[str, Any]:
     """The row of a frame of one."""
     if not hasattr(x, "columns"):
-        raise BadDecision(
+        raise UnexpectedValue(
             f"the decision is {x!r:.200}; expected a dictionary, a named tuple, a dataclass, a"
-            " pydantic model or a frame of one row, with the rule's columns. Nothing was stored:"
-            " submit one decision at a time."
+            " pydantic model or a frame of one row, with the rule's columns.",
+            advice="Submit one decision at a time.",
         )
     columns = table_columns(x)
     counts = {len(column) for column in columns.values()}
     if counts != {1}:
-        raise BadDecision(
-            f"the frame has {max(counts, default=0)} rows; expected one. Nothing was stored: submit"
-            " one decision at a time."
+        raise WrongShape(
+            f"the frame has {max(counts, default=0)} rows; expected one.",
+            advice="Submit one decision at a time.",
         )
     return {name: column[0] for name, column in columns.items()}
 

@@ -23,7 +23,7 @@ import numpy as np
 from likewise.buffering.decisions import SubmittedDecision
 from likewise.ledger import words
 from likewise.reading.protocol import FROM_ROW
-from likewise.values.errors import BadDecision, BadFile
+from likewise.values.errors import BadDecision, BadFile, UnexpectedValue
 
 _HEAD = struct.Struct("<4sIQI")
 _MARK = b"lwf1"
@@ -58,11 +58,11 @@ def _check(value: Any, what: str) -> None:
     try:
         words.written(value, what)
     except BadDecision:
-        raise BadDecision(
+        raise UnexpectedValue(
             f"{what} is of type {kind.__name__}, which cannot be written to a spill folder;"
-            " expected numbers, text, dates, arrays of these, or lists and dictionaries with text"
-            " for keys. Nothing was stored: send such values, or choose another when_full than"
-            ' "spill".'
+            " expected numbers, text, dates, arrays of these, or lists and dictionaries with"
+            " text for keys.",
+            advice='Send such values, or choose another when_full than "spill".',
         ) from None
 
 

@@ -126,7 +126,8 @@ class Position:
         if not found:
             raise BadFile(
                 f"{str(self._path)!r} is damaged, so it is not known which spilled decisions were"
-                " judged. Nothing was changed: move the folder away, and begin another."
+                " judged. Nothing was changed: move the folder away, and begin another.",
+                path=self._path,
             )
         self._turn, self.done, self.settled, *intention = max(found)
         self.intention = Intention(*intention)

@@ -56,5 +56,6 @@ def _is_stored(intention: Intention, monitor: Any, spill: Spill) -> bool:
         f"the spill folder {str(spill.folder)!r} was left while {intention.size:,} decisions were"
         f" being written behind row {intention.before:,}; now there are {more:,} more, so something"
         " else has observed since, and it cannot be told whether they are among them. Nothing was"
-        " changed: move the folder away to go on without what waits in it."
+        " changed: move the folder away to go on without what waits in it.",
+        path=spill.folder,
     )

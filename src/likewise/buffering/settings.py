@@ -31,22 +31,34 @@ class BufferSettings:
         for name in ("capacity", "max_bytes", "batch_rows", "max_spill_bytes"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise BadRule(f"{name} is {value!r}; expected a whole number from 1")
+                raise BadRule(f"{name} is {value!r}; expected a whole number from 1", setting=name)
         if not _is_seconds(self.batch_seconds):
-            raise BadRule(f"batch_seconds is {self.batch_seconds!r}; expected seconds, from 0")
+            raise BadRule(
+                f"batch_seconds is {self.batch_seconds!r}; expected seconds, from 0",
+                setting="batch_seconds",
+            )
         if self.timeout is not None and not _is_seconds(self.timeout):
-            raise BadRule(f"timeout is {self.timeout!r}; expected seconds, from 0, or None")
+            raise BadRule(
+                f"timeout is {self.timeout!r}; expected seconds, from 0, or None", setting="timeout"
+            )
         if self.when_full not in POLICIES:
-            raise BadRule(f"when_full is {self.when_full!r}; expected one of {', '.join(POLICIES)}")
+            raise BadRule(
+                f"when_full is {self.when_full!r}; expected one of {', '.join(POLICIES)}",
+                setting="when_full",
+            )
         if self.timeout is not None and self.when_full != "block":
             raise BadRule(f'timeout is for when_full="block", and that is {self.when_full!r}')
         if (self.spill is None) == (self.when_full == "spill"):
             raise BadRule(
                 f"when_full is {self.when_full!r} and spill is {self.spill!r}; expected a folder"
-                ' for "spill", and none otherwise'
+                ' for "spill", and none otherwise',
+                setting="when_full",
             )
         if self.on_verdict is not None and not callable(self.on_verdict):
-            raise BadRule(f"on_verdict is {self.on_verdict!r}; expected a callable, or None")
+            raise BadRule(
+                f"on_verdict is {self.on_verdict!r}; expected a callable, or None",
+                setting="on_verdict",
+            )
 
 
 def _is_seconds(value: object) -> bool:

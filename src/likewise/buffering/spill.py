@@ -112,7 +112,8 @@ class Spill:
         except (BadFile, OSError) as error:
             raise BadFile(
                 f"the spill folder {str(folder)!r} cannot be used: another process has it, or it"
-                f" cannot be written ({error}). One process spills at a time: name another folder."
+                f" cannot be written ({error}). One process spills at a time: name another folder.",
+                path=folder,
             ) from None
         try:
             self.position = Position(folder / "position", fsync=fsync)
@@ -126,7 +127,8 @@ class Spill:
     def _unusable(self, error: OSError) -> BadFile:
         return BadFile(
             f"the spill folder {str(self.folder)!r} cannot be used: {why(error)}. Make room or mend"
-            " the disk, or name another folder."
+            " the disk, or name another folder.",
+            path=self.folder,
         )
 
     # What is there from before

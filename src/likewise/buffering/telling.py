@@ -26,7 +26,7 @@ from likewise.buffering.accounts import Accounts
 from likewise.buffering.decisions import Waiting, arguments, runs
 from likewise.buffering.position import DECISIONS, LOSSES, Intention, Position
 from likewise.buffering.receipt import FAILED, IN_DOUBT
-from likewise.intake.sifting import Judged, Unfit, about_the_row, sifted
+from likewise.intake.sifting import Judged, Unfit, sifted
 from likewise.runtime.log import logger
 from likewise.values.errors import BadDecision, BadFile, Forbidden, Unreachable
 from likewise.values.losses import Loss
@@ -43,6 +43,8 @@ _Part = list[Waiting]
 
 class _Failed(BadDecision):
     """A decision that made a monitor fail with an error of somebody else's."""
+
+    code = "failed"
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -135,7 +137,7 @@ class Teller:
     def _observe(self, part: _Part) -> Any:
         """The verdicts of decisions that are told together; BadDecision if they are refused."""
         if not self._has_ids and len(part) > 1 and self._may_be_known(part):
-            raise BadDecision("they are told one by one")
+            raise BadDecision("they are told one by one.")
         self._part = part
         if self._has_ids:
             self._request = {"request": uuid4().hex}
@@ -193,9 +195,9 @@ class Teller:
         self._settle(1, entry[0] + 1)
         error: Any = outcome.error.error if isinstance(outcome.error, _Failed) else outcome.error
         if isinstance(error, BadDecision):
-            error = about_the_row(error)
+            error = error.at(None)
         elif not isinstance(error, Exception):  # such as SystemExit
-            error = BadDecision(f"judging it raised {type(error).__name__}. Nothing was stored.")
+            error = BadDecision(f"judging it raised {type(error).__name__}.")
         self._accounts.refused(entry, error)
 
     def _after_doubt(self, rest: _Part) -> _Part:

@@ -24,5 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     return ended(
-        lambda: likewise_command(given, prog_name="likewise", standalone_mode=False, obj=given)
+        lambda: likewise_command(given, prog_name="likewise", standalone_mode=False, obj=given),
+        as_json="--json" in given,
     )

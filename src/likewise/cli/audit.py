@@ -205,6 +205,7 @@ def run(data: Sequence[str], rule: Path | None, quick: Any, reading: Any, wishes
     from likewise.cli.limits import Limit
     from likewise.cli.places import check_place
     from likewise.cli.rules import ask
+    from likewise.cli.screen import say_aside
     from likewise.cli.summary import print_json, print_summary
     from likewise.cli.violations import check_out
 
@@ -242,7 +243,8 @@ def run(data: Sequence[str], rule: Path | None, quick: Any, reading: Any, wishes
     else:
         print_summary(audited, wishes, limit)
     if kept is None:
-        raise Stop(limit.words(audited.findings), DATA)
+        say_aside(f"likewise: {limit.words(audited.findings)}")
+        return DATA
     return FINE if kept else OVER
 
 

@@ -212,7 +212,10 @@ def _print_json(told: _Told) -> None:
         "varied": told.varied and told.varied.to_dict(),
         "closest": [one._asdict() for one in found.closest(10)],
         "bad_rows": told.bad.count,
-        "bad": [{told.bad.source.unit: one.place, "why": one.why} for one in told.bad.first],
+        "bad": [
+            {told.bad.source.unit: one.place, "code": one.code, "why": one.why}
+            for one in told.bad.first
+        ],
         "remarks": [one.to_dict() for one in told.bad.source.remarks],
     }
     print_json(answer)

@@ -311,7 +311,7 @@ class _OfModel:
             models = models_in(chunk.table, self._column)
             why = f"{self._column!r} is missing, so no model decided it"
             unknown = [
-                Refused(place, why)
+                Refused(place, why, "missing-value", self._column)
                 for place, model in zip(chunk.places.tolist(), models, strict=True)
                 if model is None
             ]

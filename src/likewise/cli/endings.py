@@ -4,13 +4,14 @@
     1    more violations than --max-rate allows
     2    bad usage: the command, the rule, a place to write to, or a ledger that cannot be looked at
     3    bad data: the file cannot be used, or a row of it
-    130  interrupted; 143 told to end (SIGTERM); 141 whoever read the output has gone
+    130  interrupted; 143 terminated (SIGTERM); 141 whoever read the output has gone
     70   a fault of likewise itself
 
 Invariant: whatever happens, something says what and what to do now.
 """
 
 import errno
+import json
 import os
 import signal
 import sys
@@ -29,11 +30,13 @@ INTERRUPTED, ENDED, UNREAD, FAULT = 130, 143, 141, 70
 
 
 class Stop(Exception):
-    """End the command with this message and code."""
+    """End the command with this message and exit code."""
 
-    def __init__(self, message: str, code: int = USAGE) -> None:
+    code = "stopped"
+
+    def __init__(self, message: str, exit_code: int = USAGE) -> None:
         super().__init__(message)
-        self.code = code
+        self.exit_code = exit_code
 
 
 class _Ended(BaseException):
@@ -57,8 +60,11 @@ def _tidily() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def ended(command: Callable[[], Any]) -> int:
-    """The exit code of a command, its failure told."""
+def ended(command: Callable[[], Any], *, as_json: bool = False) -> int:
+    """Run a command, say why it failed if it did, and return its exit code.
+
+    as_json: whether standard output is JSON, so that a failure is an object there, too
+    """
     from typer.exceptions import Abort, TyperException
 
     try:
@@ -72,47 +78,59 @@ def ended(command: Callable[[], Any]) -> int:
         _let_go()
         return UNREAD
     except TyperException as error:
-        return _usage(error)
+        return _usage(error, as_json)
     except (KeyboardInterrupt, Abort, _Ended) as asked:
         if isinstance(asked, _Ended):
-            return _tell("told to end.", ENDED)
-        return _tell("interrupted.", INTERRUPTED)
+            return _end(ENDED, "ended", "terminated (SIGTERM).")
+        return _end(INTERRUPTED, "interrupted", "interrupted.")
     except Exception as error:
-        return _tell(*_told(error))
+        facts = error.facts() if isinstance(error, LikewiseError) else {}
+        return _end(*_describe(error), facts, as_json)
 
 
-def _told(error: Exception) -> tuple[str, int]:
-    """What to say of a failure, and the exit code."""
+def _describe(error: Exception) -> tuple[int, str, str]:
+    """Return the exit code, the code and the message for a failure."""
     if isinstance(error, Stop):
-        return str(error), error.code
+        return error.exit_code, error.code, str(error)
     if isinstance(error, LikewiseError):
-        return str(error), USAGE if isinstance(error, BadRule | CannotLook) else DATA
+        usage = isinstance(error, BadRule | CannotLook)
+        return USAGE if usage else DATA, error.code, str(error)
     if isinstance(error, OSError):
         where = f" {error.filename}" if error.filename else ""
         why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
-        return f"cannot write{where}: {why}.", USAGE
+        return USAGE, "cannot-write", f"cannot write{where}: {why}."
     if isinstance(error, MemoryError):
-        return (
+        text = (
             "there is not enough memory for this many decisions. Audit fewer of them, with fewer"
-            " columns, or on a larger machine.",
-            DATA,
+            " columns, or on a larger machine."
         )
+        return DATA, "out-of-memory", text
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{PurePath(last.filename).name}, line {last.lineno}"
     named = f"{type(error).__name__}: {error}"
-    return f"a fault of likewise, please report it: {named} ({where}).", FAULT
+    return FAULT, "fault", f"a fault of likewise, please report it: {named} ({where})."
 
 
-def _tell(message: str, code: int) -> int:
+def _end(
+    exit_code: int,
+    code: str,
+    message: str,
+    facts: dict[str, Any] | None = None,
+    as_json: bool = False,
+) -> int:
+    """Say why a command ended: a line for people and, where output is JSON, an object with it."""
     try:
+        if as_json:
+            told = {"error": {"code": code, "message": message, **(facts or {})}}
+            sys.stdout.write(f"{json.dumps(told, default=str)}\n")
         sys.stdout.flush()
     except OSError:
         _let_go()
     say_aside(f"likewise: {message}")
-    return code
+    return exit_code
 
 
-def _usage(error: Any) -> int:
+def _usage(error: Any, as_json: bool) -> int:
     """What the parser did not understand, and how to ask it.
 
     Nobody here asks a context for its help: Typer prints that on stdout instead of returning it.
@@ -124,7 +142,8 @@ def _usage(error: Any) -> int:
     message = error.format_message().rstrip(".")
     if context is not None:
         message = f"{message}. See: {context.command_path} --help"
-    return _tell(message or "the command was not understood. See: likewise --help", USAGE)
+    message = message or "the command was not understood. See: likewise --help"
+    return _end(USAGE, "bad-usage", message, as_json=as_json)
 
 
 def _let_go() -> None:

@@ -12,13 +12,13 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from likewise.cli.endings import DATA, Stop
 from likewise.intake.binding import Binding
-from likewise.intake.refused_rows import RefusedRows
-from likewise.intake.sifting import Judged, Unfit, reason, sifted
+from likewise.intake.refused_rows import RefusedRows, refused_row
+from likewise.intake.sifting import Judged, Unfit, sifted
 from likewise.sources.chunk import Chunk, Places, Refused, Types
 from likewise.sources.files import DecisionFile
 from likewise.sources.remarks import Remark
+from likewise.values.errors import BadFile
 
 _HOPELESS = 100  # rows, all of them bad, after which it is the file and not its rows
 AnswerT = TypeVar("AnswerT")
@@ -67,10 +67,10 @@ class Refusals:
     def add(self, row: Refused) -> None:
         """Count it, or end here."""
         if not self.skip:
-            raise Stop(
+            raise BadFile(
                 f"{self.source.place(row.place)}: {row.why.rstrip('.')}. To leave out such rows:"
                 " --on-bad-row skip.",
-                DATA,
+                path=self.source.name,
             )
         self.rows.add(row)
 
@@ -92,7 +92,7 @@ def feed(
             some = chunk[part]
             for outcome in sifted(some, judge):
                 if isinstance(outcome, Unfit):
-                    bad.add(refused(outcome))
+                    bad.add(refused_row(outcome))
                 else:
                     good += len(outcome.rows)
                     yield outcome
@@ -103,24 +103,21 @@ def feed(
             break
     if good == 0 and total:
         first = bad.first[0]
-        raise Stop(
+        raise BadFile(
             f"{source.name}: none of the first {total:,} rows can be used. The first,"
             f" {source.unit} {first.place:,}: {first.why}",
-            DATA,
+            path=source.name,
         )
     if total == 0:
-        raise Stop(f"{source.name} has a header and no rows; expected decisions.", DATA)
+        raise BadFile(
+            f"{source.name} has a header and no rows; expected decisions.", path=source.name
+        )
 
 
 def _parts(count: int, few_first: bool) -> list[slice]:
     """All at once; or a few first, lest every row of a file is tried that does not fit at all."""
     few = min(count, _HOPELESS) if few_first else 0
     return [part for part in (slice(0, few), slice(few, count)) if part.stop > part.start]
-
-
-def refused(row: Unfit[Chunk]) -> Refused:
-    """Where a bad row stands, and what is wrong with it."""
-    return Refused(int(row.rows.places[0]), reason(row.error))
 
 
 class PlaceOf:

@@ -24,7 +24,9 @@ def print_json(audited: Audited, wishes: Wishes, limit: Limit) -> None:
             pair[f"{name}_{bad.source.unit}"] = audited.place(pair[name])
             if audited.file_of is not None:
                 pair[f"{name}_file"] = audited.file_of(pair[name])
-    found["bad"] = [{bad.source.unit: one.place, "why": one.why} for one in bad.first]
+    found["bad"] = [
+        {bad.source.unit: one.place, "code": one.code, "why": one.why} for one in bad.first
+    ]
     found["remarks"] = [one.to_dict() for one in bad.source.remarks]
     if wishes.out is not None:
         found["pairs_written"] = audited.findings.pairs - audited.pairs_left_out

@@ -106,10 +106,11 @@ def watch(
     tail -f decisions.jsonl | likewise watch --rule likewise.toml --ledger decisions.ledger
 
     Each line out is {"line", "row", "key", "violation", "count", "witnesses": [...]}, or {"line",
-    "error"} for a line that cannot be judged. A new verdict also says whether there was an earlier
-    like case of any output, "comparable", and with --model-column which "model" decided. Ends with
-    its input, or with SIGTERM. With --burst each new verdict also says how many of the last N
-    decisions had a near input, and whether that raises an alarm: "neighbours" and "alarm".
+    "code", "error"} for a line that cannot be judged. A new verdict also says whether there was an
+    earlier like case of any output, "comparable", and with --model-column which "model" decided.
+    Ends with its input, or with SIGTERM. With --burst each new verdict also says how many of the
+    last N decisions had a near input, and whether that raises an alarm: "neighbours" and
+    "alarm".
 
     No line ends the stream: one that is longer than 32 MB, is no JSON object, has a name twice, has
     other columns than the rule, or has true where a number is expected, has an error for an answer.

@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 
 from likewise.cli.endings import DATA, Stop
-from likewise.cli.feeding import refused
 from likewise.cli.models import insist_on_models
 from likewise.cli.rules import Quick, ask, with_trusted_code
 from likewise.cli.watch_counts import WatchCounts, lost_at_least
 from likewise.intake.binding import Binding, judge_with
 from likewise.intake.ledgered_lines import LedgeredLines, stored_rule
 from likewise.intake.models import models_in
+from likewise.intake.refused_rows import refused_row
 from likewise.intake.sifting import Unfit, reason, sifted
 from likewise.intake.verdict_json import answer
 from likewise.ledger import folder
 from likewise.monitors.monitor import Monitor
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
-from likewise.sources.chunk import Chunk, Refused
+from likewise.sources.chunk import BadLine, Chunk, Refused
 from likewise.sources.json_lines import numbers_in, object_of
 from likewise.sources.lines import Line, TooLong
-from likewise.values.errors import BadDecision, BadFile
+from likewise.values.errors import BadDecision, BadFile, BadTable
 from likewise.values.verdicts import Verdict
 
 _NAME = "standard input"
@@ -164,8 +164,8 @@ class LineWatcher:
             try:
                 rows.append(self._row(line))
                 places.append(number)
-            except ValueError as error:
-                answers[number] = self._refused(Refused(number, str(error)))
+            except BadLine as error:
+                answers[number] = self._refused(Refused(number, str(error), error.code))
                 if not self._settings.skip:
                     break
         settled = self._settle(rows, places, answers)
@@ -181,9 +181,9 @@ class LineWatcher:
                 raise Stop(f"{_NAME}, line {number}: {answers[number]['error']}", DATA)
 
     def _row(self, line: Line) -> dict[str, Any]:
-        """The object on a line; raise ValueError if there is none."""
+        """The object on a line; raise BadLine if there is none."""
         if isinstance(line, TooLong):
-            raise ValueError(str(line))
+            raise BadLine(str(line), "too-long")
         return object_of(line.removeprefix(b"\xef\xbb\xbf"), self._numbers)
 
     # Which columns there are
@@ -215,7 +215,7 @@ class LineWatcher:
             why = self._settled_by(row)
             if why is None:
                 return i
-            answers[number] = self._refused(Refused(number, why))
+            answers[number] = self._refused(Refused(number, why, "bad-decision"))
             if not self._settings.skip:
                 break
         return len(rows)
@@ -224,7 +224,7 @@ class LineWatcher:
         """Begin with the columns of a row; or why they cannot be the ones."""
         try:
             binding = self._ask(list(row))
-        except BadDecision as error:  # other columns may do; a rule that makes no sense ends it
+        except BadTable as error:  # other columns may do; a rule that makes no sense ends it
             return str(error)
         arguments = binding.arguments_of_row
         try:
@@ -283,7 +283,7 @@ class LineWatcher:
 
     def _unfit(self, outcome: Unfit[Chunk]) -> Refused:
         """Why a line cannot be judged; it ends all if it shows that this is other input."""
-        bad = refused(outcome)
+        bad = refused_row(outcome)
         other = None
         if self._ledger is not None:
             other = self._ledger.other_input(outcome.error, bad.place)
@@ -291,7 +291,7 @@ class LineWatcher:
             return bad
         why = f"{_NAME}, {other} Leave out --resume to go on with it."
         self._end = bad.place, Stop(why, DATA)
-        return Refused(bad.place, why)
+        return Refused(bad.place, why, other.code)
 
     def _told_of(self, verdict: Verdict) -> dict[str, Any]:
         """A verdict as an answer; it is counted."""
@@ -307,7 +307,7 @@ class LineWatcher:
 
     def _refused(self, one: Refused) -> dict[str, Any]:
         self._bad += 1
-        return {"line": one.place, "error": one.why}
+        return {"line": one.place, "code": one.code, "error": one.why}
 
     @property
     def counts(self) -> WatchCounts:

@@ -17,7 +17,7 @@ from likewise.client.sent import input_of, inputs_of, output_fields
 from likewise.intake.packed_verdicts import verdict_of, verdicts_of
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision
+from likewise.values.errors import UnexpectedValue
 from likewise.values.explanation import Explanation
 from likewise.values.past import Past
 from likewise.values.positions import Position
@@ -55,9 +55,9 @@ class Call(Generic[T]):
 
     def __post_init__(self) -> None:
         if self.request is not None and not _ID.fullmatch(self.request):
-            raise BadDecision(
-                f"the request is {self.request!r}; expected an id of 8 to 64 letters, digits, dots,"
-                " hyphens or underscores. Nothing was stored."
+            raise UnexpectedValue(
+                f"the request is {self.request!r}; expected an id of 8 to 64 letters, digits,"
+                " dots, hyphens or underscores."
             )
 
 

@@ -49,7 +49,8 @@ class Place:
         if not self.timeout > 0 or self.retries < 0:
             raise BadRule(
                 f"timeout is {self.timeout!r} and retries {self.retries!r}; expected seconds above"
-                " 0, and a number from 0"
+                " 0, and a number from 0",
+                setting="timeout",
             )
 
     @property

@@ -17,25 +17,13 @@ from typing import Any, NoReturn
 from likewise.client.calls import Call
 from likewise.client.connecting import Place
 from likewise.intake.packed import CONTENT_TYPE
-from likewise.values import errors
-from likewise.values.errors import (
-    BadDecision,
-    Forbidden,
-    LikewiseError,
-    OldPosition,
-    RepeatedKey,
-    Unreachable,
-)
+from likewise.values.errors import BY_CODE, BadDecision, Forbidden, LikewiseError, Unreachable
 
 INSTANCE, REQUEST = "likewise-instance", "likewise-request"
 _PAUSE, _LONGEST = 0.1, 5.0  # seconds before the second attempt, and at most before a later one
 _KNOWN = 1000
 _LATER = {408, 429, 502, 503, 504}
 _DECISION = {400, 413, 422}  # refused at the door because of what was sent
-_CLASSES = {
-    name: vars(errors)[name]
-    for name in ("BadDecision", "ErasedKey", "BadRow", "BadRule", "BadFile", "CannotLook")
-}
 
 
 @dataclass(frozen=True)
@@ -114,28 +102,24 @@ class Exchange:
         if answer.status == 200 and answer.headers.get("content-type", "") == CONTENT_TYPE:
             return None
         try:
-            told = json.loads(answer.body)
-            name, message, row = told["error"], str(told["message"]), told.get("row")
-        except (ValueError, TypeError, KeyError):  # of a proxy, or of something else altogether
-            name, message, row = "", f"status {answer.status} without a reason", None
-        if name == "InDoubt":
+            facts = json.loads(answer.body)
+            code, message = facts.pop("code"), str(facts.pop("message"))
+        except (ValueError, TypeError, KeyError, AttributeError):  # from a proxy, or something else
+            code, message, facts = "", f"status {answer.status} without a reason", {}
+        if code == "in-doubt":
             self._maybe_done = True
             self._give_up(message, lasting=True)
-        if name == "RepeatedKey" and isinstance(row, int):
-            raise RepeatedKey(message, row)
-        if name == "OldPosition":
-            places = (_position(told.get(field)) for field in ("position", "last"))
-            raise OldPosition(message, str(told.get("source")), *places)
-        if name in _CLASSES:
-            raise _CLASSES[name](message)
+        if code in BY_CODE:
+            places = {name: _position(facts[name]) for name in ("position", "last") & facts.keys()}
+            raise BY_CODE[code].restore(message, facts | places)
         if answer.status in (401, 403):
             self._forbidden(answer.status, message)
         if answer.status in _LATER:
-            self._maybe_done |= name != "Refused"  # a proxy does not say whether it passed it on
+            self._maybe_done |= code != "refused"  # a proxy does not say whether it passed it on
             return self._next(message, answer.headers.get("retry-after"))
-        if answer.status in _DECISION and name == "Refused":
+        if answer.status in _DECISION and code == "refused":
             raise BadDecision(message)
-        if name and name != "Refused":
+        if code and code != "refused":
             raise LikewiseError(message)
         self._maybe_done |= answer.status >= 500
         self._give_up(message)

@@ -11,7 +11,7 @@ import numpy as np
 
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision
+from likewise.values.errors import WrongShape
 from likewise.values.frames import ColumnTable, row_of, table_columns
 from likewise.values.plain import array_of, sequence_of
 
@@ -52,8 +52,8 @@ def _row(x: Any) -> Any:
     columns = table_columns(x)
     sizes = {len(column) for column in columns.values()}
     if sizes != {1}:
-        raise BadDecision(
-            f"the frame has {max(sizes, default=0)} rows; expected one. Nothing was stored: give"
-            " tables to observe_many."
+        raise WrongShape(
+            f"the frame has {max(sizes, default=0)} rows; expected one.",
+            advice="Give tables to observe_many.",
         )
     return {name: column[0] for name, column in columns.items()}

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,21 @@ from likewise.embedders.model import SENTENCE, Model
 from likewise.embedders.pictures import Pictures
 from likewise.rules.embedder import Embedder, Mark
 from likewise.runtime.forking import copied_by_fork
-from likewise.values.errors import BadDecision, BadRule
+from likewise.values.errors import BadDecision, BadRule, UnexpectedValue
 from likewise.values.plain import array_of, numbers_of, type_name
 
 Vectors = npt.NDArray[Any]
-Name = Callable[[int], str]
+
+
+class Subject(NamedTuple):
+    """What an error is about: a name for people, and where it stands."""
+
+    text: str
+    place: int | None = None
+    column: str | None = None
+
+
+Name = Callable[[int], Subject]
 """What an item is called in an error, by its place in the batch."""
 
 SAY_AN_INPUT = (
@@ -36,8 +46,8 @@ _SHOWN = 60  # characters of a text in an error
 _DIGITS = 9  # of a check vector
 
 
-def item_name(i: int) -> str:
-    return f"item {i}"
+def item_name(i: int) -> Subject:
+    return Subject("the item", i)
 
 
 class Embedding:
@@ -61,7 +71,7 @@ class Embedding:
 
     def one(self, item: Any) -> Vectors:
         """The vector of a single item."""
-        vector: Vectors = self.many([item], lambda _: "the input")[0]
+        vector: Vectors = self.many([item], lambda _: Subject("the input"))[0]
         return vector
 
     def many(self, items: Sequence[Any], name: Name = item_name) -> Vectors:
@@ -168,7 +178,9 @@ class Embedding:
             return self._refused(
                 name(places[0]), f"is {_shown(batch[0])}, and the model failed: {error!r}"
             )
-        about = f"{name(places[0])} to {name(places[-1])}"
+        first, last = name(places[0]), name(places[-1])
+        until = last.text if last.place is None else f"that of row {last.place}"
+        about = first._replace(text=f"{first.text} to {until}")
         return self._refused(about, f"make the model fail, though each alone does not: {error!r}")
 
     def _checked(self, answer: Any, batch: list[Any], places: list[int], name: Name) -> Vectors:
@@ -176,8 +188,7 @@ class Embedding:
             vectors = array_of(answer, "the answer", "vectors")
         except BadDecision as error:
             at = _first_of_another_length(answer) if len(batch) > 1 else 0
-            told = str(error).removesuffix(" Nothing was stored.")
-            why = f"became something that is no vector as others are: {told}"
+            why = f"became something that is no vector as others are: {error.problem}"
             raise self._refused(name(places[at]), why) from None
         if vectors.dtype.kind not in "biuf" or vectors.ndim < 2 or len(vectors) != len(batch):
             raise self._refused(
@@ -191,7 +202,7 @@ class Embedding:
             try:
                 numbers_of(vector, "its vector")
             except BadDecision as error:
-                raise self._refused(name(i), f"cannot be compared: {error}") from None
+                raise self._refused(name(i), f"cannot be compared: {error.problem}") from None
         if vectors.dtype in (np.float16, np.bool_):
             vectors = vectors.astype(np.float32)
         if vectors.dtype == np.int64 and not isinstance(answer, np.ndarray):
@@ -230,10 +241,9 @@ class Embedding:
             )
         return own
 
-    def _refused(self, which: str, what: str) -> BadDecision:
-        return BadDecision(
-            f"{which} {what} (embedder {self._declared.text!r}). Nothing was stored."
-        )
+    def _refused(self, which: Subject, what: str) -> BadDecision:
+        problem = f"{which.text} {what} (embedder {self._declared.text!r})."
+        return UnexpectedValue(problem, place=which.place, column=which.column)
 
     # Which model it is
 
@@ -262,7 +272,9 @@ class Embedding:
         except BadDecision as error:
             if self._model.takes == "anything" and self._declared.shape is None:
                 return None
-            raise BadRule(f"a check vector cannot be made: {error}") from None
+            raise BadRule(
+                f"a check vector cannot be made: {error.reason}", setting="embed"
+            ) from None
 
     def settled(self) -> np.dtype[Any]:
         """The type of a vector, with its length, found out before an input comes.
@@ -273,17 +285,16 @@ class Embedding:
         if vector is None:
             raise BadRule(
                 f"embed is {self._declared.text!r}, and no input is known to try it with."
-                f" {SAY_AN_INPUT}"
+                f" {SAY_AN_INPUT}",
+                setting="embed",
             )
         with self._lock:
-            self._settled = self._the_same(
-                self._settled, vector[None], 0, lambda _: "a fixed input"
-            )
+            self._settled = self._the_same(self._settled, vector[None], 0, _fixed_input)
             return self._settled
 
 
-def _fixed_input(_: int) -> str:
-    return "the fixed input"
+def _fixed_input(_: int) -> Subject:
+    return Subject("the fixed input")
 
 
 def _first_of_another_length(answer: Any) -> int:

@@ -29,7 +29,9 @@ class Folder:
         self._named = Path(declared).absolute()
         self._real = Path(os.path.realpath(self._named))
         if not self._real.is_dir():
-            raise BadRule(f"folder is {declared!r}; expected a folder that is there")
+            raise BadRule(
+                f"folder is {declared!r}; expected a folder that is there", setting="folder"
+            )
 
     def read(self, name: str | os.PathLike[Any], most: int) -> bytes:
         """What is in a file; raise ValueError if it may not be opened, or has more than most."""

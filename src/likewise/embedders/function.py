@@ -43,8 +43,11 @@ def imported(declared: Embedder) -> Any:
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise BadRule(
             f"embed is {declared.text!r}, which is not there: {error}. Give a rule whose embed is"
-            " the function itself, or put it where it can be imported."
+            " the function itself, or put it where it can be imported.",
+            setting="embed",
         ) from None
     if not callable(found):
-        raise BadRule(f"embed is {declared.text!r}, which is {found!r}; expected a function")
+        raise BadRule(
+            f"embed is {declared.text!r}, which is {found!r}; expected a function", setting="embed"
+        )
     return found

@@ -64,5 +64,6 @@ def need(package: str, embedder: str, extra: str) -> None:
     if find_spec(package) is None:
         raise BadRule(
             f"embed is {embedder!r}, which needs the package {package.replace('_', '-')}, and that"
-            f" is not installed. Install it with: pip install 'likewise[{extra}]'"
+            f" is not installed. Install it with: pip install 'likewise[{extra}]'",
+            setting="embed",
         )

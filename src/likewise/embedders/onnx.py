@@ -40,12 +40,16 @@ class Onnx:
                 str(path), providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # the runtime has errors of its own, without a common class
-            raise BadRule(f"embed is {declared.text!r}, which cannot be loaded: {error}") from None
+            raise BadRule(
+                f"embed is {declared.text!r}, which cannot be loaded: {error}", setting="embed"
+            ) from None
         self._inputs = self._session.get_inputs()
         outputs = [one.name for one in self._session.get_outputs()]
         self._output = declared.output or outputs[0]
         if self._output not in outputs:
-            raise BadRule(f"output is {self._output!r}; the model has {', '.join(outputs)}")
+            raise BadRule(
+                f"output is {self._output!r}; the model has {', '.join(outputs)}", setting="output"
+            )
         self.takes: Takes = "pictures"
         self._prepare = Preparing(declared)
         if declared.tokenizer is not None:
@@ -57,7 +61,8 @@ class Onnx:
         if isinstance(fixed, int) and fixed != 1:
             raise BadRule(
                 f"embed is {declared.text!r}, a model for batches of exactly {fixed}; expected one"
-                " for batches of any size, or of 1: export it with a dynamic first dimension"
+                " for batches of any size, or of 1: export it with a dynamic first dimension",
+                setting="embed",
             )
         self._one_by_one = fixed == 1
 

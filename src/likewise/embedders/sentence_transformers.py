@@ -22,7 +22,9 @@ class SentenceTransformers:
         try:
             self._model = SentenceTransformer(declared.place, device="cpu")
         except Exception as error:
-            raise BadRule(f"embed is {declared.text!r}, which cannot be loaded: {error}") from None
+            raise BadRule(
+                f"embed is {declared.text!r}, which cannot be loaded: {error}", setting="embed"
+            ) from None
         self.identity = f"sentence-transformers {digest_of_module(self._model)}"
 
     def embed(self, batch: Sequence[str]) -> Any:

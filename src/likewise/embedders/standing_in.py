@@ -60,9 +60,9 @@ class _NoEmbedding(Embedding):
 
     def insist_on_model(self, name: Name) -> None:
         raise BadDecision(
-            f"{name(0)} cannot be embedded: the ledger was opened without its models. Nothing was"
-            " stored. Open it with its rule, lw.open(path, rule), or, if you trust what its own"
-            " rule names, with models=True."
+            f"{name(0).text} cannot be embedded: the ledger was opened without its models.",
+            advice="Open it with its rule, lw.open(path, rule), or, if you trust what its"
+            " own rule names, with models=True.",
         )
 
     def many(self, items: Sequence[Any], name: Name = item_name) -> Vectors:

@@ -35,7 +35,9 @@ class Torch:
         except BadRule:
             raise
         except Exception as error:
-            raise BadRule(f"embed is {declared.text!r}, and making it failed: {error}") from None
+            raise BadRule(
+                f"embed is {declared.text!r}, and making it failed: {error}", setting="embed"
+            ) from None
         self.identity = "torch"
         if isinstance(self._model, torch.nn.Module):
             self._model.eval()

@@ -34,7 +34,14 @@ from likewise.metrics.outputs import Keepable, Labels, Outputs, outputs_of
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import CUT_OFF_LOADING, first_use, is_loading_cut_off
-from likewise.values.errors import BadDecision, BadFile, BadRow, BadRule
+from likewise.values.errors import (
+    BadDecision,
+    BadFile,
+    BadRow,
+    BadRule,
+    UnexpectedValue,
+    WrongShape,
+)
 from likewise.values.plain import numbers_of, sequence_of, short_repr
 from likewise.values.verdicts import NOTHING_BESIDE, Floats, Rows
 
@@ -62,9 +69,13 @@ class Admission:
         tree: MakeTree = LiveTree,
     ) -> None:
         if not isinstance(burst, Burst | None):
-            raise BadRule(f"burst is {burst!r}; expected a likewise.Burst, or None")
+            raise BadRule(
+                f"burst is {burst!r}; expected a likewise.Burst, or None", setting="burst"
+            )
         if not isinstance(comparable, bool):
-            raise BadRule(f"comparable is {comparable!r}; expected True or False")
+            raise BadRule(
+                f"comparable is {comparable!r}; expected True or False", setting="comparable"
+            )
         check(index, rule.metric)
         self.rule = rule
         self.burst = burst
@@ -225,9 +236,9 @@ class Admission:
             if self.index is not None:
                 raise wrong_shape(x.shape, self._shape)
             if x.ndim == 0 or x.size == 0:
-                raise BadDecision(
-                    f"the input has shape {x.shape}; expected at least 1 feature, in one dimension"
-                    " or more. Nothing was stored."
+                raise WrongShape(
+                    f"the input has shape {x.shape}; expected at least 1 feature, in one"
+                    " dimension or more."
                 )
             self._begin(x.shape, x.dtype, z)
         index, history = self.index, self.history
@@ -266,18 +277,16 @@ class Admission:
     def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
         """The first input settles shape and storage, the first output how long outputs are."""
         if self._why_closed:
-            raise BadDecision(
-                f"this monitor {self._why_closed}. Nothing was stored: start a new one."
-            )
+            raise BadDecision(f"this monitor {self._why_closed}.", advice="Start a new one.")
         storage: str = self.rule.storage
         if storage == "auto":
             storage = dtype.name if dtype.str[1:] in _KEPT_TYPES else "float64"
             storage = "float32" if dtype == np.float16 else storage
         weights, width = self.rule.weights, int(np.prod(shape))
         if weights is not None and len(weights) != width:
-            raise BadDecision(
-                f"the input has {width} features, but the rule has {len(weights)} weights."
-                " Nothing was stored: send as many features as there are weights."
+            raise WrongShape(
+                f"the input has {width} features, but the rule has {len(weights)} weights.",
+                advice="Send as many features as there are weights.",
             )
         self.begin(shape, storage, outputs_of(self.rule, z))
 
@@ -301,11 +310,11 @@ class Admission:
         self._unchallenged = self.chooser.unchallenged
         self._may_lack = isinstance(self.index, MayLack)
 
-    def _refusal(self, code: int, x: Any, z: Any, which: str = "") -> BadDecision:
+    def _refusal(self, code: int, x: Any, z: Any) -> BadDecision:
         """What a kernel's error code means."""
         assert self.index is not None
         at = int(self.index.state.table[t.BAD_AT])
-        return refusal(code, at, self.storage, self.rule, x, z, which)
+        return refusal(code, at, self.storage, self.rule, x, z)
 
     # Many in
 
@@ -313,22 +322,20 @@ class Admission:
         """Inputs and outputs of a batch, one of each for every decision; raise if they are not."""
         inputs, z = numbers_of(x, "the input"), sequence_of(z)
         if inputs.ndim < 2:
-            raise BadDecision(
+            raise WrongShape(
                 f"the inputs have shape {inputs.shape}; expected one row of features for each"
-                " decision (two dimensions). Nothing was stored."
+                " decision (two dimensions)."
             )
         count = len(inputs)
         try:
             given = len(z)
         except TypeError:
-            raise BadDecision(
+            raise UnexpectedValue(
                 f"the outputs are {short_repr(z)}; expected one for each of {count} inputs."
-                " Nothing was stored."
             ) from None
         if given != count:
-            raise BadDecision(
-                f"there are {count} inputs and {given} outputs; expected one output for each"
-                " input. Nothing was stored."
+            raise WrongShape(
+                f"there are {count} inputs and {given} outputs; expected one output for each input."
             )
         return inputs, z
 
@@ -338,9 +345,7 @@ class Admission:
         if count == 0:
             return self.index, 0
         if inputs[0].size == 0:
-            raise BadDecision(
-                "the inputs have no features; expected at least 1. Nothing was stored."
-            )
+            raise WrongShape("the inputs have no features; expected at least 1.")
         if self.index is None:
             self._begin(inputs.shape[1:], inputs.dtype, z[0])
         elif inputs.shape[1:] != self._shape:
@@ -351,7 +356,7 @@ class Admission:
         bad, at = index.workers.write(inputs, outputs)
         self._inputs = self.history.rows
         if bad != 0:
-            raise self._refusal(bad, inputs[at], z[at], f" of decision {at} of the batch")
+            raise self._refusal(bad, inputs[at], z[at]).at(at)
         return index, count
 
     def _joined(self, count: int) -> None:

@@ -27,7 +27,7 @@ from likewise.engine.explanation import explanation_of
 from likewise.engine.protocol import MayLack
 from likewise.engine.wildcards import Open, Opens
 from likewise.kernels import table as t
-from likewise.values.errors import BadDecision, LikewiseError
+from likewise.values.errors import BadDecision, BadRule, LikewiseError
 from likewise.values.explanation import Explanation
 from likewise.values.verdicts import NO_WITNESSES, Beside, Rows, Verdict, Verdicts, Witnesses
 
@@ -417,5 +417,8 @@ def threads_of(threads: int | None) -> int:
         available = getattr(os, "sched_getaffinity", None)
         return len(available(0)) if available else os.cpu_count() or 1
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-        raise ValueError(f"threads is {threads!r}; expected a whole number from 1, or None for all")
+        raise BadRule(
+            f"threads is {threads!r}; expected a whole number from 1, or None for all",
+            setting="threads",
+        )
     return threads

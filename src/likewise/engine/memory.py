@@ -24,7 +24,7 @@ from likewise.engine.wildcards import Open
 from likewise.metrics.outputs import Labels, outputs_of
 from likewise.reading.encoding import ERASED, MISSING
 from likewise.reading.protocol import Batch, Bytes, Reader
-from likewise.values.errors import BadDecision, BadFile
+from likewise.values.errors import BadFile, TooManyNames
 from likewise.values.verdicts import Floats, Rows, Verdict, Verdicts
 
 WordCodes = npt.NDArray[Any]
@@ -220,9 +220,9 @@ class Memory:
         """Raise BadDecision if a new word cannot be kept, or is one too many."""
         most = self.most_words
         if most is not None and known >= most:
-            raise BadDecision(
+            raise TooManyNames(
                 f"{what} is {value!r}, which is new, and there are {known:,} others already; at"
-                f" most {most:,} are taken. Nothing was stored."
+                f" most {most:,} are taken."
             )
         if self._writable is not None:
             self._writable(value, what)
@@ -233,9 +233,9 @@ class Memory:
             return
         total = self.models.total_with(models)
         if total > self.most_words:
-            raise BadDecision(
+            raise TooManyNames(
                 f"with the models given there would be {total:,} different ones; at most"
-                f" {self.most_words:,} are taken. Nothing was stored."
+                f" {self.most_words:,} are taken."
             )
 
     def cut_words(self, counts: Mapping[str, int]) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from likewise.kernels import table as t
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision, BadRow
+from likewise.values.errors import BadDecision, BadRow, UnexpectedValue, WrongShape
 from likewise.values.plain import short_repr
 
 
@@ -28,7 +28,8 @@ def rows_of(rows: Any, total: int, otherwise: str) -> npt.NDArray[np.int64]:
         raise BadRow(
             f"there is no row {outside[0]}: this history has rows 0 to {total - 1}. {otherwise}"
             if total
-            else f"there is no row {outside[0]}: this history is empty."
+            else f"there is no row {outside[0]}: this history is empty.",
+            row=int(outside[0]),
         )
     return wanted.astype(np.int64)
 
@@ -39,35 +40,31 @@ def wrong_shape(came: tuple[int, ...], held: tuple[int, ...] | None) -> BadDecis
         f"{shape[0]} features" if len(shape) == 1 else f"the shape {shape}"
         for shape in (came, held or ())
     )
-    return BadDecision(
-        f"the input has {sent}, but this history holds {kept}, set by"
-        " decision 0. Nothing was stored: send the same columns, or start a new monitor."
+    return WrongShape(
+        f"the input has {sent}, but this history holds {kept}, set by decision 0.",
+        advice="Send the same columns, or start a new monitor.",
     )
 
 
-def refusal(
-    code: int, at: int, storage: str, rule: Rule, x: Any, z: Any, which: str
-) -> BadDecision:
+def refusal(code: int, at: int, storage: str, rule: Rule, x: Any, z: Any) -> BadDecision:
     """A kernel's error code, which found something wrong at position `at`."""
     if code == t.BAD_SUM:
-        return BadDecision(
-            f"the output{which} is {short_repr(z)}, which adds up to {float(np.sum(z)):g};"
-            " expected probabilities that add up to 1. Nothing was stored."
+        return UnexpectedValue(
+            f"the output is {short_repr(z)}, which adds up to {float(np.sum(z)):g};"
+            " expected probabilities that add up to 1."
         )
     if code == t.BAD_OUTPUT:
         part = np.asarray(z, dtype=np.float64).reshape(-1)[at]
         expected = "a finite number"
         if rule.output == "probabilities":
             expected = "probabilities, finite and none below 0"
-        return BadDecision(
-            f"the output{which} is {short_repr(z)}, with {part:g} at position {at};"
-            f" expected {expected}."
-            " Nothing was stored."
+        return UnexpectedValue(
+            f"the output is {short_repr(z)}, with {part:g} at position {at}; expected {expected}."
         )
     if code == t.BAD_NORM:
-        return BadDecision(
-            f"the input{which} is {short_repr(x)}, whose squared norm is 0 or beyond 1e150;"
-            " expected a vector with a direction for the cosine metric. Nothing was stored."
+        return UnexpectedValue(
+            f"the input is {short_repr(x)}, whose squared norm is 0 or beyond 1e150;"
+            " expected a vector with a direction for the cosine metric."
         )
     value = np.asarray(x).reshape(-1)[at]
     expected = {
@@ -75,7 +72,6 @@ def refusal(
         t.NOT_INTEGER: f"a whole number, since this history keeps inputs as {storage}",
         t.OUT_OF_RANGE: f"a value that {storage} can hold",
     }.get(code, "")
-    return BadDecision(
-        f"feature {at} of the input{which} is {short_repr(value)}; expected {expected}. Nothing was"
-        " stored."
+    return UnexpectedValue(
+        f"feature {at} of the input is {short_repr(value)}; expected {expected}."
     )

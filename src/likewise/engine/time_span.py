@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.memory import Growing
-from likewise.values.errors import BadDecision
+from likewise.values.errors import WrongOrder
 from likewise.values.verdicts import Rows
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -54,10 +54,11 @@ class TimeSpan:
         back = np.flatnonzero(together[1:] < together[:-1])
         if len(back):
             before, after = (_shown(int(together[back[0] + i])) for i in (0, 1))
-            raise BadDecision(
+            raise WrongOrder(
                 f"the time is {after}, and the decision before was made at {before}; expected"
-                f" decisions in order of time, since each is compared with those of the last"
-                f" {self.text} before it. Nothing was stored: sort them by time."
+                " decisions in order of time, since each is compared with those of the last"
+                f" {self.text} before it.",
+                advice="Sort them by time.",
             )
 
     def took(self, row: int, times: Rows) -> None:

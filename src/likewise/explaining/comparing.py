@@ -127,7 +127,9 @@ def check_favourable(rule: Rule) -> None:
     if rule.output == "probabilities":
         raise BadRule("groups are counted for labels and numbers, and the output is probabilities")
     if rule.output == "number" and rule.favourable not in ("high", "low"):
-        raise BadRule(f"favourable is {rule.favourable!r}; expected 'high' or 'low'")
+        raise BadRule(
+            f"favourable is {rule.favourable!r}; expected 'high' or 'low'", setting="favourable"
+        )
     if rule.favourable is None:
         raise BadRule("the rule has no favourable output; say which label everyone wants")
 

@@ -47,7 +47,9 @@ class RowFile:
             self._file = open_private(self.path)
         except OSError as error:
             raise BadFile(
-                f"rows is {str(path)!r}, which cannot be written: {why(error)}. Nothing was stored."
+                f"rows is {str(path)!r}, which cannot be written: {why(error)}. Nothing was"
+                " stored.",
+                path=path,
             ) from None
         try:
             if fcntl is not None:
@@ -55,7 +57,8 @@ class RowFile:
         except OSError:
             raise BadFile(
                 f"rows is {str(self.path)!r}, where another monitor keeps its rows; expected the"
-                " name of a new file. Nothing was changed."
+                " name of a new file. Nothing was changed.",
+                path=self.path,
             ) from None
         if os.fstat(self._file).st_size > 0:
             raise self._in_use()
@@ -63,7 +66,8 @@ class RowFile:
     def _in_use(self) -> BadFile:
         return BadFile(
             f"rows is {str(self.path)!r}, which is there already and is not empty;"
-            " expected the name of a new file. Nothing was changed."
+            " expected the name of a new file. Nothing was changed.",
+            path=self.path,
         )
 
     def begin(self, row_bytes: int) -> None:
@@ -97,7 +101,8 @@ class RowFile:
             os.ftruncate(self._file, self.size)
             raise BadFile(
                 f"{str(self.path)!r} cannot grow to {size:,} bytes: {error.strerror}."
-                " Nothing was stored: make room, then send the decision again."
+                " Nothing was stored: make room, then send the decision again.",
+                path=self.path,
             ) from None
         self.memory = np.frombuffer(fresh, dtype=np.uint8)
         self._map = fresh

@@ -43,7 +43,9 @@ class Periodic:
 
     def __init__(self, static: str | MakeStatic, tau: int | str = "auto") -> None:
         if tau != "auto" and (not isinstance(tau, int) or isinstance(tau, bool) or tau < 1):
-            raise BadRule(f"tau is {tau!r}; expected a whole number from 1, or 'auto'")
+            raise BadRule(
+                f"tau is {tau!r}; expected a whole number from 1, or 'auto'", setting="tau"
+            )
         self.inner = static
         self.tau = tau
 

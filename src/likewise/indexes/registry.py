@@ -45,7 +45,8 @@ def check(index: Any, metric: str) -> None:
     if not callable(index) and not _is_index(index) and not hasattr(index, "over"):
         raise BadRule(
             f"index is {index!r}; expected one of {', '.join(METRICS)}, an object with add and"
-            " candidates, or a function that makes one for a space"
+            " candidates, or a function that makes one for a space",
+            setting="index",
         )
 
 
@@ -74,7 +75,7 @@ def _able(metric: str) -> str:
 
 def _check_name(name: str, metric: str, known: tuple[str, ...]) -> None:
     if name not in known:
-        raise BadRule(f"index is {name!r}; expected one of {', '.join(known)}")
+        raise BadRule(f"index is {name!r}; expected one of {', '.join(known)}", setting="index")
     if metric not in METRICS[name]:
         raise BadRule(
             f"index {name!r} serves {', '.join(METRICS[name])}, and the metric is {metric!r}."

@@ -39,7 +39,9 @@ class Split:
 
     def __init__(self, index: Any, parts: int | str = "auto") -> None:
         if parts != "auto" and (not isinstance(parts, int) or isinstance(parts, bool) or parts < 1):
-            raise BadRule(f"parts is {parts!r}; expected a whole number from 1, or 'auto'")
+            raise BadRule(
+                f"parts is {parts!r}; expected a whole number from 1, or 'auto'", setting="parts"
+            )
         self.inner = index
         self.parts = parts
         self._make: MakeIndex | None = None

@@ -14,7 +14,7 @@ import numpy as np
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Table, Type
-from likewise.values.errors import BadDecision, BadRule
+from likewise.values.errors import BadRule, BadTable, WrongShape
 from likewise.values.frames import ColumnTable, columns_of, numbers_of, values_of
 
 _MOST = 12  # names of columns in a message
@@ -116,10 +116,12 @@ def bind_features(rule: Rule, columns: Sequence[str], *, source: str, rule_name:
     check_columns(columns, [*used, *outputs], source=source, named_by=rule_name)
     unknown = [name for name in columns if name not in rule.features and name not in outputs]
     if unknown and rule.extra == "reject":
-        raise BadDecision(
+        raise BadTable(
             f"{source} has columns that {rule_name} does not know: {_listed(unknown)}. Say what"
             f" each means; for one that says nothing: [features.{_toml_key(unknown[0])}] and"
-            ' kind = "ignore".'
+            ' kind = "ignore".',
+            path=source,
+            columns=unknown,
         )
     return Binding(rule, (*used, *outputs), types_of(rule))
 
@@ -151,7 +153,7 @@ def bind_vectors(
         )
     inputs = inputs_among(columns, output_column, ignore, source=source, named_by=named_by)
     if rule.weights is not None and len(rule.weights) != len(inputs):
-        raise BadDecision(
+        raise WrongShape(
             f"{source} has {len(inputs)} columns beside the output, but the rule has"
             f" {len(rule.weights)} weights: one for each column, in the order of the file."
         )
@@ -172,20 +174,24 @@ def inputs_among(
     check_columns(columns, [output_column, *ignore], source=source, named_by=named_by)
     inputs = [name for name in columns if name != output_column and name not in ignore]
     if not inputs:
-        raise BadDecision(f"{source} has no column but the output; nothing is left to compare.")
+        raise BadTable(
+            f"{source} has no column but the output; nothing is left to compare.", path=source
+        )
     return inputs
 
 
 def check_columns(
     columns: Sequence[str], names: Iterable[str], *, source: str, named_by: str
 ) -> None:
-    """Raise BadDecision if one of the names is no column of the table."""
+    """Raise BadTable if one of the names is no column of the table."""
     missing = [name for name in names if name not in columns]
     if missing:
         absent = "a column that is" if len(missing) == 1 else "columns that are"
-        raise BadDecision(
+        raise BadTable(
             f"{named_by} names {absent} not in {source}: {_listed(missing)}. The file has"
-            f" {_listed(columns)}."
+            f" {_listed(columns)}.",
+            path=source,
+            columns=missing,
         )
 
 

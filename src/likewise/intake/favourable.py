@@ -12,7 +12,7 @@ from typing import Any
 from likewise.rules.feature import plain
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Table
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadTable
 from likewise.values.frames import is_missing
 
 MOST = 1_000
@@ -57,13 +57,15 @@ class OutputsSeen:
         return {"found": self._found, "seen": sorted(self._seen)}
 
     def check(self, source: str) -> None:
-        """Raise BadDecision if no decision so far had the favourable output."""
+        """Raise BadTable if no decision so far had the favourable output."""
         if self._column is None or self._found or not self._seen:
             return
         seen = sorted(self._seen)
         more = f" and {len(seen) - _SHOWN:,} more" if len(seen) > _SHOWN else ""
-        raise BadDecision(
+        raise BadTable(
             f"the rule says favourable = {self._favourable!r}, and no decision of {source} has that"
             f" output: {self._column!r} is {', '.join(seen[:_SHOWN])}{more}. Say one of these in"
-            " the rule, written just so."
+            " the rule, written just so.",
+            path=source,
+            columns=[self._column],
         )

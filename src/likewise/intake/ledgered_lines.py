@@ -32,6 +32,8 @@ _PASSED = "an earlier run could not judge this line, or it was erased since"
 class OtherInput(BadDecision):
     """What came at a line is not what the ledger has for it, so this is other input."""
 
+    code = "other-input"
+
 
 def stored_rule(path: Path) -> Rule | None:
     """The rule of a ledger, whose models are not loaded for it; None if no ledger is there."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from likewise.ledger import words
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadDecision, UnexpectedValue
 from likewise.values.frames import ColumnTable, is_missing
 from likewise.values.plain import array_of_tensor, is_tensor, scalar
 
@@ -53,7 +53,7 @@ def unpack(body: bytes) -> Any:
     """What was packed; raise BadDecision if nothing was."""
     size = int.from_bytes(body[:_HEAD], "little")
     if len(body) < _HEAD + size:
-        raise BadDecision("the body was cut off, or is not likewise's own. Nothing was stored.")
+        raise BadDecision("the body was cut off, or is not likewise's own.")
     try:
         head = json.loads(body[_HEAD : _HEAD + size])
         return _value(head, memoryview(body)[_HEAD + size :], _DEPTH)
@@ -67,9 +67,7 @@ def unpack(body: bytes) -> Any:
         RecursionError,
         AttributeError,
     ) as error:
-        raise BadDecision(
-            f"the body is not likewise's own ({type(error).__name__}). Nothing was stored."
-        ) from None
+        raise BadDecision(f"the body is not likewise's own ({type(error).__name__}).") from None
 
 
 class _Packer:
@@ -104,9 +102,9 @@ class _Packer:
     def _named(self, value: Mapping[Any, Any]) -> dict[str, Any]:
         for name in value:
             if not isinstance(name, str):
-                raise BadDecision(
+                raise UnexpectedValue(
                     f"{self._what} has a column {name!r} of type {type(name).__name__}; expected"
-                    " names of columns that are text. Nothing was stored."
+                    " names of columns that are text."
                 )
         return {str(name): self.plain(one) for name, one in value.items()}
 
@@ -144,10 +142,9 @@ class _Packer:
 
 
 def _unsendable(what: str, value: Any) -> BadDecision:
-    return BadDecision(
+    return UnexpectedValue(
         f"{what} is {value!r:.200} of type {type(value).__name__}, which cannot be sent; expected"
-        " text, numbers, dates, bytes, arrays, or lists and dictionaries of such. Nothing was"
-        " stored."
+        " text, numbers, dates, bytes, arrays, or lists and dictionaries of such."
     )
 
 
@@ -179,7 +176,7 @@ def _table(inner: Any, numbers: memoryview, depth: int) -> ColumnTable:
     if not all(isinstance(column, list | np.ndarray) for column in columns.values()):
         raise ValueError("a column that is no list")
     if len({len(column) for column in columns.values()}) > 1:
-        raise BadDecision("the columns of the table are not equally long. Nothing was stored.")
+        raise BadDecision("the columns of the table are not equally long.")
     return ColumnTable(columns)
 
 

@@ -1,18 +1,17 @@
 """Bad rows: how many there are, the first few, and how many of each kind.
 
-Invariant: every row that is added is counted; reasons that differ only in values are one kind.
+Invariant: every row that is added is counted; reasons with one code about one column are one kind.
 Cost: a few reasons, however many rows there are.
 """
 
-import re
+from dataclasses import astuple
 from typing import Any
 
-from likewise.sources.chunk import Refused
+from likewise.intake.sifting import Unfit, reason
+from likewise.sources.chunk import Chunk, Refused
 
 SHOWN = 10
 _KINDS = 20  # kinds of reasons that are counted apart
-_COLUMN = re.compile(r"'[^']*'")
-_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|-?\d[\d.,]*")
 
 
 class RefusedRows:
@@ -21,7 +20,7 @@ class RefusedRows:
     def __init__(self) -> None:
         self.count = 0
         self.first: list[Refused] = []
-        self._kinds: dict[str, tuple[Refused, int]] = {}
+        self._kinds: dict[tuple[str, str], tuple[Refused, int]] = {}
 
     def add(self, row: Refused, many: int = 1) -> None:
         """A row; or the first of `many` that are refused for one kind of reason."""
@@ -31,7 +30,7 @@ class RefusedRows:
         self._add_kind(row, many)
 
     def _add_kind(self, row: Refused, many: int) -> None:
-        kind = _kind(row.why)
+        kind = row.code, row.column
         if kind in self._kinds or len(self._kinds) < _KINDS:
             first, before = self._kinds.get(kind, (row, 0))
             self._kinds[kind] = first, before + many
@@ -51,8 +50,8 @@ class RefusedRows:
         """For JSON; `of_dict` gives it back."""
         return {
             "count": self.count,
-            "first": [[one.place, one.why] for one in self.first],
-            "kinds": [[one.place, one.why, many] for one, many in self._kinds.values()],
+            "first": [astuple(one) for one in self.first],
+            "kinds": [[*astuple(one), many] for one, many in self._kinds.values()],
         }
 
     @classmethod
@@ -60,17 +59,12 @@ class RefusedRows:
         made = cls()
         made.count = told["count"]
         made.first = [Refused(*one) for one in told["first"]]
-        for place, why, many in told["kinds"]:
-            made._add_kind(Refused(place, why), many)
+        for *one, many in told["kinds"]:
+            made._add_kind(Refused(*one), many)
         return made
 
 
-def _kind(why: str) -> str:
-    """A reason without its values, but with the column that it begins with, if it does.
-
-    >>> _kind("'age' is 'old'; expected a number")
-    "'age' is …; expected a number"
-    """
-    column = _COLUMN.match(why)
-    name = column[0] if column else ""
-    return name + _VALUES.sub("…", why[len(name) :])
+def refused_row(row: Unfit[Chunk]) -> Refused:
+    """Return where a row stands that was refused, and why."""
+    error = row.error
+    return Refused(int(row.rows.places[0]), reason(error), error.code, error.column or "")

@@ -9,14 +9,12 @@ Cost: a batch without a bad row is judged once. A bad row among n has about 2 lo
 a batch of bad rows only, 2n.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from likewise.values.errors import BadDecision, RepeatedKey
+from likewise.values.errors import BadDecision
 
-_STORED_BUT = re.compile("Nothing was stored: (.)")
 _LONGEST = 500  # letters of a reason; values in it may be of any length
 
 
@@ -88,31 +86,15 @@ def _judged(rows: Any, judge: Callable[[Any], Any], refusal: type[BadDecision]) 
         return Unfit(rows, error)
 
 
-def without_place(message: str) -> str:
-    """A message about a row that was judged alone, without the number 0 that it had there."""
-    message = message.removeprefix("row 0: ").replace(" of decision 0 of the batch", "")
-    return message.replace("output 0 of the batch", "the output")
-
-
-def about_the_row(error: BadDecision) -> BadDecision:
-    """The error without the number that its row had in the part that was judged."""
-    text = without_place(str(error))
-    if text == str(error):
-        return error
-    again = RepeatedKey(text, error.row) if isinstance(error, RepeatedKey) else BadDecision(text)
-    return again.with_traceback(error.__traceback__)
-
-
 def reason(error: BadDecision) -> str:
-    """Why a row was refused, for whoever sent it among others that are stored; not too long.
+    """Return why a row was refused, for whoever sent it among others that are stored; not too long.
 
-    >>> reason(BadDecision("row 0: there is no output. Nothing was stored."))
+    >>> reason(BadDecision("there is no output.", place=0))
     'there is no output.'
-    >>> reason(BadDecision("row 0: 'age' is missing. Nothing was stored: say what that means."))
+    >>> reason(BadDecision("'age' is missing.", column="age", advice="Say what that means."))
     "'age' is missing. Say what that means."
     """
-    text = str(error)
+    text = error.reason
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
-    text = _STORED_BUT.sub(lambda found: found[1].upper(), without_place(text))
-    return text.replace(" Nothing was stored.", "")
+    return text

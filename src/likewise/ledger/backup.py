@@ -69,7 +69,9 @@ def back_up(ledger: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backu
                 sync_folder(target.parent)
                 return Backup(made.rows, copied, kept, str(made.head))
     except OSError as error:
-        raise BadFile(f"{str(target)!r} cannot be written: {error.strerror}.") from None
+        raise BadFile(
+            f"{str(target)!r} cannot be written: {error.strerror}.", path=target
+        ) from None
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
         if target.exists():
@@ -77,15 +79,20 @@ def back_up(ledger: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backu
     with Ledger(source) as opened:
         found = opened.verify()
     if not found.ok:
-        raise BadFile(f"{str(source)!r} is {found}. Nothing was copied.")
-    raise BadFile(f"{str(source)!r} drops rows faster than they can be copied. Try again.")
+        raise BadFile(f"{str(source)!r} is {found}. Nothing was copied.", path=source)
+    raise BadFile(
+        f"{str(source)!r} drops rows faster than they can be copied. Try again.", path=source
+    )
 
 
 def restore(backup: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backup:
     """A ledger made of a copy, in a new folder."""
     target = Path(to)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BadFile(f"{str(target)!r} is there already. Nothing was written: name a new folder.")
+        raise BadFile(
+            f"{str(target)!r} is there already. Nothing was written: name a new folder.",
+            path=target,
+        )
     return back_up(backup, to)
 
 
@@ -99,10 +106,11 @@ def _check_target(source: Path, target: Path) -> None:
             if earlier.events()[0].link != mine:
                 raise BadFile(
                     f"{str(target)!r} has a copy of another ledger. Nothing was changed: name"
-                    " another folder."
+                    " another folder.",
+                    path=target,
                 )
     elif target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BadFile(f"{str(target)!r} is there already, and is no copy of a ledger.")
+        raise BadFile(f"{str(target)!r} is there already, and is no copy of a ledger.", path=target)
 
 
 def _make(source: Path, target: Path, fresh: Path) -> tuple[Verification, int, int]:

@@ -48,7 +48,17 @@ _DAMAGED = {
 
 
 class BeingWritten(BadFile):
-    """Another process has the ledger."""
+    """Another process, `holder`, writes the ledger."""
+
+    code = "being-written"
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(
+            f"the ledger {str(path)!r} is being written by process {holder}; one writes at a time."
+            " Wait until it is done; to look at it meanwhile, use likewise.Ledger(path).",
+            path=path,
+        )
+        self.holder = holder
 
 
 def exists(folder: Path) -> bool:
@@ -60,7 +70,8 @@ def exists(folder: Path) -> bool:
     except OSError as error:
         raise CannotLook(
             f"{str(folder)!r} cannot be looked at: {error.strerror}. Nothing was changed: see that"
-            " you may read it."
+            " you may read it.",
+            path=folder,
         ) from None
     try:
         with contextlib.closing(_connect(folder, "ro")) as database:
@@ -85,13 +96,15 @@ def prepare(folder: Path) -> None:
         if others:
             raise BadFile(
                 f"{str(folder)!r} has files in it ({', '.join(sorted(others)[:3])}) but no ledger;"
-                " expected a new or empty folder, or one with a ledger. Nothing was changed."
+                " expected a new or empty folder, or one with a ledger. Nothing was changed.",
+                path=folder,
             )
         _make_files_private(folder)
         sync_folder(folder.parent)
     except OSError as error:
         raise BadFile(
-            f"{str(folder)!r} cannot become a ledger: {error.strerror}. Nothing was changed."
+            f"{str(folder)!r} cannot become a ledger: {error.strerror}. Nothing was changed.",
+            path=folder,
         ) from None
 
 
@@ -106,7 +119,8 @@ def _make_files_private(folder: Path) -> None:
             except OSError as error:
                 raise BadFile(
                     f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. Nothing"
-                    " was changed."
+                    " was changed.",
+                    path=folder,
                 ) from None
 
 
@@ -128,7 +142,7 @@ def create(folder: Path) -> sqlite3.Connection:
 def connect(folder: Path, *, write: bool, schema: bool = True) -> sqlite3.Connection:
     """The database of a folder, its format checked, and unless told otherwise its tables."""
     if not exists(folder):
-        raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.")
+        raise BadFile(f"{str(folder)!r} holds no ledger. Name the folder of one.", path=folder)
     if write:
         _make_files_private(folder)
     try:
@@ -151,17 +165,20 @@ def unreadable(folder: Path, error: Exception) -> BadFile:
     ):
         return CannotLook(
             f"{str(folder / DATABASE)!r} cannot be used: {error}. That says nothing about what is"
-            " in it, and nothing was changed: see that it can be read and written, and try again."
+            " in it, and nothing was changed: see that it can be read and written, and try again.",
+            path=folder / DATABASE,
         )
     return BadFile(
         f"{str(folder / DATABASE)!r} cannot be used: {error}. Nothing was changed: see that it can"
-        " be read and written, or bring it back from a copy."
+        " be read and written, or bring it back from a copy.",
+        path=folder / DATABASE,
     )
 
 
 def _foreign(folder: Path) -> BadFile:
     return BadFile(
-        f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed."
+        f"{str(folder / DATABASE)!r} is a database, but not a ledger's. Nothing was changed.",
+        path=folder / DATABASE,
     )
 
 
@@ -181,7 +198,8 @@ def _check(folder: Path, database: sqlite3.Connection, schema: bool) -> None:
         advice = "install a newer likewise" if version > FORMAT else "bring it back from a copy"
         raise BadFile(
             f"the ledger {str(folder)!r} has format {version}, and this version of likewise knows"
-            f" format {FORMAT} only. Nothing was changed: {advice}."
+            f" format {FORMAT} only. Nothing was changed: {advice}.",
+            path=folder,
         )
     if schema:
         check_schema(folder, database)
@@ -223,7 +241,8 @@ def check_end(folder: Path, known: ChainEnd, now: ChainEnd) -> None:
             f" when it was last written, and has {now.rows:,} and {now.events:,} now"
             f"{'' if shorter else ', which are others'}: its database, or the log beside it,"
             " was damaged or cut. Nothing was changed: bring the folder back from a copy. If"
-            f" this is a copy made during writing, delete its file {LOCK!r} and open it again."
+            f" this is a copy made during writing, delete its file {LOCK!r} and open it again.",
+            path=folder,
         )
 
 
@@ -240,7 +259,8 @@ def mark_of(folder: Path) -> ChainEnd | None:
             return None
         raise CannotLook(
             f"{str(folder / LOCK)!r} cannot be read: {error.strerror}. That says nothing about the"
-            " ledger: see that it can be read, and try again."
+            " ledger: see that it can be read, and try again.",
+            path=folder / LOCK,
         ) from None
     with contextlib.suppress(ValueError):
         _, line, digest = content.splitlines()
@@ -266,17 +286,15 @@ class WriterLock:
         except OSError as error:
             raise BadFile(
                 f"the ledger {str(folder)!r} cannot be written: {private.why(error)}. To look at it"
-                " without writing, use likewise.Ledger(path)."
+                " without writing, use likewise.Ledger(path).",
+                path=folder,
             ) from None
         try:
             _lock_within(self._file, wait)
         except OSError:
             holder = os.read(self._file, 32).decode(errors="replace").split("\n")[0].strip() or "?"
             os.close(self._file)
-            raise BeingWritten(
-                f"the ledger {str(folder)!r} is being written by process {holder}; one writes at a"
-                " time. Wait until it is done; to look at it meanwhile, use likewise.Ledger(path)."
-            ) from None
+            raise BeingWritten(folder, holder) from None
         self._named = f"{self._pid:<20}\n".encode()
         with contextlib.suppress(OSError):  # on a full disk the lock holds without a name on it
             os.pwrite(self._file, self._named, 0)
@@ -301,7 +319,8 @@ class WriterLock:
             raise BadFile(
                 f"the ledger {str(folder)!r} was opened by process {self._pid}, which this process"
                 " was forked from; one writes at a time. Write there, or close it there and open it"
-                " here."
+                " here.",
+                path=folder,
             )
 
     def release(self) -> None:

@@ -29,7 +29,7 @@ def create_ledger(store: Writing, path: Path, body: dict[str, Any]) -> None:
             format.add_event(store, database, "rule", first, ChainEnd(0, 0, GENESIS))
             database.execute("COMMIT")
     except (*folder.FAILURES, OSError) as error:
-        raise BadFile(f"{str(path)!r} cannot become a ledger: {error}.") from None
+        raise BadFile(f"{str(path)!r} cannot become a ledger: {error}.", path=path) from None
 
 
 def first_body(

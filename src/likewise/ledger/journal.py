@@ -38,7 +38,7 @@ from likewise.ledger.store import Store
 from likewise.ledger.times import Ahead
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, PendingDecision, Queue
-from likewise.values.errors import BadDecision, BadFile, LikewiseError
+from likewise.values.errors import BadFile, LikewiseError, TooManyNames
 from likewise.values.keys import Keys
 from likewise.values.positions import Places
 from likewise.values.verdicts import Rows
@@ -153,9 +153,9 @@ class Journal:
             return
         fresh = {name for name in places.sources if name is not None} - self._positions.keys()
         if fresh and len(self._positions) + len(fresh) > most:
-            raise BadDecision(
+            raise TooManyNames(
                 f"the source {min(fresh)!r} would be one more than the {most:,} sources that this"
-                " ledger takes. Nothing was stored."
+                " ledger takes."
             )
 
     # After a call that was cut off

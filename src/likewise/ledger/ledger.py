@@ -208,7 +208,7 @@ class Ledger:
         """One decision and its verdict."""
         if not self.first <= row < self.rows:
             has = f"rows {self.first} to {self.rows - 1}" if self.first < self.rows else "no rows"
-            raise BadRow(f"row {row} is not in this ledger, which has {has}.")
+            raise BadRow(f"row {row} is not in this ledger, which has {has}.", row=row)
         return next(self.entries(row, row + 1))
 
     def entries(self, first: int | None = None, stop: int | None = None) -> Iterator[Entry]:
@@ -402,7 +402,7 @@ class Ledger:
         """What a row's input was, by column; a vector under "input"."""
         columns = next(self.columns(row, row + 1))
         if columns.erased[0]:
-            raise BadRow(f"row {row} was erased.")
+            raise BadRow(f"row {row} was erased.", row=row)
         return {name: _plain(column[0]) for name, column in columns.inputs.items()}
 
     def columns(self, first: int | None = None, stop: int | None = None) -> Iterator[StoredColumns]:

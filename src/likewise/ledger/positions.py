@@ -129,11 +129,11 @@ def check_places(places: Places | None, last: dict[str, Position]) -> None:
             came, known = (position_of(mine[k], pair) for k in (i + 1, i))
             raise OldPosition(
                 f"the position is {came}, and the last one of the source {name!r} is {known};"
-                " expected one above it. Nothing was stored: it was sent before, or comes out of"
-                " order.",
-                name,
-                came,
-                known,
+                " expected one above it.",
+                source=name,
+                position=came,
+                last=known,
+                advice="It was sent before, or comes out of order.",
             )
 
 

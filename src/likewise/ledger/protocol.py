@@ -113,8 +113,6 @@ class Format(Protocol):
     """A condition: what tells events from runs of rows in the events' table."""
     ERASED_FIELDS: list[str]
     """The fields of a record that erasure overwrites, before the salt."""
-    KEEPS_MODELS: bool
-    """Whether models, sources, losses and comparability are kept."""
 
     def record_type(self, outputs: int, input_bytes: int) -> np.dtype[Any]: ...
 

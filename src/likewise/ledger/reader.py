@@ -8,7 +8,6 @@ Not here: whether it was altered (verify.py).
 """
 
 import contextlib
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -109,7 +108,8 @@ class LedgerReader:
             if told != "ok":
                 raise BadFile(
                     f"{str(self.path / folder.DATABASE)!r} is damaged: {' '.join(told.split())}."
-                    " Nothing was changed: bring it back from a copy."
+                    " Nothing was changed: bring it back from a copy.",
+                    path=self.path / folder.DATABASE,
                 )
 
     def check_schema(self) -> None:
@@ -158,7 +158,7 @@ class LedgerReader:
                 return rule
         except (BadRule, KeyError, TypeError, ValueError):
             pass
-        raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.")
+        raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.", path=self.path)
 
     @property
     def question(self) -> Steepest | None:
@@ -170,7 +170,8 @@ class LedgerReader:
         except BadRule as error:
             raise BadFile(
                 f"the ledger {str(self.path)!r} answers what this version of likewise does not"
-                f" know: {error}. Nothing was changed: install a newer likewise."
+                f" know: {error}. Nothing was changed: install a newer likewise.",
+                path=self.path,
             ) from None
 
     @property
@@ -289,13 +290,17 @@ class LedgerReader:
         listed = tuple(str(event.body.get("name")) for event in events)
         as_told = all(isinstance(event.body.get("name"), str) for event in events)
         if not as_told or len(set(listed)) != len(listed):
-            raise BadFile(f"the {kind}s of the ledger {str(self.path)!r} were altered.")
+            raise BadFile(
+                f"the {kind}s of the ledger {str(self.path)!r} were altered.", path=self.path
+            )
         return Names(listed, {name: code for code, name in enumerate(listed)})
 
     def decisions(self, first: int, stop: int, *, keys: bool, witnesses: bool = True) -> Decisions:
         """Rows from `first` up to `stop`; BadRow if they have left the window since."""
         if self.layout is None:
-            raise BadFile(f"the ledger {str(self.path)!r} has no layout: it was altered.")
+            raise BadFile(
+                f"the ledger {str(self.path)!r} has no layout: it was altered.", path=self.path
+            )
         try:
             return self.format.decisions(self, first, stop, keys=keys, witnesses=witnesses)
         except BadFile:
@@ -313,7 +318,8 @@ class LedgerReader:
         if first < since:
             raise BadRow(
                 f"row {first:,} has left the window of the ledger {str(self.path)!r}, which begins"
-                f" with row {since:,} now. Open it again to see which rows there are."
+                f" with row {since:,} now. Open it again to see which rows there are.",
+                row=first,
             ) from None
 
     def all_decisions(
@@ -337,11 +343,6 @@ def _one_ahead(chunks: Iterator[Decisions]) -> Iterator[Decisions]:
         while (chunk := coming.result()) is not None:
             coming = pool.submit(next, chunks, None)
             yield chunk
-
-
-def digest(event: Event) -> str:
-    """Of an event that stays when the chain through it is dropped."""
-    return hashlib.sha256(f"{event.kind}\0{event.text}".encode()).hexdigest()
 
 
 def event_of(number: int, at_row: Any, time: Any, kind: Any, text: Any, link: Any) -> Event:

@@ -133,11 +133,13 @@ class Records:
                 raise BadFile(
                     f"{str(path)!r} cannot be read: {error.strerror}. It should hold rows"
                     f" {first:,} to {stop - 1:,}. Nothing was changed: bring the file back from a"
-                    " copy."
+                    " copy.",
+                    path=path,
                 ) from None
             raise CannotLook(
                 f"{str(path)!r} cannot be read: {error.strerror}. That says nothing about what is"
-                " in it, and nothing was changed: see that it can be read, and try again."
+                " in it, and nothing was changed: see that it can be read, and try again.",
+                path=path,
             ) from None
         if done < part.nbytes:
             raise self._cut(segment, first % self.segment_rows + done // self.dtype.itemsize, stop)
@@ -147,7 +149,8 @@ class Records:
         last = segment * self.segment_rows + there - 1
         return BadFile(
             f"{str(self.path(segment))!r} ends after row {last:,}, but row {stop - 1:,} should be"
-            " there: it was cut. Nothing was changed: bring the file back from a copy."
+            " there: it was cut. Nothing was changed: bring the file back from a copy.",
+            path=self.path(segment),
         )
 
 

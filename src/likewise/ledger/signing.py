@@ -32,7 +32,7 @@ def check_signature(head: Path, signers: Path, signer: str) -> None:
     """Raise BadFile unless a file was signed by somebody on a list of allowed signers."""
     signature = head.with_name(f"{head.name}.sig")
     if not signature.is_file():
-        raise BadFile(f"{str(head)!r} has no signature: {signature.name} is not there.")
+        raise BadFile(f"{str(head)!r} has no signature: {signature.name} is not there.", path=head)
     parts = ("-f", str(signers), "-I", signer, "-n", NAMESPACE, "-s", str(signature))
     _run("ssh-keygen", "-Y", "verify", *parts, given=head.read_bytes())
 

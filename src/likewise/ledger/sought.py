@@ -55,7 +55,8 @@ def stretch(last: str | None, since: Any, until: Any) -> tuple[int | None, int |
     if length is None or begin is not None or end is not None:
         raise BadRule(
             f'last is {last!r}; expected how long before now, such as "1 hour", and then neither'
-            " since nor until"
+            " since nor until",
+            setting="last",
         )
     return clock.time_ns() // 1000 - length, None
 

@@ -69,7 +69,9 @@ class Store:
         self.sync = sync
         if not folder.exists(path):
             if rule is None:
-                raise BadFile(f"{str(path)!r} holds no ledger yet: give the rule of a new one.")
+                raise BadFile(
+                    f"{str(path)!r} holds no ledger yet: give the rule of a new one.", path=path
+                )
             folder.prepare(path)
         self._lock = folder.WriterLock(path, wait)
         self._database: sqlite3.Connection | None = None
@@ -237,7 +239,8 @@ class Store:
         advice = "then send it again" if self.known else "then see by `rows` whether it was taken"
         return BadFile(
             f"the ledger {str(self.path)!r} could not take {what}: {reason}. Make room or mend the"
-            f" disk, {advice}."
+            f" disk, {advice}.",
+            path=self.path,
         )
 
     def append(self, entries: Entries) -> None:

@@ -26,6 +26,8 @@ TAKING = ("erased", "dropped")
 class Altered(BadFile):
     """The ledger does not say what its hashes say."""
 
+    code = "altered"
+
     def __init__(self, row: int | None, problem: str) -> None:
         super().__init__(f"{problem}. Nothing was changed: bring the ledger back from a copy.")
         self.row = row

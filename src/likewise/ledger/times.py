@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.values.errors import BadDecision, BadRule
+from likewise.values.errors import BadRule, UnexpectedValue, WrongShape
 from likewise.values.verdicts import Rows
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -43,9 +43,9 @@ def microseconds(time: Any) -> int:
         return int((time - _EPOCH) // datetime.timedelta(microseconds=1))
     number = isinstance(time, int | float) and not isinstance(time, bool)
     if not number or not math.isfinite(time) or abs(time) * 1e6 >= _MOST:
-        raise BadDecision(
-            f"the time is {time!r}; expected a datetime, ISO text, or seconds since 1970. Nothing"
-            f" was stored.{_unit_hint(time) if number else ''}"
+        raise UnexpectedValue(
+            f"the time is {time!r}; expected a datetime, ISO text, or seconds since 1970.",
+            advice=_unit_hint(time) if number else "",
         )
     microseconds_: int = round(time * 1_000_000)
     return microseconds_
@@ -54,9 +54,8 @@ def microseconds(time: Any) -> int:
 def all_microseconds(times: Sequence[Any] | np.ndarray[Any, Any], count: int) -> Rows:
     """One for each decision of a batch."""
     if len(times) != count:
-        raise BadDecision(
-            f"there are {count} decisions and {len(times)} times; expected one for each. Nothing"
-            " was stored."
+        raise WrongShape(
+            f"there are {count} decisions and {len(times)} times; expected one for each."
         )
     if isinstance(times, np.ndarray) and times.dtype.kind == "M":
         return _of_numpy(times)
@@ -67,9 +66,8 @@ def _of_numpy(times: np.ndarray[Any, Any]) -> Rows:
     years = times.astype("datetime64[Y]").astype(np.int64)
     bad = np.isnat(times) | (years > _MOST_YEARS) | (years < -_MOST_YEARS)
     if bad.any():
-        raise BadDecision(
+        raise UnexpectedValue(
             f"the time is {times[bad][0]!r}; expected a datetime, ISO text, or seconds since 1970."
-            " Nothing was stored."
         )
     return times.astype("datetime64[us]").astype(np.int64)
 
@@ -133,7 +131,8 @@ class Ahead:
         if not 0 <= seconds * 1e6 < _MOST:
             raise BadRule(
                 f"max_ahead is {given!r}; expected how far a time may be ahead of the clock, such"
-                ' as "5 minutes", "24 hours" or 300 (seconds), or "any"'
+                ' as "5 minutes", "24 hours" or 300 (seconds), or "any"',
+                setting="max_ahead",
             )
         return cls(f"{seconds:g} seconds", round(seconds * 1e6))
 
@@ -145,12 +144,12 @@ class Ahead:
         if times.max() <= now + self.microseconds:
             return
         at = int(np.argmax(times > now + self.microseconds))
-        which = f" of decision {at} of the batch" if len(times) > 1 else ""
         time = int(times[at])
-        raise BadDecision(
-            f"the time{which} is {shown(time)}, and this machine's clock says {shown(now)};"
-            f" expected at most {self.text} ahead of it. Nothing was stored."
-            f"{_unit_hint(time / 1e6) or ' If it is meant, allow it with max_ahead.'}"
+        raise UnexpectedValue(
+            f"the time is {shown(time)}, and this machine's clock says {shown(now)};"
+            f" expected at most {self.text} ahead of it.",
+            place=at if len(times) > 1 else None,
+            advice=_unit_hint(time / 1e6) or "If it is meant, allow it with max_ahead.",
         )
 
 
@@ -159,5 +158,5 @@ def _unit_hint(seconds: float) -> str:
     latest = clock.time() + _UNITS["day"]
     for factor, unit in _OTHER_UNITS.items():
         if _PLAUSIBLE <= seconds / factor <= latest:
-            return f" Were these {unit}? A number is in seconds: divide by {factor:,.0f}."
+            return f"Were these {unit}? A number is in seconds: divide by {factor:,.0f}."
     return ""

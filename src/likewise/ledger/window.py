@@ -42,7 +42,8 @@ class Window:
             return cls(given.strip(), microseconds=microseconds)
         raise BadRule(
             f'window is {given!r}; expected "all", or how much to keep, such as "100000 rows",'
-            ' "90 minutes", "24 hours" or "30 days"'
+            ' "90 minutes", "24 hours" or "30 days"',
+            setting="window",
         )
 
     def firsts(self, first_row: int, times: Rows, known: "Times") -> Rows:

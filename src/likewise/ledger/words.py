@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from likewise.values.errors import BadDecision, BadFile
+from likewise.values.errors import BadFile, UnexpectedValue
 
 _TOLD = {
     "date": datetime.date.fromisoformat,
@@ -31,9 +31,9 @@ def written(value: Any, what: str) -> str:
         text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
         text.encode()
     except (TypeError, ValueError):  # a lone surrogate is a ValueError too
-        raise BadDecision(
+        raise UnexpectedValue(
             f"{what} is {value!r} of type {type(value).__name__}, which a ledger cannot keep;"
-            " expected a string, a number, a date, or a tuple of such. Nothing was stored."
+            " expected a string, a number, a date, or a tuple of such."
         ) from None
     return text
 

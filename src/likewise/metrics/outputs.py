@@ -5,7 +5,7 @@ rejected decision leaves no trace.
 Cost: one dictionary entry per distinct label; labels are never dropped.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from likewise.kernels import table as t
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadDecision, WrongShape
 from likewise.values.plain import (
     PLAIN_LABELS,
     array_of,
@@ -141,18 +141,26 @@ class Labels:
             except TypeError:  # it cannot be hashed, but may stand for what can
                 code = None
             if code is None:
-                label = label_of(label, f"output {i} of the batch")
-                code = known.get(label)
-            if code is None:
-                if self.keepable is not None and label not in fresh:
-                    self.keepable(label, f"output {i} of the batch", len(known) + len(fresh))
-                code = fresh.setdefault(label, len(self.labels) + len(fresh))
+                try:
+                    code = self._new_code(label, known, fresh)
+                except BadDecision as error:
+                    raise error.at(i) from None
             codes[i] = code
         if len(places) < len(labels):
             by_label = {labels[i]: codes[i] for i in places}
             codes[:] = [by_label[label] for label in labels]
         self._new = list(fresh)
         return codes
+
+    def _new_code(self, label: Any, known: Mapping[Any, int], fresh: dict[Any, int]) -> int:
+        """Return the code of a label that is not known as it came."""
+        label = label_of(label, "the output")
+        code = known.get(label)
+        if code is None:
+            if self.keepable is not None and label not in fresh:
+                self.keepable(label, "the output", len(known) + len(fresh))
+            code = fresh.setdefault(label, len(self.labels) + len(fresh))
+        return code
 
     def _known_codes(self, labels: Sequence[Hashable]) -> Floats | None:
         """The codes of labels; None unless all of them are known as they came."""
@@ -219,9 +227,8 @@ class Numbers:
         if numbers.ndim == 2 and numbers.shape[1] == 1:
             numbers = numbers[:, 0]
         if numbers.ndim != 1:
-            raise BadDecision(
+            raise WrongShape(
                 f"the outputs have shape {numbers.shape}; expected one number for each decision."
-                " Nothing was stored."
             )
         return numbers.reshape(-1, 1)
 
@@ -254,18 +261,19 @@ class Probabilities:
     def read_many(self, z: Any, count: int) -> Floats:
         matrix = _floats(z, "probabilities")
         if matrix.ndim != 2:
-            raise BadDecision(
+            raise WrongShape(
                 f"the outputs have shape {matrix.shape}; expected one row of probabilities for"
-                " each decision. Nothing was stored."
+                " each decision."
             )
         if matrix.shape[1] != self.width:
             raise self._width_error(matrix.shape[1])
         return matrix
 
     def _width_error(self, came: int) -> BadDecision:
-        return BadDecision(
-            f"the output has {came} probabilities, but this history holds {self.width}, set by its"
-            " first decision. Nothing was stored: send one for each class."
+        return WrongShape(
+            f"the output has {came} probabilities, but this history holds {self.width}, set by"
+            " its first decision.",
+            advice="Send one for each class.",
         )
 
     def commit(self) -> None:
@@ -280,9 +288,8 @@ class Probabilities:
 def _vector(z: Any) -> Floats:
     vector = _floats(z, "probabilities")
     if vector.ndim != 1 or len(vector) == 0:
-        raise BadDecision(
+        raise WrongShape(
             f"the output has shape {vector.shape}; expected a vector of probabilities."
-            " Nothing was stored."
         )
     return vector
 

@@ -66,7 +66,7 @@ class Calibration:
         Its value on a step is the upper one: the ball is closed.
         """
         if not epsilon >= 0:
-            raise ValueError(f"epsilon is {epsilon!r}; expected a number from 0")
+            raise BadRule(f"epsilon is {epsilon!r}; expected a number from 0", setting="epsilon")
         flagged = np.searchsorted(self._sorted, epsilon * (1.0 + self.slack), side="right")
         return int(flagged) / max(len(self), 1)
 
@@ -89,16 +89,17 @@ class Calibration:
         such epsilon, and that is an error.
         """
         if not 0 <= rate <= 1:
-            raise ValueError(f"the rate is {rate!r}; expected a share from 0 to 1")
+            raise BadRule(f"the rate is {rate!r}; expected a share from 0 to 1", setting="rate")
         steps, rates = self.curve()
         above = steps[rates > rate]
         if len(above) == 0:
             return math.inf
         if above[0] == 0:
-            raise ValueError(
+            raise BadRule(
                 f"no epsilon flags a share of {rate:g} or less: {self.rate(0):.4g} of the decisions"
                 " have the same input as a past decision with a different output. Ask for a higher"
-                " rate, or look at closest(10)."
+                " rate, or look at closest(10).",
+                setting="rate",
             )
         return float(np.nextafter(above[0], 0.0))
 
@@ -250,8 +251,10 @@ def _of_table(
     if read.left_open is not None and read.left_open.any():
         at = int(np.flatnonzero(read.left_open.any(axis=1))[0])
         raise BadDecision(
-            f"row {at} has a missing place that matches everything, so it is near decisions that"
-            " are far from each other; calibrate without such rows, or with another `missing`"
+            "a missing value of it matches everything, so it is near decisions that are far from"
+            " each other.",
+            place=at,
+            advice="Calibrate without such rows, or with another `missing`.",
         )
     vectors, limit = _set_apart(plain, read.vectors, reader.encoder.apart)
     if any_output:

@@ -32,9 +32,13 @@ def review(
     journal.flush()
     reader = journal.store.reader
     if row not in reader.format.flagged(reader, row, row + 1):
-        raise BadRow(f"row {row} contradicts no earlier one, so there is nothing to review.")
+        raise BadRow(
+            f"row {row} contradicts no earlier one, so there is nothing to review.", row=row
+        )
     if witness is not None and not reader.first_kept() <= witness < row:
-        raise BadRow(f"row {witness} is no earlier row than {row}. Nothing was written.")
+        raise BadRow(
+            f"row {witness} is no earlier row than {row}. Nothing was written.", row=witness
+        )
     journal.note(review_note(row, witness, disposition, reason, reviewer))
 
 

@@ -21,7 +21,8 @@ def refuse_compare(rule: Rule) -> None:
     if rule.compare != "all":
         raise BadRule(
             f"compare is {rule.compare!r}, and a hunt for the nearest or the steepest knows nothing"
-            ' of pairs that do not count; set it to "all" for that, or look at one model at a time'
+            ' of pairs that do not count; set it to "all" for that, or look at one model at a time',
+            setting="compare",
         )
 
 

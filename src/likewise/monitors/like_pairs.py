@@ -83,10 +83,11 @@ def like_pairs_within(
         if (monitor.rows, len(monitor)) != there:
             raise BadDecision(
                 "the monitor has taken or forgotten decisions while its like pairs were looked"
-                " for. Nothing of it was changed: look for them again, and let it rest meanwhile."
+                " for.",
+                advice="Look for them again, and let it rest meanwhile.",
             )
 
 
 def _check(most: int) -> None:
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise BadRule(f"most is {most!r}; expected a whole number from 1")
+        raise BadRule(f"most is {most!r}; expected a whole number from 1", setting="most")

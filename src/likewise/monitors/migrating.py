@@ -93,7 +93,7 @@ def migrate(
             return _change_rule(ledger, rule, copied)
         verified = ledger.verify()
         if not verified.ok or verified.head is None:
-            raise BadFile(f"{str(old)!r} is {verified}. Nothing was written.")
+            raise BadFile(f"{str(old)!r} is {verified}. Nothing was written.", path=old)
         partial = _partial(Path(new))
         origin = {
             "head": str(verified.head),
@@ -111,7 +111,7 @@ def migrate(
             partial.rename(new)
             sync_folder(Path(new).parent)
         except OSError as error:
-            raise BadFile(f"{str(new)!r} cannot be made: {error.strerror}.") from None
+            raise BadFile(f"{str(new)!r} cannot be made: {error.strerror}.", path=new) from None
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         return Migration(rows, not copied, str(verified.head), left_out)
@@ -136,11 +136,16 @@ def _change_rule(ledger: Ledger, rule: Rule | None, copied: bool) -> Migration:
 def _partial(new: Path) -> Path:
     """A folder beside the new one, empty; what an interrupted migration left there goes."""
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
-        raise BadFile(f"{str(new)!r} is there already. Nothing was written: name a new folder.")
+        raise BadFile(
+            f"{str(new)!r} is there already. Nothing was written: name a new folder.", path=new
+        )
     partial = new.with_name(f"{new.name}.partial")
     if partial.exists():
         if not partial.is_dir() or folder.foreign_files(partial):
-            raise BadFile(f"{str(partial)!r} is in the way, and is no ledger. Nothing was written.")
+            raise BadFile(
+                f"{str(partial)!r} is in the way, and is no ledger. Nothing was written.",
+                path=partial,
+            )
         shutil.rmtree(partial)
     return partial
 

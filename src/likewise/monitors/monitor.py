@@ -43,7 +43,7 @@ from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.reentry import called_within
-from likewise.values.errors import BadDecision, BadFile, LikewiseError
+from likewise.values.errors import BadDecision, BadFile, LikewiseError, NestedCall
 from likewise.values.explanation import Explanation
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
@@ -181,16 +181,18 @@ class Monitor:
         steps, kept = self._steps, self._kept
         if kept is not None:
             if self.closed:
-                raise BadFile(f"the ledger {str(kept.path)!r} is closed. Open it again.")
+                raise BadFile(
+                    f"the ledger {str(kept.path)!r} is closed. Open it again.", path=kept.path
+                )
             kept.check_process()
         if steps.settled:
             return
         if called_within(self):
             name = "this monitor" if kept is None else f"the ledger {str(kept.path)!r}"
-            raise BadDecision(
+            raise NestedCall(
                 f"{name} is in the middle of another call, out of which it was called again: by a"
-                " signal handler, a finalizer, or a label, index or embedder of yours. Nothing was"
-                " stored: call it afterwards."
+                " signal handler, a finalizer, or a label, index or embedder of yours.",
+                advice="Call it afterwards.",
             )
         steps.settle(note=note)
 
@@ -715,8 +717,6 @@ def _answer_or_refusal(answer: Verdict | Exception) -> Verdict | LikewiseError:
     """An answer of `observe_each`: what a label or index of the caller raised is a refusal."""
     if isinstance(answer, Verdict | LikewiseError):
         return answer
-    refusal = BadDecision(
-        f"judging it raised {type(answer).__name__}: {answer}. Nothing of it was stored."
-    )
+    refusal = BadDecision(f"judging it raised {type(answer).__name__}: {answer}.")
     refusal.__cause__ = answer
     return refusal

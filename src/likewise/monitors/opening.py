@@ -103,7 +103,7 @@ def open(
         durability, batch_rows, batch_seconds, window, witnesses, max_ahead, check, wait
     )
     if rows not in ("memory", "disk"):
-        raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"')
+        raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"', setting="rows")
     return open_ledger(
         path,
         rule,
@@ -130,7 +130,9 @@ class Keeping:
     def __post_init__(self) -> None:
         if self.durability not in DURABILITIES:
             known = ", ".join(DURABILITIES)
-            raise BadRule(f"durability is {self.durability!r}; expected one of {known}")
+            raise BadRule(
+                f"durability is {self.durability!r}; expected one of {known}", setting="durability"
+            )
         most, seconds = self.most
         if most < 1 or not 0 <= seconds < math.inf or self.witnesses < 0:
             raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")
@@ -248,7 +250,8 @@ def _question(store: Store, steepest: Mapping[str, float] | None) -> Steepest | 
         raise BadRule(
             f"input_exponent is {wanted.input_exponent:g}, and the ledger {str(store.path)!r} was"
             f" begun with {stored.input_exponent:g}: slopes of both cannot stand beside each other."
-            " Leave it out, or begin another ledger. Nothing was changed."
+            " Leave it out, or begin another ledger. Nothing was changed.",
+            setting="input_exponent",
         )
     return wanted
 

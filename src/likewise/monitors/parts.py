@@ -27,6 +27,7 @@ def span_of(within: Any) -> TimeSpan:
     if length is None or length <= 0:
         raise BadRule(
             f"within is {within!r}; expected how long before a decision its past begins, such as"
-            ' "90 days", "24 hours" or "90 minutes"'
+            ' "90 days", "24 hours" or "90 minutes"',
+            setting="within",
         )
     return TimeSpan(within.strip(), length)

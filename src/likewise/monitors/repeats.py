@@ -68,9 +68,11 @@ def sort_out(
             continue
         if not same:
             raise RepeatedKey(
-                f"row {place}: the key {key!r} was given to row {row} already, which is another"
-                " decision. Nothing was stored: keys are unique.",
-                row,
+                f"the key {key!r} was given to row {row} already, which is another decision.",
+                key=key,
+                row=row,
+                place=place,
+                advice="Keys are unique.",
             )
     return fresh, stored, twice
 

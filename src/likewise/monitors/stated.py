@@ -14,7 +14,7 @@ from likewise.engine.time_span import TimeSpan
 from likewise.ledger.journal import Journal
 from likewise.ledger.times import all_microseconds, microseconds
 from likewise.reading.protocol import Batch, Reader
-from likewise.values.errors import BadDecision, BadRule
+from likewise.values.errors import BadDecision, BadRule, MissingValue
 from likewise.values.keys import Keys
 from likewise.values.models import model_of, models_of
 from likewise.values.positions import Places, place_of, places_of
@@ -140,8 +140,8 @@ class Stating:
         if column is not None:
             some = next((key for key in keys if key is not None), None)
             raise BadDecision(
-                f"the key is {some!r}, but the rule takes keys from the column {column!r}. Nothing"
-                " was stored: leave it out."
+                f"the key is {some!r}, but the rule takes keys from the column {column!r}.",
+                advice="Leave it out.",
             )
         return self._keys.check(list(keys), count, row)
 
@@ -152,8 +152,8 @@ class Stating:
         if time is not None:
             return np.array([microseconds(time)])
         if self._span is not None:
-            raise BadDecision(
+            raise MissingValue(
                 f"no time is given, and decisions are compared within {self._span.text}; expected"
-                " `time` of a decision, or `times` of many. Nothing was stored."
+                " `time` of a decision, or `times` of many."
             )
         return _NO_TIMES

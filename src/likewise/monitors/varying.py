@@ -30,7 +30,7 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.rules.variation import HOWS, How, changes_of, parts_of
-from likewise.values.errors import BadDecision, BadRule
+from likewise.values.errors import BadRule, WrongShape
 from likewise.values.frames import ColumnTable, columns_of
 from likewise.values.models import models_of
 from likewise.values.plain import numbers_of, sequence_of
@@ -96,7 +96,9 @@ def vary(
     """
     odd = [one for one in changes if one not in HOWS]
     if odd:
-        raise ValueError(f"changes has {odd[0]!r}; expected some of {', '.join(HOWS)}")
+        raise BadRule(
+            f"changes has {odd[0]!r}; expected some of {', '.join(HOWS)}", setting="changes"
+        )
     if not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
     if columns is not None and len(columns) > most_columns:
@@ -150,9 +152,9 @@ class _Decisions:
         if outputs is None:
             return made
         if len(outputs) != made.given:
-            raise BadDecision(
-                f"there are {made.given} inputs and {len(outputs)} outputs; expected one output for"
-                " each input"
+            raise WrongShape(
+                f"there are {made.given} inputs and {len(outputs)} outputs; expected one output"
+                " for each input."
             )
         return with_other(made, z=outputs[:most])
 

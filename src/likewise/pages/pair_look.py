@@ -110,8 +110,10 @@ def _chosen(row: int, witness: int | None, nearest: tuple[Witness, ...]) -> Witn
         if witness is None or one.row == witness:
             return one
     if not nearest:
-        raise BadRow(f"row {row} contradicts no earlier one that is known here.")
-    raise BadRow(f"row {witness} is not among those known here that row {row} contradicts.")
+        raise BadRow(f"row {row} contradicts no earlier one that is known here.", row=row)
+    raise BadRow(
+        f"row {witness} is not among those known here that row {row} contradicts.", row=witness
+    )
 
 
 def pair_in_ledger(ledger: Ledger, row: int, witness: int | None) -> PairLook:

@@ -26,7 +26,7 @@ from likewise.rules.rule import Rule
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import number
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadRow
 from likewise.values.printing import figure, listed, percent
 from likewise.values.safe import safe, safe_lines
 
@@ -149,7 +149,7 @@ def _compute(hosted: Hosted) -> Tried:
     some = newest[past.alive(newest)].tolist()
     part = rows > len(newest)
     if not some:
-        raise BadDecision("no decision is remembered, so nothing can be tried.")
+        raise BadRow("no decision is remembered, so nothing can be tried.")
     if monitor.rule.features is not None:
         arguments: tuple[Any, ...] = ([past.values(row) for row in some],)
     else:
@@ -173,7 +173,7 @@ def _vary(hosted: Hosted) -> Varied:
     newest = np.arange(max(0, rows - MOST_VARIED), rows)
     some = newest[past.alive(newest)].tolist()
     if not some:
-        raise BadDecision("no decision is remembered, so nothing can be tried.")
+        raise BadRow("no decision is remembered, so nothing can be tried.")
     span = past.span(some)
     models = past.models(some)
     return vary(

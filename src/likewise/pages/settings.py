@@ -85,7 +85,10 @@ def pages_settings(settings: ServiceSettings) -> PagesSettings:
         raise BadRule('pages: roles: expected a table such as { "*" = ["read"] }')
     header = told.pop("proxy_header", None)
     if header is not None and not (isinstance(header, str) and _HEADER.fullmatch(header)):
-        raise BadRule(f"pages: proxy_header is {header!r}; expected the name of a header")
+        raise BadRule(
+            f"pages: proxy_header is {header!r}; expected the name of a header",
+            setting="proxy_header",
+        )
     plain: PagesSettings = made(PagesSettings, "pages", told)
     by_name = {str(name): tuple(scopes) for name, scopes in roles.items()}
     return replace(plain, proxy_header=header, roles=by_name)

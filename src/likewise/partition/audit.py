@@ -12,7 +12,7 @@ Cost: the files once more on disk, and what is copied; in memory, one cell for e
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from likewise.partition.spreading import INDEX, PLACE, look, spread
 from likewise.partition.tasks import Here, Task, Workers
 from likewise.sources.chunk import Refused
 from likewise.sources.remarks import Remark
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadFile, BadTable, RepeatedKey
 
 FileTold = dict[str, Any]
 """What the record of a spread file says."""
@@ -94,7 +94,7 @@ def audit(
         _do(doing, "spreading files", spread, [(job, i) for i in range(len(job.files))], told)
         spread_files = [read_json(folder.spread(number)) for number in range(len(job.files))]
         if sum(one["rows"] for one in spread_files) == 0:
-            raise BadDecision(_no_rows(job, spread_files))
+            raise BadTable(_no_rows(job, spread_files), path=job.files[0])
         order(job, folder)
         ranked = read_order(folder)
         bad = _refused(job, folder, spread_files)
@@ -152,7 +152,7 @@ def _refused(job: Job, folder: Folder, files: list[FileTold]) -> RefusedRows:
     for name, one in zip(job.files, files, strict=True):
         own = RefusedRows.of_dict(one["refused"])
         if len(files) > 1:
-            own.first = [Refused(row.place, f"{row.why} (in {name})") for row in own.first]
+            own.first = [replace(row, why=f"{row.why} (in {name})") for row in own.first]
         bad.merge(own)
     if not folder.left_out.exists():
         return bad
@@ -162,11 +162,12 @@ def _refused(job: Job, folder: Folder, files: list[FileTold]) -> RefusedRows:
     place = _place(folder, files[at], int(numbers[0] - bases[at]))
     why = f"its {job.rule.key_column!r} is the key of an earlier decision already: keys are unique."
     if not job.skip:
-        raise BadDecision(
+        raise BadFile(
             f"{files[at]['name']}, {files[at]['unit']} {place:,}: {why.rstrip('.')}. To leave out"
-            " such rows: --on-bad-row skip."
+            " such rows: --on-bad-row skip.",
+            path=files[at]["name"],
         )
-    bad.add(Refused(place, why), len(numbers))
+    bad.add(Refused(place, why, RepeatedKey.code), len(numbers))
     return bad
 
 

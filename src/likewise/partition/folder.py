@@ -103,7 +103,8 @@ class Folder:
                 what = _differs(changed, before, identity)
                 raise BadFile(
                     f"{self.path} was begun for another audit: {what}. Name another folder for"
-                    " --partition, or remove this one."
+                    " --partition, or remove this one.",
+                    path=self.path,
                 )
             return
         for name in _FOLDERS:
@@ -120,7 +121,8 @@ class Folder:
                 return
         raise BadFile(
             f"{self.path} is there and is no folder of a partitioned audit; expected a new or an"
-            " empty one. Nothing was changed: name another folder for --partition."
+            " empty one. Nothing was changed: name another folder for --partition.",
+            path=self.path,
         )
 
     @contextmanager
@@ -230,7 +232,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise BadFile(f"{path} cannot be read ({error}). Remove the folder; begin again.") from None
+        raise BadFile(
+            f"{path} cannot be read ({error}). Remove the folder; begin again.", path=path
+        ) from None
 
 
 def write_json(path: Path, told: Any) -> None:

@@ -71,7 +71,8 @@ class Job:
             source.close()
             raise BadFile(
                 f"{source.name} has no column {missing[0]!r}, which {self.files[0]} has; expected"
-                " files with the same columns."
+                " files with the same columns.",
+                path=source.name,
             )
         return source
 
@@ -100,7 +101,7 @@ def _stamp(path: Path) -> list[Any]:
     try:
         found = path.stat()
     except OSError as error:
-        raise BadFile(f"{path} cannot be looked at: {error.strerror}.") from None
+        raise BadFile(f"{path} cannot be looked at: {error.strerror}.", path=path) from None
     return [str(path), found.st_size, found.st_mtime_ns]
 
 

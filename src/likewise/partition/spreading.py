@@ -19,8 +19,8 @@ import polars as pl
 from likewise.intake.binding import Binding
 from likewise.intake.favourable import OutputsSeen
 from likewise.intake.models import models_in
-from likewise.intake.refused_rows import RefusedRows
-from likewise.intake.sifting import Unfit, reason, sifted
+from likewise.intake.refused_rows import RefusedRows, refused_row
+from likewise.intake.sifting import Unfit, sifted
 from likewise.monitors.monitor import Monitor
 from likewise.partition.coordinates import Space
 from likewise.partition.cuts import Cuts, Floats, cuts_of
@@ -33,7 +33,7 @@ from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Refused, Table
 from likewise.sources.files import ROWS, DecisionFile
 from likewise.sources.time_order import InTimeOrder
-from likewise.values.errors import BadDecision, BadFile
+from likewise.values.errors import BadFile, MissingValue
 from likewise.values.frames import is_missing
 
 SAMPLE = 50_000
@@ -78,9 +78,10 @@ class Prober:
         assert not isinstance(table, list) and self._key is not None
         for i, key in enumerate(table[self._key]):
             if is_missing(key):
-                raise BadDecision(
-                    f"row {i}: the key {self._key!r} is missing. Nothing was stored: every"
-                    " decision needs one, or leave the key out of the rule."
+                raise MissingValue(
+                    f"the key {self._key!r} is missing.",
+                    place=i,
+                    advice="Every decision needs one, or leave the key out of the rule.",
                 )
 
     def points(self, loaded: Loaded) -> Floats:
@@ -124,7 +125,8 @@ class Timed:
             if isinstance(chunk.table, list):
                 raise BadFile(
                     f"{self._source.name} is JSON lines; --partition takes Parquet, Arrow, CSV and"
-                    " TSV. Convert it, or audit it without --partition."
+                    " TSV. Convert it, or audit it without --partition.",
+                    path=self._source.name,
                 )
             yield (
                 chunk if self._in_order is None else self._watched(self._in_order.with_times(chunk))
@@ -278,7 +280,7 @@ def _spread(
             _refuse(job, source, bad, row)
         for outcome in sifted(chunk, prober.load):
             if isinstance(outcome, Unfit):
-                row = Refused(int(outcome.rows.places[0]), reason(outcome.error))
+                row = refused_row(outcome)
                 _refuse(job, source, bad, row)
                 continue
             loaded = outcome.answer
@@ -315,9 +317,10 @@ def _spread(
 
 def _refuse(job: Job, source: DecisionFile, bad: RefusedRows, row: Refused) -> None:
     if not job.skip:
-        raise BadDecision(
+        raise BadFile(
             f"{source.place(row.place)}: {row.why.rstrip('.')}. To leave out such rows:"
-            " --on-bad-row skip."
+            " --on-bad-row skip.",
+            path=source.name,
         )
     bad.add(row)
 

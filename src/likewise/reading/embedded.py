@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from likewise.embedders.embedding import Subject
 from likewise.reading.vectors import VectorReader
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision
+from likewise.values.errors import UnexpectedValue
 
 
 class EmbeddedReader(VectorReader):
@@ -36,9 +37,9 @@ def embedded(rule: Rule, x: Any) -> Any:
         x = x.to_list()
     single = isinstance(x, str | bytes | bytearray) or (isinstance(x, np.ndarray) and x.ndim == 0)
     if single or not isinstance(x, Sequence | np.ndarray):
-        raise BadDecision(
+        raise UnexpectedValue(
             f"the inputs are of type {type(x).__name__}; expected a list of texts or pictures, or"
-            " an array of them. Nothing was stored."
+            " an array of them."
         )
     assert rule.embed is not None
-    return rule.embed.loaded.many(list(x), lambda i: f"decision {i}")
+    return rule.embed.loaded.many(list(x), lambda i: Subject("the input", i))

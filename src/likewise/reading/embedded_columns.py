@@ -9,7 +9,7 @@ pixels together are more than its limit_pixels.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.embedders.embedding import Name, Subject
 from likewise.rules.feature import Feature
-from likewise.values.errors import BadDecision
+from likewise.values.errors import UnexpectedValue
 from likewise.values.frames import Column, is_missing, values_of
 
 Vectors = npt.NDArray[np.float64]
@@ -70,21 +71,21 @@ class EmbeddedColumn:
             vectors[some] = self._embedding.many(items, self._called(some))
         return kept, vectors
 
-    def _called(self, places: list[int]) -> Callable[[int], str]:
-        return lambda k: f"row {places[k]}: {self.name!r}"
+    def _called(self, places: list[int]) -> Name:
+        return lambda k: Subject(repr(self.name), places[k], self.name)
 
     def _read_one(self, i: int, value: Any) -> tuple[Any, Any]:
         if not self._pictures:
             if not isinstance(value, str):
-                raise BadDecision(
-                    f"row {i}: {self.name!r} is {value!r}; expected a text. Nothing was stored."
+                raise UnexpectedValue(
+                    f"{self.name!r} is {value!r}; expected a text.", place=i, column=self.name
                 )
             return value, value
         try:
             array = self._embedding.pictures.array_of(value)
         except (OSError, ValueError) as error:
-            raise BadDecision(
-                f"row {i}: {self.name!r} is no picture: {error}. Nothing was stored."
+            raise UnexpectedValue(
+                f"{self.name!r} is no picture: {error}.", place=i, column=self.name
             ) from None
         if isinstance(value, str | os.PathLike):
             return os.fspath(value), array

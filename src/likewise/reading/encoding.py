@@ -27,7 +27,7 @@ import numpy.typing as npt
 from likewise.reading.embedded_columns import EmbeddedColumn, Vectors
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadDecision, MissingValue, UnexpectedValue
 from likewise.values.frames import Column, is_missing, numbers_of, values_of
 from likewise.values.plain import label_of
 
@@ -75,9 +75,11 @@ class Vocabulary:
                 codes[value] = code
         except TypeError:
             i = next(i for i, value in enumerate(values) if not _hashable(value))
-            raise BadDecision(
-                f"row {i}: {self.name!r} is {values[i]!r}, which cannot be hashed; expected a"
-                " string, a number or the like. Nothing was stored."
+            raise UnexpectedValue(
+                f"{self.name!r} is {values[i]!r}, which cannot be hashed; expected a string, a"
+                " number or the like.",
+                place=i,
+                column=self.name,
             ) from None
         self._fresh = fresh
         return np.fromiter(map(codes.__getitem__, values), np.int32, len(values))
@@ -92,15 +94,17 @@ class Vocabulary:
         try:
             value = label_of(given, repr(self.name))
         except BadDecision as error:
-            raise BadDecision(f"row {_place(given, values)}: {error}") from None
+            raise error.at(_place(given, values)) from None
         code = self._codes.get(value)
         if code is not None:
             return code
         if self.closed:
             i = _place(given, values)
-            raise BadDecision(
-                f"row {i}: {self.name!r} is {value!r}; expected one of"
-                f" {', '.join(map(repr, self.values))}. Nothing was stored: add it to the rule."
+            raise UnexpectedValue(
+                f"{self.name!r} is {value!r}; expected one of {', '.join(map(repr, self.values))}.",
+                place=i,
+                column=self.name,
+                advice="Add it to the rule.",
             )
         if self.keepable is not None and value not in fresh:
             self.keepable(value, repr(self.name), len(self._codes) + len(fresh))
@@ -260,9 +264,11 @@ class Encoder:
                 kept[name] = self.vocabularies[name].read(columns[name])
             missing = _missing(kept[name])
             if feature.missing == "reject" and missing.any():
-                raise BadDecision(
-                    f"row {int(np.flatnonzero(missing)[0])}: {name!r} is missing. Nothing was"
-                    ' stored: say in the rule what that means, missing = "mismatch" or "match".'
+                raise MissingValue(
+                    f"{name!r} is missing.",
+                    place=int(np.flatnonzero(missing)[0]),
+                    column=name,
+                    advice='Say in the rule what that means, missing = "mismatch" or "match".',
                 )
         return self.encode(kept, count, vectors)
 

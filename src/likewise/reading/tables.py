@@ -19,7 +19,14 @@ from likewise.reading.packing import CODE, VECTOR, with_vector
 from likewise.reading.protocol import FROM_ROW, Batch, Bytes, Keepable
 from likewise.reading.row_reader import PlainRow, RowReader, plain_number
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision, BadFile, BadRule
+from likewise.values.errors import (
+    BadDecision,
+    BadFile,
+    BadRule,
+    MissingValue,
+    UnexpectedValue,
+    WrongShape,
+)
 from likewise.values.frames import Column, columns_of, is_missing, numbers_of, row_of, values_of
 from likewise.values.past import Codes
 from likewise.values.plain import label_of
@@ -78,16 +85,16 @@ class TableReader:
 
     def _frame_of_one(self, x: Any, z: Any) -> Batch:
         if not hasattr(x, "columns"):
-            raise BadDecision(
+            raise UnexpectedValue(
                 f"the decision is {x!r}; expected a dictionary, a named tuple, a dataclass, a"
-                " pydantic model or a frame of one row, with the rule's columns. Nothing was"
-                " stored: give tables to observe_many."
+                " pydantic model or a frame of one row, with the rule's columns.",
+                advice="Give tables to observe_many.",
             )
         batch = self.many(x, z if z is FROM_ROW else [z])
         if len(batch.vectors) != 1:
-            raise BadDecision(
-                f"the frame has {len(batch.vectors)} rows; expected one. Nothing was stored: give"
-                " tables to observe_many."
+            raise WrongShape(
+                f"the frame has {len(batch.vectors)} rows; expected one.",
+                advice="Give tables to observe_many.",
             )
         return _single(batch)
 
@@ -131,9 +138,11 @@ class TableReader:
             outputs.append(column if self.rule.output == "label" else numbers_of(name, column))
             at = _first_missing(values_of(outputs[-1]))
             if at is not None:
-                raise BadDecision(
-                    f"row {at}: the output {name!r} is missing. Nothing was stored: every decision"
-                    " has one."
+                raise MissingValue(
+                    f"the output {name!r} is missing.",
+                    place=at,
+                    column=name,
+                    advice="Every decision has one.",
                 )
         return np.stack(outputs, axis=1) if self.rule.output == "probabilities" else outputs[0]
 
@@ -141,11 +150,16 @@ class TableReader:
         keys = []
         for i, key in enumerate(column):
             if is_missing(key):
-                raise BadDecision(
-                    f"row {i}: the key {self.key_column!r} is missing. Nothing was stored: every"
-                    " decision needs one, or leave the key out of the rule."
+                raise MissingValue(
+                    f"the key {self.key_column!r} is missing.",
+                    place=i,
+                    column=self.key_column,
+                    advice="Every decision needs one, or leave the key out of the rule.",
                 )
-            keys.append(label_of(key, f"row {i}: the key {self.key_column!r}"))
+            try:
+                keys.append(label_of(key, f"the key {self.key_column!r}"))
+            except BadDecision as error:
+                raise error.at(i) from None
         return keys
 
     # Remembering

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from likewise.reading.protocol import FROM_ROW, Batch, Bytes, Keepable
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision, BadRule
+from likewise.values.errors import BadRule, MissingValue
 from likewise.values.past import Codes
 from likewise.values.verdicts import Rows
 
@@ -28,9 +28,9 @@ class VectorReader:
 
     def one(self, x: Any, z: Any) -> Batch:
         if z is FROM_ROW:
-            raise BadDecision(
-                "the output is missing: observe(x, z) takes both. Nothing was stored. (Under a rule"
-                " with features, the output may be one of the columns.)"
+            raise MissingValue(
+                "the output is missing: observe(x, z) takes both.",
+                advice="(Under a rule with features, the output may be one of the columns.)",
             )
         return Batch(x, z)
 

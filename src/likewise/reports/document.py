@@ -91,5 +91,6 @@ def write_document(text: str, path: str | os.PathLike[str]) -> None:
         why = error.strerror or str(error)
         raise BadFile(
             f"the report cannot be written to {str(target)!r}: {why}. Nothing was written there:"
-            " name a file in a folder that exists, may be written to and has room."
+            " name a file in a folder that exists, may be written to and has room.",
+            path=target,
         ) from None

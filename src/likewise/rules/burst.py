@@ -42,7 +42,8 @@ class Burst:
         if self.alarm > self.last:
             raise BadRule(
                 f"alarm is {self.alarm} and last is {self.last}; expected an alarm of at most"
-                f" {self.last}, since there are never more neighbours than decisions looked at"
+                f" {self.last}, since there are never more neighbours than decisions looked at",
+                setting="alarm",
             )
 
     def __str__(self) -> str:
@@ -56,5 +57,5 @@ def _whole(name: str, value: Any) -> int:
     except TypeError:
         number = 0
     if number < 1:
-        raise BadRule(f"{name} is {value!r}; expected a whole number from 1")
+        raise BadRule(f"{name} is {value!r}; expected a whole number from 1", setting=name)
     return number

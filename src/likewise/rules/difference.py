@@ -41,7 +41,8 @@ def insist_on_checks(rule: Rule) -> None:
         if not embedder.mark.check:
             raise BadRule(
                 f"embed is {embedder.text!r}, and no input is known to try it with, so a ledger"
-                f" would not notice another model. {SAY_AN_INPUT}"
+                f" would not notice another model. {SAY_AN_INPUT}",
+                setting="embed",
             )
 
 

@@ -141,13 +141,15 @@ a callable
 
     def __post_init__(self) -> None:
         if not callable(self.name) and not isinstance(self.name, str):
-            raise BadRule(f"embed is {self.name!r}; expected {_NAMES}")
+            raise BadRule(f"embed is {self.name!r}; expected {_NAMES}", setting="embed")
         kind, _, rest = self.text.partition(":")
         whole = self.text == kind if kind == "wordllama" else rest != ""
         if kind not in _SETTINGS or not whole:
-            raise BadRule(f"embed is {self.name!r}; expected {_NAMES}")
+            raise BadRule(f"embed is {self.name!r}; expected {_NAMES}", setting="embed")
         if kind in ("torch", "python") and rest.count(":") != 1 and not callable(self.name):
-            raise BadRule(f"embed is {self.name!r}; expected {kind}:module:function")
+            raise BadRule(
+                f"embed is {self.name!r}; expected {kind}:module:function", setting="embed"
+            )
         for field in fields(self)[1:]:
             allowed = (*_EVERYWHERE, *_SETTINGS[kind])
             given = getattr(self, field.name)
@@ -165,15 +167,18 @@ a callable
         for name in ("batch", "cache", "limit_bytes", "limit_pixels"):
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or given < (name != "cache"):
-                raise BadRule(f"{name} is {given!r}; expected a whole number")
+                raise BadRule(f"{name} is {given!r}; expected a whole number", setting=name)
         if self.folder is not None:
             object.__setattr__(self, "folder", _folder(self.folder))
         if self.normalise is not None and not isinstance(self.normalise, bool):
-            raise BadRule(f"normalise is {self.normalise!r}; expected True or False")
+            raise BadRule(
+                f"normalise is {self.normalise!r}; expected True or False", setting="normalise"
+            )
         for name, choices in _CHOICES.items():
             if getattr(self, name) is not None and getattr(self, name) not in choices:
                 raise BadRule(
-                    f"{name} is {getattr(self, name)!r}; expected one of {', '.join(choices)}"
+                    f"{name} is {getattr(self, name)!r}; expected one of {', '.join(choices)}",
+                    setting=name,
                 )
         if self.pooling is not None and self.tokenizer is None:
             raise BadRule("pooling is given without a tokenizer; expected both for a text model")
@@ -184,7 +189,7 @@ a callable
             if getattr(self, name) is not None:
                 put(self, name, _lengths(name, getattr(self, name)))
         if self.size is not None and len(self.size) != 2:
-            raise BadRule(f"size is {self.size!r}; expected [height, width]")
+            raise BadRule(f"size is {self.size!r}; expected [height, width]", setting="size")
         if self.scale is not None:
             put(self, "scale", _number("scale", self.scale))
         for name in ("mean", "std"):
@@ -195,7 +200,7 @@ a callable
                 put(self, name, _number(name, given))
         spread = (self.std,) if isinstance(self.std, float) else self.std or ()
         if 0 in spread:
-            raise BadRule(f"std is {self.std!r}; expected numbers other than 0")
+            raise BadRule(f"std is {self.std!r}; expected numbers other than 0", setting="std")
         pictures = [getattr(self, name) for name in (*_PREPARING, "folder")]
         if self.tokenizer is not None and any(one is not None for one in pictures):
             raise BadRule(
@@ -323,7 +328,7 @@ a callable
 def _folder(given: Any) -> str:
     path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
-        raise BadRule(f"folder is {given!r}; expected the path of a folder")
+        raise BadRule(f"folder is {given!r}; expected the path of a folder", setting="folder")
     return path
 
 
@@ -333,11 +338,13 @@ def _lengths(name: str, given: Any) -> tuple[int, ...]:
     except TypeError:
         lengths = ()
     if not lengths or any(type(one) is not int or one < 1 for one in lengths):
-        raise BadRule(f"{name} is {given!r}; expected a list of lengths, such as [28, 28]")
+        raise BadRule(
+            f"{name} is {given!r}; expected a list of lengths, such as [28, 28]", setting=name
+        )
     return lengths
 
 
 def _number(name: str, given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise BadRule(f"{name} is {given!r}; expected a number")
+        raise BadRule(f"{name} is {given!r}; expected a number", setting=name)
     return float(given)

@@ -79,9 +79,14 @@ class Feature:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise BadRule(f"kind is {self.kind!r}; expected one of {', '.join(KINDS)}")
+            raise BadRule(
+                f"kind is {self.kind!r}; expected one of {', '.join(KINDS)}", setting="kind"
+            )
         if self.missing not in MISSING:
-            raise BadRule(f"missing is {self.missing!r}; expected one of {', '.join(MISSING)}")
+            raise BadRule(
+                f"missing is {self.missing!r}; expected one of {', '.join(MISSING)}",
+                setting="missing",
+            )
         for field in fields(self)[1:]:
             given = getattr(self, field.name)
             as_by_default = given is None if field.default is None else given == field.default
@@ -129,7 +134,8 @@ class Feature:
             if self.embed.takes not in (takes, "anything"):
                 raise BadRule(
                     f"kind is {self.kind!r}, and {self.embed.text!r} takes {self.embed.takes};"
-                    f" expected an embedder of {takes} (an ONNX model of texts has a tokenizer)"
+                    f" expected an embedder of {takes} (an ONNX model of texts has a tokenizer)",
+                    setting="kind",
                 )
             self._set("tolerance", _positive("tolerance", self.tolerance))
         elif self.kind == "number":
@@ -193,7 +199,9 @@ def _positive(name: str, value: Any) -> float:
     if isinstance(number, bool) or not isinstance(number, int | float):
         number = math.nan
     if not low <= number <= high:
-        raise BadRule(f"{name} is {value!r}; expected a number from {low:g} to {high:g}")
+        raise BadRule(
+            f"{name} is {value!r}; expected a number from {low:g} to {high:g}", setting=name
+        )
     return float(number)
 
 
@@ -203,13 +211,16 @@ def _percent(text: str) -> str:
     except ValueError:
         percent = math.nan
     if not text.endswith("%") or not 1e-6 <= percent <= 1e6:
-        raise BadRule(f'tolerance is {text!r}; expected a number, or a percentage such as "10%"')
+        raise BadRule(
+            f'tolerance is {text!r}; expected a number, or a percentage such as "10%"',
+            setting="tolerance",
+        )
     return f"{percent:.15g}%"
 
 
 def _distinct(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
-        raise BadRule(f"{name} is {given!r}; expected a list of values")
+        raise BadRule(f"{name} is {given!r}; expected a list of values", setting=name)
     values = tuple(map(plain, given))
     for i, value in enumerate(values):
         if isinstance(value, list | dict):

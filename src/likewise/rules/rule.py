@@ -54,16 +54,22 @@ _WRITTEN = str | int | float | datetime.date | datetime.time
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise BadRule(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
+        raise BadRule(f"{name} is {value!r}; expected one of {', '.join(allowed)}", setting=name)
 
 
-def _number(name: str, value: Any, low: float, high: float, why: str = "") -> float:
+def _number(
+    name: str, value: Any, low: float, high: float, why: str = "", setting: str | None = None
+) -> float:
+    setting = setting or name
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise BadRule(f"{name} is {value!r}; expected a number") from None
+        raise BadRule(f"{name} is {value!r}; expected a number", setting=setting) from None
     if isinstance(value, str) or not low <= number <= high:
-        raise BadRule(f"{name} is {value!r}; expected a number from {low:g} to {high:g}{why}")
+        raise BadRule(
+            f"{name} is {value!r}; expected a number from {low:g} to {high:g}{why}",
+            setting=setting,
+        )
     return number
 
 
@@ -155,13 +161,15 @@ class Rule:
             )
         if not isinstance(self.protected_must_differ, bool):
             raise BadRule(
-                f"protected_must_differ is {self.protected_must_differ!r}; expected True or False"
+                f"protected_must_differ is {self.protected_must_differ!r}; expected True or False",
+                setting="protected_must_differ",
             )
         self._set("favourable", plain(self.favourable))
         if not isinstance(self.favourable, _WRITTEN | None):
             raise BadRule(
                 f"favourable is {self.favourable!r}; expected a label that TOML can hold, such as a"
-                " string or a number"
+                " string or a number",
+                setting="favourable",
             )
         if self.output_labels is not None:
             self._set("output_labels", labels_of("output_labels", self.output_labels))
@@ -173,7 +181,8 @@ class Rule:
         _one_of("compare", self.compare, COMPARES)
         if isinstance(self.epsilon, float) and math.isnan(self.epsilon):
             raise BadRule(
-                "epsilon is missing or NaN; expected how near is near, such as epsilon=0.1"
+                "epsilon is missing or NaN; expected how near is near, such as epsilon=0.1",
+                setting="epsilon",
             )
         self._set("epsilon", _number("epsilon", self.epsilon, *_EPSILON))
         self._set("delta", _number("delta", self.delta, 0.0, _LARGEST))
@@ -193,7 +202,10 @@ class Rule:
     def _check_features(self) -> None:
         assert self.features is not None
         if not isinstance(self.features, Mapping):
-            raise BadRule(f"features are {self.features!r}; expected a Feature for each column")
+            raise BadRule(
+                f"features are {self.features!r}; expected a Feature for each column",
+                setting="features",
+            )
         features = {str(name): Feature.of(name, given) for name, given in self.features.items()}
         self._set("features", MappingProxyType(features))
         if isinstance(self.epsilon, float) and math.isnan(self.epsilon):
@@ -231,7 +243,8 @@ class Rule:
         if not enough or len(names) < len(columns):
             raise BadRule(
                 f"output_column is {given!r}; expected the name of a column, or for probabilities a"
-                " list of two or more"
+                " list of two or more",
+                setting="output_column",
             )
         for name in columns:
             if name in features:
@@ -243,14 +256,17 @@ class Rule:
             given = list(self.weights)  # type: ignore[arg-type]
         except TypeError:
             raise BadRule(
-                f"weights are {self.weights!r}; expected one number for each coordinate"
+                f"weights are {self.weights!r}; expected one number for each coordinate",
+                setting="weights",
             ) from None
         weights = tuple(
-            0.0 if weight == 0 else _number(f"weight {j}", weight, *_WEIGHT, " (or 0)")
+            0.0 if weight == 0 else _number(f"weight {j}", weight, *_WEIGHT, " (or 0)", "weights")
             for j, weight in enumerate(given)
         )
         if not any(weights):
-            raise BadRule(f"weights are {given!r}; expected at least one above 0")
+            raise BadRule(
+                f"weights are {given!r}; expected at least one above 0", setting="weights"
+            )
         return weights
 
     def __hash__(self) -> int:

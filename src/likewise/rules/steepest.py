@@ -29,10 +29,11 @@ class Steepest:
         exponent, level = self.input_exponent, self.level
         if not _is_number(exponent) or not low <= exponent <= high:
             raise BadRule(
-                f"input_exponent is {exponent!r}; expected a number from {low:g} to {high:g}"
+                f"input_exponent is {exponent!r}; expected a number from {low:g} to {high:g}",
+                setting="input_exponent",
             )
         if not _is_number(level) or not level >= 0:
-            raise BadRule(f"level is {level!r}; expected a number from 0, or None")
+            raise BadRule(f"level is {level!r}; expected a number from 0, or None", setting="level")
 
     def slope(self, near: float, far: float) -> float:
         """The slope of a pair whose outputs differ, as the kernel has it to the last bit.

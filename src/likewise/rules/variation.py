@@ -84,7 +84,8 @@ def _compared(rule: Rule, coordinates: Sequence[str] | None) -> list[str]:
     if len(weights) != len(coordinates) or len(set(coordinates)) < len(coordinates):
         raise BadRule(
             f"columns are {list(coordinates)!r}, and the rule has {len(weights)} weights; expected"
-            " a name for each coordinate, each name once"
+            " a name for each coordinate, each name once",
+            setting="columns",
         )
     return [name for name, weight in zip(coordinates, weights, strict=True) if weight > 0]
 

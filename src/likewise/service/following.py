@@ -88,7 +88,7 @@ class Following:
         self._loop.call_soon_threadsafe(self._count_bad)
 
     def _count_bad(self) -> None:
-        self._hosted.counts.refused["BadMessage"] += 1
+        self._hosted.counts.refused["bad-message"] += 1
 
     def _call(self, call: Callable[[], Any], rows: int) -> Any:
         """Have a call wait for its turn. A refusal is no answer to a client, so it is not counted:

@@ -304,7 +304,7 @@ class Hosted:
             self._refused(answer, rows)
 
     def _refused(self, error: LikewiseError, rows: int = 1) -> None:
-        self.counts.refused[type(error).__name__] += rows
+        self.counts.refused[error.code] += rows
 
     def took(self, verdict: Verdict) -> None:
         """Count a verdict, and tell whoever listens if there is something to tell."""

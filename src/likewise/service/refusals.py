@@ -7,7 +7,9 @@
 422 the decision cannot be compared   429 too much at once    503 not ready, or the disk refuses
 """
 
-from likewise.service.wire import ErrorBody, encode
+from typing import Any
+
+from likewise.service.wire import FACTS, ErrorBody, encode
 from likewise.values.errors import (
     BadDecision,
     BadFile,
@@ -36,6 +38,8 @@ class Refusal(Exception):
     retry   seconds after which it may be tried again, for Retry-After
     """
 
+    code = "refused"
+
     def __init__(self, status: int, message: str, *, retry: float | None = None) -> None:
         super().__init__(message)
         self.status = status
@@ -48,11 +52,15 @@ def status_of(error: LikewiseError) -> int:
 
 def told(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None]:
     """Status, body, and when to try again."""
+    body = encode(ErrorBody(**fields_of(error)))
     if isinstance(error, Refusal):
-        return error.status, encode(ErrorBody("Refused", str(error))), error.retry
-    row = error.row if isinstance(error, RepeatedKey) else None
+        return error.status, body, error.retry
     status = status_of(error)
-    body = ErrorBody(type(error).__name__, str(error), row)
-    if isinstance(error, OldPosition):
-        body = ErrorBody("OldPosition", str(error), row, error.source, error.position, error.last)
-    return status, encode(body), 1.0 if status == 503 else None
+    return status, body, 1.0 if status == 503 else None
+
+
+def fields_of(error: LikewiseError | Refusal) -> dict[str, Any]:
+    """Return the code, the message and the facts of an error, as bodies have them."""
+    facts = {} if isinstance(error, Refusal) else error.facts()
+    told = {name: value for name, value in facts.items() if name in FACTS}
+    return {"code": error.code, "message": str(error), **told}

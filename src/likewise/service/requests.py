@@ -35,6 +35,8 @@ Key = tuple[str, str]
 class InDoubt(Exception):
     """It may have been done before, and nobody here knows."""
 
+    code = "in-doubt"
+
 
 @dataclass(frozen=True)
 class Repeat:

@@ -99,9 +99,9 @@ class Service:
             return monitor_of(name, served, limits)
         except BeingWritten as error:
             until = datetime.now().astimezone() + timedelta(seconds=WAIT_SECONDS)
-            what = str(error).partition(";")[0]
             self._tell(
-                f"monitor {name!r}: {what}. Waiting until {until:%H:%M:%S} for it to end; nothing"
+                f"monitor {name!r}: the ledger {error.path!r} is being written by process"
+                f" {error.holder}. Waiting until {until:%H:%M:%S} for it to end; nothing"
                 " is answered before."
             )
             return monitor_of(name, served, limits, wait=WAIT_SECONDS)

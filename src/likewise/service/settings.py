@@ -111,7 +111,9 @@ class Limits:
             value = getattr(self, one.name)
             least = 0 if one.name in ("rate", "skew_seconds", "witnesses", "disk_bytes") else 1
             if isinstance(value, bool) or not value >= least:
-                raise BadRule(f"limits: {one.name} is {value!r}; expected at least {least}")
+                raise BadRule(
+                    f"limits: {one.name} is {value!r}; expected at least {least}", setting=one.name
+                )
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,8 @@ class Server:
         if self.workers != 1:
             raise BadRule(
                 f"workers is {self.workers}; expected 1: one process owns the history, and a second"
-                " one could not see its decisions. More clients need no more server workers."
+                " one could not see its decisions. More clients need no more server workers.",
+                setting="workers",
             )
         if (self.certificate is None) != (self.key is None):
             raise BadRule("server: certificate and key go together")
@@ -208,9 +211,13 @@ class StreamSource:
             if text is not None:
                 address_of(text)
         if self.gaps not in GAPS:
-            raise BadRule(f"source: gaps is {self.gaps!r}; expected {' or '.join(GAPS)}")
+            raise BadRule(
+                f"source: gaps is {self.gaps!r}; expected {' or '.join(GAPS)}", setting="gaps"
+            )
         if self.witnesses < 0:
-            raise BadRule(f"source: witnesses is {self.witnesses}; expected at least 0")
+            raise BadRule(
+                f"source: witnesses is {self.witnesses}; expected at least 0", setting="witnesses"
+            )
 
 
 @dataclass(frozen=True)
@@ -243,7 +250,9 @@ class Served:
 
     def __post_init__(self) -> None:
         if self.kind not in ("contradictions", "slopes"):
-            raise BadRule(f"kind is {self.kind!r}; expected contradictions or slopes")
+            raise BadRule(
+                f"kind is {self.kind!r}; expected contradictions or slopes", setting="kind"
+            )
         if self.kind == "slopes" and self.burst is not None:
             raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
         if self.kind == "slopes" and self.source is not None:
@@ -252,7 +261,8 @@ class Served:
             raise BadRule('level and input_exponent are about slopes: say kind = "slopes"')
         if self.unpaired_requests not in ("lost", "counted"):
             raise BadRule(
-                f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted"
+                f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted",
+                setting="unpaired_requests",
             )
         if self.cluster is not None and self.ledger is None:
             raise BadRule("a cluster needs a ledger, which its shards are made from; there is none")
@@ -270,9 +280,15 @@ class OtlpSettings:
 
     def __post_init__(self) -> None:
         if not self.endpoint.startswith(("http://", "https://")):
-            raise BadRule(f"otlp: endpoint is {self.endpoint!r}; expected http://… or https://…")
+            raise BadRule(
+                f"otlp: endpoint is {self.endpoint!r}; expected http://… or https://…",
+                setting="endpoint",
+            )
         if not self.every_seconds > 0:
-            raise BadRule(f"otlp: every_seconds is {self.every_seconds!r}; expected more than 0")
+            raise BadRule(
+                f"otlp: every_seconds is {self.every_seconds!r}; expected more than 0",
+                setting="every_seconds",
+            )
 
 
 @dataclass(frozen=True)
@@ -357,7 +373,7 @@ class ServiceSettings:
 def _table(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = told.get(name, {})
     if not isinstance(value, dict):
-        raise BadRule(f"{name} is {value!r}; expected a table [{name}]")
+        raise BadRule(f"{name} is {value!r}; expected a table [{name}]", setting=name)
     return value
 
 
@@ -441,7 +457,7 @@ def _value(where: str, name: str, value: Any, hint: Any) -> Any:
         return float(value)
     if type(value) in plain:
         return value
-    raise BadRule(f"{where}: {name} is {value!r}, which is no {_named(kinds)}")
+    raise BadRule(f"{where}: {name} is {value!r}, which is no {_named(kinds)}", setting=name)
 
 
 def _named(kinds: tuple[Any, ...]) -> str:

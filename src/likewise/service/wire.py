@@ -258,33 +258,50 @@ class VerifiedBody(msgspec.Struct, frozen=True):
     row: Row | None
 
 
-class ErrorBody(msgspec.Struct, frozen=True):
-    """Why something was refused."""
+class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why something was refused. What is not known, or does not apply, is left out."""
 
-    error: str
-    """The class: BadDecision, RepeatedKey, …"""
+    code: str
+    """Which error it is: bad-decision, missing-value, repeated-key, …"""
     message: str
+    """The whole of it, for people."""
+    problem: str | None = None
+    """What is wrong with a decision, without what became of it."""
+    advice: str | None = None
+    """What to do about it."""
+    place: Row | None = None
+    """The decision's place in the batch, from 0."""
+    column: str | None = None
+    """The column that it is about."""
+    key: Any = None
+    """The key that was given before, or was erased."""
     row: Row | None = None
-    """Of a repeated key: the row that has it."""
-    source: str | msgspec.UnsetType = msgspec.UNSET
-    """Of an old position: its source."""
-    position: Position | msgspec.UnsetType = msgspec.UNSET
-    last: Position | msgspec.UnsetType = msgspec.UNSET
-    """Where its source is already."""
+    """The row that has the key, or that is not there."""
+    source: str | None = None
+    """The source of an old position."""
+    position: Position | None = None
+    """The position that came."""
+    last: Position | None = None
+    """The last position of its source."""
+    setting: str | None = None
+    """The setting that makes no sense."""
+    path: str | None = None
+    """The file that cannot be used."""
+    holder: str | None = None
+    """The process that writes the file."""
 
 
-class LineError(msgspec.Struct, frozen=True, omit_defaults=True):
+class LineError(ErrorBody, frozen=True, omit_defaults=True, kw_only=True):
     """The answer to a line of a stream that is refused."""
 
-    error: str
-    message: str
     status: int
     """What a request of its own would have been answered with."""
     line: Row
     """Counted from 1."""
-    row: Row | None = None
-    last: Position | msgspec.UnsetType = msgspec.UNSET
-    """Of an old position: where its source is already."""
+
+
+FACTS = frozenset(ErrorBody.__struct_fields__)
+"""What a body says about an error."""
 
 
 decode_decision = msgspec.json.Decoder(DecisionBody).decode

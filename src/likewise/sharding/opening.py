@@ -115,7 +115,9 @@ def open_cluster(
     make: makes the shards, if not of Ray actors
     """
     if index not in COMPILED:
-        raise BadRule(f"index is {index!r}; shards have one of {', '.join(COMPILED)}")
+        raise BadRule(
+            f"index is {index!r}; shards have one of {', '.join(COMPILED)}", setting="index"
+        )
     begun: list[Sharded] = []
 
     def begin(store: Store) -> Sharded:

@@ -44,7 +44,8 @@ class Placement:
         if shards < most:
             raise BadRule(
                 f"shards is {shards}, and rows of this ledger are placed on {most}; expected at"
-                f" least {most}. Nothing was changed."
+                f" least {most}. Nothing was changed.",
+                setting="shards",
             )
         if (plans[-1].shards, plans[-1].segment) != (shards, segment):
             plans = [plan for plan in plans if plan.first < rows]

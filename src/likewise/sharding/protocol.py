@@ -53,6 +53,8 @@ class OutOfStep(Exception):
 class Fenced(Unreachable):
     """Another coordinator has taken these shards over. Nothing was stored."""
 
+    code = "fenced"
+
 
 class ShardBackend(Protocol):
     """Where shards live. Calls of one shard are made in the order in which they are sent."""

@@ -33,9 +33,12 @@ class ClusterSettings:
         for name in ("shards", "segment_rows", "micro_batch", "ahead"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise BadRule(f"{name} is {value!r}; expected a whole number from 1")
+                raise BadRule(f"{name} is {value!r}; expected a whole number from 1", setting=name)
         if self.when_down not in ("block", "incomplete"):
-            raise BadRule(f"when_down is {self.when_down!r}; expected block or incomplete")
+            raise BadRule(
+                f"when_down is {self.when_down!r}; expected block or incomplete",
+                setting="when_down",
+            )
         if not self.patience_seconds > 0 or not self.cpus >= 0:
             raise BadRule("patience_seconds is more than 0, and cpus is at least 0")
 

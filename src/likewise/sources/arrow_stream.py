@@ -94,7 +94,8 @@ class ArrowStream:
     def _damaged(self, why: str) -> BadFile:
         return BadFile(
             f"{self.stream.name} is damaged, or not all of it is there: as an Arrow stream it"
-            f" cannot be read ({why}). Copy or write it again."
+            f" cannot be read ({why}). Copy or write it again.",
+            path=self.stream.name,
         )
 
 

@@ -23,6 +23,15 @@ Table: TypeAlias = "pl.DataFrame | list[dict[str, Any]]"
 Places: TypeAlias = npt.NDArray[np.int64]
 
 
+class BadLine(ValueError):
+    """What stands on a line cannot be read as a decision."""
+
+    def __init__(self, why: str, code: str, column: str = "") -> None:
+        super().__init__(why)
+        self.code = code
+        self.column = column
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A row that could not be read, or not be judged."""
@@ -30,6 +39,10 @@ class Refused:
     place: int
     """Its line in a text file (from 1, the header included), else its row (from 1)."""
     why: str
+    code: str
+    """The kind of reason; rows with the same code and column are counted together."""
+    column: str = ""
+    """The column that the reason is about, if it is about one."""
 
 
 @dataclass(frozen=True, slots=True)

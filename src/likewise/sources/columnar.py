@@ -67,5 +67,6 @@ def told(name: str, format: str) -> Iterator[None]:
         first = (str(error).strip().splitlines() or ["no reason given"])[0]
         raise BadFile(
             f"{name} is damaged, or not all of it is there: as {format} it cannot be read"
-            f" ({first[:200]}). Copy or write it again."
+            f" ({first[:200]}). Copy or write it again.",
+            path=name,
         ) from None

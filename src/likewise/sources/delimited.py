@@ -82,22 +82,26 @@ class Delimited:
         name = self.stream.name
         first = next((block for block in self._blocks if len(block)), None)
         if first is None:
-            raise BadFile(f"{name} is empty; expected a header and one decision on each line.")
+            raise BadFile(
+                f"{name} is empty; expected a header and one decision on each line.", path=name
+            )
         record, line = first.record(0), int(first.lines[0])
         if b"\x00" in record:
             raise BadFile(
                 f"{name} is not text; expected CSV, TSV, JSON lines, Parquet, Arrow or Excel. If it"
-                " is UTF-16 without a mark, say --encoding utf-16-le."
+                " is UTF-16 without a mark, say --encoding utf-16-le.",
+                path=name,
             )
         if b"\r" in record:
             raise BadFile(
                 f"{name}, line {line}: lines end in a carriage return alone; convert the file:"
-                " tr '\\r' '\\n'."
+                " tr '\\r' '\\n'.",
+                path=name,
             )
         try:
             record.decode()
         except UnicodeDecodeError as error:
-            raise BadFile(f"{name}, line {line}: {_not_utf8(error)}") from None
+            raise BadFile(f"{name}, line {line}: {_not_utf8(error)}", path=name) from None
         return first
 
     def _sample(self) -> pl.DataFrame:
@@ -150,6 +154,7 @@ class Delimited:
                     int(block.lines[i]),
                     f"{int(fields[i])} fields, but the header has {expected}; check for a"
                     " delimiter too many or too few, or a value that needs quotation marks",
+                    "wrong-field-count",
                 )
             )
         return block.some(right)
@@ -161,7 +166,11 @@ class Delimited:
         made, undefined = self._detect(block)
         for line in undefined.lines.tolist():
             self._undefined.append(
-                Refused(line, "a byte of it is not defined in Windows-1252; say --encoding")
+                Refused(
+                    line,
+                    "a byte of it is not defined in Windows-1252; say --encoding",
+                    "bad-encoding",
+                )
             )
         return made
 
@@ -175,7 +184,7 @@ class Delimited:
                     block.record(i).decode()
                 except UnicodeDecodeError as error:
                     right[i] = False
-                    refused.append(Refused(int(block.lines[i]), _not_utf8(error)))
+                    refused.append(Refused(int(block.lines[i]), _not_utf8(error), "bad-encoding"))
             return block.some(right)
         return block
 
@@ -208,6 +217,7 @@ class Delimited:
                     int(block.lines[0]),
                     "its quotation marks do not close at the end of a field; a mark inside a quoted"
                     " field is doubled",
+                    "bad-quotes",
                 )
             )
         else:
@@ -227,7 +237,9 @@ class Delimited:
         for name in empty:
             good &= (frame[name].is_null() | (frame[name].str.strip_chars() == "")).to_numpy()
         for i in np.flatnonzero(~good).tolist():
-            refused.append(Refused(int(lines[i]), "a value stands behind the last column"))
+            refused.append(
+                Refused(int(lines[i]), "a value stands behind the last column", "extra-value")
+            )
         frame = frame.drop(empty)
         return (frame, lines) if good.all() else (frame.filter(pl.Series(good)), lines[good])
 

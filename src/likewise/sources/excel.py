@@ -56,7 +56,8 @@ class Excel:
         if not filled:
             raise BadFile(
                 f"{stream.name}: the sheet {self._sheet!r} is empty; expected a header and one"
-                " decision in each row. For another sheet, say --sheet."
+                " decision in each row. For another sheet, say --sheet.",
+                path=stream.name,
             )
         records = [[one or "" for one in beginning.row(i)] for i in filled]
         layout = layout_of_records(
@@ -81,7 +82,8 @@ class Excel:
         except ModuleNotFoundError:
             raise BadFile(
                 f"{self.stream.name} is a workbook, which fastexcel reads: pip install"
-                " 'likewise[excel]'; or save the sheet as CSV."
+                " 'likewise[excel]'; or save the sheet as CSV.",
+                path=self.stream.name,
             ) from None
         whole = self.stream.path == "-" or self.stream.packed
         self.by_name = not whole  # then the stream does not see what is read
@@ -92,7 +94,8 @@ class Excel:
         except fastexcel.FastExcelError:
             raise BadFile(
                 f"{self.stream.name} is a zip archive, or a workbook that is damaged or locked;"
-                " expected decisions. Unpack it, or open it in Excel and save the sheet as CSV."
+                " expected decisions. Unpack it, or open it in Excel and save the sheet as CSV.",
+                path=self.stream.name,
             ) from None
 
     def _chosen(self, sheets: list[str], sheet: str | None) -> str:
@@ -106,7 +109,9 @@ class Excel:
             )
         if sheet is not None and sheet not in sheets:
             raise BadFile(
-                f"{self.stream.name} has no sheet {sheet!r}; it has {', '.join(map(repr, sheets))}."
+                f"{self.stream.name} has no sheet {sheet!r}; it has"
+                f" {', '.join(map(repr, sheets))}.",
+                path=self.stream.name,
             )
         return sheets[0] if sheet is None else sheet
 
@@ -119,7 +124,8 @@ class Excel:
             first = str(error).splitlines()[0]
             raise BadFile(
                 f"{self.stream.name}: the sheet {self._sheet!r} cannot be read ({first}). Open the"
-                " workbook in Excel and save it again."
+                " workbook in Excel and save it again.",
+                path=self.stream.name,
             ) from None
         return cast(pl.DataFrame, sheet.to_polars())
 

@@ -175,7 +175,7 @@ def open_source(
 def _format(stream: Stream, told: str | None) -> str:
     start = stream.peek(_LOOK)
     if not start:
-        raise BadFile(f"{stream.name} is empty; expected decisions.")
+        raise BadFile(f"{stream.name} is empty; expected decisions.", path=stream.name)
     if start.startswith(b"PAR1"):
         return "parquet"
     if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -184,7 +184,8 @@ def _format(stream: Stream, told: str | None) -> str:
         return "excel"
     if told is not None:
         raise BadFile(
-            f"{stream.name} is not {told}, which --format says; leave that out, or mend it."
+            f"{stream.name} is not {told}, which --format says; leave that out, or mend it.",
+            path=stream.name,
         )
     path = PurePath(stream.path)
     suffix = path.suffix.lower()
@@ -194,13 +195,15 @@ def _format(stream: Stream, told: str | None) -> str:
     if named in ("parquet", "arrow", "excel"):
         raise BadFile(
             f"{stream.name} is not {named}, though it is called so: it begins with"
-            f" {start[:8]!r}. Copy or write it again, or give it the name of what it is."
+            f" {start[:8]!r}. Copy or write it again, or give it the name of what it is.",
+            path=stream.name,
         )
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if suffix == ".json" and text.startswith(b"["):
         raise BadFile(
             f"{stream.name} is one JSON array; expected an object on each line. Convert it:"
-            " jq -c '.[]'"
+            " jq -c '.[]'",
+            path=stream.name,
         )
     if named is not None:
         return named

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.sources.chunk import Chunk, Refused, Types
+from likewise.sources.chunk import BadLine, Chunk, Refused, Types
 from likewise.sources.records import Block, blocks
 from likewise.sources.remarks import Remark
 from likewise.sources.streams import Stream
@@ -30,15 +30,11 @@ _SHOWN = 60
 _LOOK = 1_000  # lines from which columns are known
 
 
-class _GivenTwice(ValueError):
-    """An object has a name more than once."""
-
-
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise _GivenTwice(f"{_shown(twice)} is given twice; expected every name once")
+        raise BadLine(f"{_shown(twice)} is given twice; expected every name once", "repeated-name")
     return made
 
 
@@ -48,7 +44,7 @@ _SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
-    """The object on a line; raise ValueError, which says what is wrong with it.
+    """The object on a line; raise BadLine, which says what is wrong with it.
 
     numbers  names of columns that hold numbers, in which true is none.
     """
@@ -58,17 +54,27 @@ def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
 def plain_object(value: Any, line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
     """A value that was parsed, or is part of what was, if it is an object of plain values."""
     if not isinstance(value, dict):
-        raise ValueError(f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}')
+        raise BadLine(
+            f'{_short(line)} is no object; expected one, such as {{"age": 41, …}}', "bad-json"
+        )
     kinds = set(map(type, value.values()))
     if list in kinds or dict in kinds:
         name = next(name for name, one in value.items() if isinstance(one, list | dict))
-        raise ValueError(f"{_shown(name)} is {reprlib.repr(value[name])}; expected a plain value")
+        raise BadLine(
+            f"{_shown(name)} is {reprlib.repr(value[name])}; expected a plain value",
+            "unexpected-value",
+            name,
+        )
     if b"\\u" in line:  # in strict UTF-8, the only way to write half a character
         _refuse_halves(value)
     for name in numbers if bool in kinds else ():
         if isinstance(value.get(name), bool):
             given = "true" if value[name] else "false"
-            raise ValueError(f"{_shown(name)} is {given}; expected a number. {FOR_YES_AND_NO}")
+            raise BadLine(
+                f"{_shown(name)} is {given}; expected a number. {FOR_YES_AND_NO}",
+                "unexpected-value",
+                name,
+            )
     return value
 
 
@@ -88,7 +94,7 @@ def _quickly(text: str) -> tuple[Any, int]:
 
 
 def parsed(line: bytes) -> Any:
-    """What JSON says; raise ValueError if it is none, or says something twice."""
+    """What JSON says; raise BadLine if it is none, or says something twice."""
     try:
         text = line.decode()
         value, end = _quickly(text)
@@ -97,18 +103,20 @@ def parsed(line: bytes) -> Any:
             return value
         return _DECODER.decode(text)
     except UnicodeDecodeError as error:
-        raise ValueError(f"byte 0x{line[error.start]:02X} is not UTF-8") from None
+        raise BadLine(f"byte 0x{line[error.start]:02X} is not UTF-8", "bad-encoding") from None
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"not JSON: {error.msg} at character {error.colno} of {_short(line)}"
+        raise BadLine(
+            f"not JSON: {error.msg} at character {error.colno} of {_short(line)}", "bad-json"
         ) from None
-    except _GivenTwice:
+    except BadLine:
         raise
     except ValueError:  # Python reads whole numbers up to a limit, since that takes long
         limit = sys.get_int_max_str_digits()
-        raise ValueError(f"a whole number has more than {limit:,} digits") from None
+        raise BadLine(f"a whole number has more than {limit:,} digits", "bad-json") from None
     except RecursionError:
-        raise ValueError("objects inside objects without end; expected plain values") from None
+        raise BadLine(
+            "objects inside objects without end; expected plain values", "bad-json"
+        ) from None
 
 
 def _refuse_halves(value: dict[str, Any]) -> None:
@@ -116,9 +124,11 @@ def _refuse_halves(value: dict[str, Any]) -> None:
         try:
             f"{name}{one}".encode()
         except UnicodeEncodeError:
-            raise ValueError(
+            raise BadLine(
                 f"{_shown(name)} is {_shown(one)}, which holds half a character (a lone"
-                " surrogate); expected Unicode text"
+                " surrogate); expected Unicode text",
+                "bad-encoding",
+                name,
             ) from None
 
 
@@ -133,13 +143,19 @@ class JsonLines:
         self._blocks = blocks(stream, quoted=False)
         first = next((block for block in self._blocks if len(block)), None)
         if first is None:
-            raise BadFile(f"{stream.name} is empty; expected a JSON object on each line.")
+            raise BadFile(
+                f"{stream.name} is empty; expected a JSON object on each line.", path=stream.name
+            )
         self._first: Block | None = first
         begun = self._chunk(first, range(min(_LOOK, len(first))))
         self.columns = list(dict.fromkeys(name for row in begun.table for name in row))
         if not self.columns:
-            one = begun.refused[0] if begun.refused else Refused(int(first.lines[0]), "no columns")
-            raise BadFile(f"{stream.name}, line {one.place}: {one.why}.")
+            one = (
+                begun.refused[0]
+                if begun.refused
+                else Refused(int(first.lines[0]), "no columns", "no-columns")
+            )
+            raise BadFile(f"{stream.name}, line {one.place}: {one.why}.", path=stream.name)
 
     def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]:
         """All columns, with the types that they have; so many rows at a time at most."""
@@ -156,8 +172,8 @@ class JsonLines:
             try:
                 table.append(object_of(block.record(i), numbers))
                 places.append(line)
-            except ValueError as error:
-                refused.append(Refused(line, str(error)))
+            except BadLine as error:
+                refused.append(Refused(line, str(error), error.code, error.column))
         return Chunk(table, np.array(places, dtype=np.int64), tuple(refused))
 
 

@@ -33,7 +33,9 @@ class LineFile:
         try:
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
-            raise BadFile(f"{self.name} cannot be opened: {error.strerror}.") from None
+            raise BadFile(
+                f"{self.name} cannot be opened: {error.strerror}.", path=self.name
+            ) from None
         self._line = self._byte = 0
 
     def owns(self, source: str) -> bool:
@@ -43,7 +45,10 @@ class LineFile:
         """Go on behind the line at this position; BadFile if it does not end there."""
         at = positions.get(self._source, (0, 0))
         if not isinstance(at, tuple):
-            raise BadFile(f"{self.name}: the ledger's position in it is {at}; expected a pair.")
+            raise BadFile(
+                f"{self.name}: the ledger's position in it is {at}; expected a pair.",
+                path=self.name,
+            )
         self._line, self._byte = at
         self._file.seek(max(0, self._byte - 1))
         before = self._file.read(min(1, self._byte))
@@ -53,7 +58,8 @@ class LineFile:
             raise BadFile(
                 f"{self.name} was read up to line {self._line:,}, byte {self._byte:,}, and has no"
                 " end of a line there now: it was cut or changed. Give the file as it was with"
-                " lines added, or another name."
+                " lines added, or another name.",
+                path=self.name,
             )
         self._file.seek(self._byte)
 

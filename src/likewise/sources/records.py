@@ -108,7 +108,8 @@ def blocks(stream: Stream, *, quoted: bool) -> Iterator[Block]:
             begun = line + int(np.searchsorted(feeds, stop))
             raise BadFile(
                 f"{stream.name}, line {begun}: a quotation mark is opened and never closed. Close"
-                " it; a mark inside a quoted field is doubled."
+                " it; a mark inside a quoted field is doubled.",
+                path=stream.name,
             )
         if len(data) - stop > LONGEST:
             raise _too_long(stream, line + int(np.searchsorted(feeds, stop)), len(quotes) > 0)
@@ -136,5 +137,6 @@ def _too_long(stream: Stream, line: int, quotes: bool) -> BadFile:
     why = " Perhaps a quotation mark is opened there and never closed." if quotes else ""
     return BadFile(
         f"{stream.name}, line {line} is longer than {LONGEST >> 20} MB, which no decision is.{why}"
-        " Check that this is a text file with one decision on each line."
+        " Check that this is a text file with one decision on each line.",
+        path=stream.name,
     )

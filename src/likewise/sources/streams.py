@@ -60,7 +60,7 @@ class Stream:
         self.packed = self._bytes is not self._raw
         for magic, what in _FOREIGN.items():
             if self.peek(len(magic)) == magic:
-                raise BadFile(f"{self.name} is {what}.")
+                raise BadFile(f"{self.name} is {what}.", path=self.name)
         self._recode()
 
     def _recode(self) -> None:
@@ -79,7 +79,7 @@ class Stream:
             return cast(BinaryIO, io.BufferedReader(self._hashed, _BUFFER))
         path = Path(self.path)
         if path.is_dir():
-            raise BadFile(f"{self.name} is a folder; expected a file of decisions.")
+            raise BadFile(f"{self.name} is a folder; expected a file of decisions.", path=self.name)
         try:
             raw = path.open("rb", buffering=0)
             self.size = path.stat().st_size if path.is_file() else None
@@ -87,10 +87,13 @@ class Stream:
         except FileNotFoundError:
             raise BadFile(
                 f"{self.name} is not there; expected a file of decisions. Check the path"
-                f" (this is {Path.cwd()})."
+                f" (this is {Path.cwd()}).",
+                path=self.name,
             ) from None
         except OSError as error:
-            raise BadFile(f"{self.name} cannot be opened: {error.strerror}.") from None
+            raise BadFile(
+                f"{self.name} cannot be opened: {error.strerror}.", path=self.name
+            ) from None
         self._hashed = Hashed(raw)
         return cast(BinaryIO, io.BufferedReader(self._hashed, _BUFFER))
 
@@ -112,7 +115,10 @@ class Stream:
         except Exception as error:
             raise self._broken(error) from None
         if changed:
-            raise BadFile(f"{self.name} was changed while it was read. Copy it; read the copy.")
+            raise BadFile(
+                f"{self.name} was changed while it was read. Copy it; read the copy.",
+                path=self.name,
+            )
         return self._hashed.digest()
 
     @property
@@ -140,17 +146,20 @@ class Stream:
         if isinstance(error, EOFError):
             return BadFile(
                 f"{self.name} ends too early: it is packed, and its end is missing. Copy or"
-                " download it again."
+                " download it again.",
+                path=self.name,
             )
         if isinstance(error, UnicodeError):
             return BadFile(
                 f"{self.name} is not {self.encoding} ({error}). Say another --encoding, such as"
-                " cp1252, or copy the file again."
+                " cp1252, or copy the file again.",
+                path=self.name,
             )
         if isinstance(error, OSError) and error.strerror:
-            return BadFile(f"{self.name} cannot be read: {error.strerror}.")
+            return BadFile(f"{self.name} cannot be read: {error.strerror}.", path=self.name)
         return BadFile(
-            f"{self.name} is damaged and cannot be unpacked ({error}). Copy or download it again."
+            f"{self.name} is damaged and cannot be unpacked ({error}). Copy or download it again.",
+            path=self.name,
         )
 
     def close(self) -> None:

@@ -70,7 +70,8 @@ class TextColumns:
                 if settled.ambiguous and settled.remark is not None:
                     raise BadFile(
                         f"{source}: the column {name!r} can be read in two ways:"
-                        f" {settled.remark.what}. {settled.remark.do}."
+                        f" {settled.remark.what}. {settled.remark.do}.",
+                        path=source,
                     )
                 self.remark(name, settled.remark)
             elif kind == "text":
@@ -103,13 +104,15 @@ class TextColumns:
                     bad = bad & ~nothing
                 wrong = bad.to_numpy()
                 for i in np.flatnonzero(wrong & good).tolist():
-                    refused.append(Refused(int(lines[i]), _not_a(kind, name, text[i], reading)))
+                    why = _not_a(kind, name, text[i], reading)
+                    refused.append(Refused(int(lines[i]), why, "unexpected-value", name))
                 good &= ~wrong
             if kind == "number" and values.is_nan().any():
                 self._words.add_missing(name, text.filter(values.is_nan().fill_null(False)))
             for i in rounded(bare, values) if kind in ("number", "listed") else ():
                 if good[i]:
-                    refused.append(Refused(int(lines[i]), _too_large(name, text[i])))
+                    why = _too_large(name, text[i])
+                    refused.append(Refused(int(lines[i]), why, "rounded-number", name))
                     good[i] = False
             columns.append(values)
         typed = pl.DataFrame(columns)

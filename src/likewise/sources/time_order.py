@@ -104,7 +104,9 @@ class InTimeOrder:
         why = {one.at: one.why for one in unfit}
         good = np.array([moment is not None for moment in moments], dtype=np.bool_)
         refused = [
-            Refused(places[at], why.get(at) or self._without_time())
+            Refused(places[at], why[at], "bad-time", self._column)
+            if at in why
+            else Refused(places[at], self._without_time(), "missing-value", self._column)
             for at in np.flatnonzero(~good).tolist()
         ]
         times = np.array(

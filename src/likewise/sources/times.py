@@ -110,7 +110,7 @@ def moments_of(
     if unfit:
         where = unfit[0].at + 1 if places is None else int(places[unfit[0].at])
         more = f" So are {len(unfit) - 1:,} more." if len(unfit) > 1 else ""
-        raise BadFile(f"{source}, {unit} {where:,}: {unfit[0].why}.{more}")
+        raise BadFile(f"{source}, {unit} {where:,}: {unfit[0].why}.{more}", path=source)
     return moments
 
 
@@ -138,7 +138,8 @@ def form_of(
         where = first + 1 if places is None else int(places[first])
         raise BadFile(
             f"{source}, {unit} {where:,}: the column {column!r} cannot be read as times: it has"
-            f" {shortened(values[first])}. Expected {EXPECTED}. Mend the column, or name another."
+            f" {shortened(values[first])}. Expected {EXPECTED}. Mend the column, or name another.",
+            path=source,
         )
     if form == "strokes":
         form = _order(texts, column, source, dates)
@@ -161,13 +162,15 @@ def _order(texts: list[str], column: str, source: str, dates: DayOrder | None) -
             f"{source}: in the column {column!r} stand {shortened(days)}, where the day comes"
             f" first, and {shortened(months)}, where the month does; expected one order. Mend the"
             " column, or say --dates day-first or --dates month-first: what does not fit is then a"
-            " bad row."
+            " bad row.",
+            path=source,
         )
     if days is None and months is None:
         raise BadFile(
             f"{source}: the column {column!r} has times such as {shortened(parts[0][2])}, and no"
             " value tells whether the day or the month comes first. Say --dates day-first or"
-            " --dates month-first."
+            " --dates month-first.",
+            path=source,
         )
     return "day-first" if days is not None else "month-first"
 

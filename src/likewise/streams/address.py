@@ -145,9 +145,13 @@ def _check(kind: str, streams: list[str], parameters: Mapping[str, str]) -> None
     for parameter, choices in (("format", FORMATS), ("start", STARTS), ("tls", ("true", "false"))):
         value = parameters.get(parameter, choices[0])
         if value not in choices:
-            raise BadRule(f"{parameter} is {value!r}; expected {' or '.join(choices)}")
+            raise BadRule(
+                f"{parameter} is {value!r}; expected {' or '.join(choices)}", setting=parameter
+            )
     if not parameters.get("maxlen", "1").isdigit():
-        raise BadRule(f"maxlen is {parameters['maxlen']!r}; expected a whole number")
+        raise BadRule(
+            f"maxlen is {parameters['maxlen']!r}; expected a whole number", setting="maxlen"
+        )
 
 
 def _host(text: str, kind: str) -> tuple[str, int]:

@@ -60,6 +60,8 @@ def at_once(call: Callable[[], _T], rows: int) -> _T:
 class GapFound(BadFile):
     """Records are gone, and the policy is to stop there."""
 
+    code = "gap-found"
+
 
 @dataclass
 class StreamCounts:
@@ -338,7 +340,8 @@ class Follower:
         if first > rows:
             raise BadFile(
                 f"{target.name} holds the verdict of row {first - 1:,}, and the ledger has"
-                f" {rows:,} rows: it is another ledger's. Name another target."
+                f" {rows:,} rows: it is another ledger's. Name another target.",
+                path=target.name,
             )
         if held[-1] is None and not target.remembers:
             return

@@ -109,7 +109,8 @@ class KafkaSource:
         if position + 1 > high:
             raise BadFile(
                 f"{source} ends at offset {high - 1}, and the ledger at {position}: the topic was"
-                " deleted and created again. Begin another ledger, or name the topic differently."
+                " deleted and created again. Begin another ledger, or name the topic differently.",
+                path=source,
             )
         if position + 1 < low:
             why = f"offsets {position + 1} to {low - 1} of {source} expired before they were read"

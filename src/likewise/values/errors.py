@@ -1,79 +1,262 @@
-"""What can go wrong, as a tree.
+"""Every error that likewise raises, as a tree.
 
 LikewiseError
-├── BadRule       the rule itself makes no sense
-├── BadDecision   cannot be compared with the past; nothing was stored
-│   ├── RepeatedKey   another decision has its key already
-│   ├── ErasedKey     the decision with its key was erased
-│   └── OldPosition   its source was further already
-├── BadRow        the history has no such row
-├── BadFile       a file cannot be used, or cannot grow
-│   └── CannotLook   the system does not let us look at it; that says nothing about what is in it
-├── Unreachable   a service did not answer
-├── Forbidden     a service answered, and does not know the token, or the token may not do that
-└── Violation     a watched model contradicted itself, and was to be stopped
+├── BadRule            a rule or a setting makes no sense, or does not fit the inputs
+├── BadDecision        cannot be compared with the past; nothing was stored
+│   ├── MissingValue       an input, output, key or time is missing
+│   ├── UnexpectedValue    a value is of another type, or outside of what is allowed
+│   ├── WrongShape         other dimensions, or another number of values, than expected
+│   ├── MissingColumn      the table lacks a column of the rule
+│   ├── UnknownColumn      the table has a column that the rule does not know
+│   ├── TooManyNames       one more label, category, model or source than is allowed
+│   ├── WrongOrder         its time is before that of the decision before it
+│   ├── NestedCall         the monitor was called out of one of its own calls
+│   ├── RepeatedKey        another decision has its key already
+│   ├── ErasedKey          the decision with its key was erased
+│   └── OldPosition        its source was further already
+├── BadRow             the history has no such row
+├── BadFile            a file cannot be used, or cannot grow
+│   ├── BadTable           its columns, or outputs, are not those that the rule is about
+│   └── CannotLook         the system does not let us read it; its content may be fine
+├── Unreachable        a service did not answer
+├── Forbidden          a service answered: it does not know the token, or the token may not do that
+└── Violation          a watched model contradicted itself, and was to be stopped
 
 UserWarning
 ├── ViolationWarning   a watched model contradicted itself
 ├── FailureWarning     a watched model answered, but could not be watched
 └── HintWarning        a watch does less, or something else, than was probably meant
 
-Every message says what came, what was expected, where, and what to do now.
+Each class has a `code` that no other has, and its facts as attributes (`facts()`): HTTP bodies and
+`--json` carry both, and code that has to tell errors apart looks at these only. The message is for
+people: what came, what was expected, where, and what to do now.
 """
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self, TypeVar
+
+_ErrorT = TypeVar("_ErrorT", bound="LikewiseError")
 
 
 class LikewiseError(Exception):
     """Anything that likewise refuses to do."""
 
+    code: ClassVar[str] = "likewise-error"
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is known about the error, by name; what is not known is left out."""
+
+        def is_known(value: Any) -> bool:
+            empty = isinstance(value, str | tuple) and len(value) == 0
+            return not (empty or value is None or value is False)
+
+        named = vars(self).items()
+        return {name: value for name, value in named if name[0] != "_" and is_known(value)}
+
+    @classmethod
+    def restore(cls, message: str, facts: dict[str, Any]) -> Self:
+        """Make an error of its message and facts, as they came from another process."""
+        return _restore(cls, (message,), facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, vars(self))
+
+
+def _restore(kind: type[_ErrorT], args: tuple[Any, ...], facts: dict[str, Any]) -> _ErrorT:
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(facts)
+    return error
+
 
 class BadRule(LikewiseError, ValueError):
-    """The rule makes no sense, or does not fit the inputs."""
+    """A rule or a setting makes no sense, or does not fit the inputs.
+
+    `setting` names it, if it is one.
+    """
+
+    code = "bad-rule"
+    setting: str | None = None
+
+    def __init__(self, message: str, *, setting: str | None = None) -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 class BadDecision(LikewiseError, ValueError):
-    """Cannot be compared with the past. Nothing was stored."""
+    """A decision cannot be compared with the past. Nothing was stored.
+
+    problem   what is wrong with it, as a sentence
+    advice    what to do about it, as a sentence, if there is something
+    place     its place in the batch, from 0; None for a decision that came alone
+    column    the column that it is about, if it is about one
+    """
+
+    code = "bad-decision"
+    problem: str = ""
+    advice: str = ""
+    column: str | None = None
+    place: int | None = None
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        place: int | None = None,
+        column: str | None = None,
+        advice: str = "",
+    ) -> None:
+        self.problem = problem
+        self.advice = advice
+        self.column = column
+        self.place = place
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        where = "" if self.place is None else f"row {self.place}: "
+        return f"{where}{self.problem} Nothing was stored. {self.advice}".rstrip()
+
+    def at(self, place: int | None) -> Self:
+        """Return the same error about another place of a batch; None: it came alone."""
+        moved = self.restore("", vars(self))
+        moved.place = place
+        moved.args = (moved._message(), *self.args[1:])
+        return moved.with_traceback(self.__traceback__)
+
+    @property
+    def reason(self) -> str:
+        """Why a decision was refused, for whoever sent it among others that are stored."""
+        return f"{self.problem} {self.advice}".rstrip()
+
+
+class MissingValue(BadDecision):
+    """An input, an output, a key or a time is missing. Nothing was stored."""
+
+    code = "missing-value"
+
+
+class UnexpectedValue(BadDecision):
+    """A value is of another type than expected, or outside of what is allowed."""
+
+    code = "unexpected-value"
+
+
+class WrongShape(BadDecision):
+    """Other dimensions, or another number of values, than expected. Nothing was stored."""
+
+    code = "wrong-shape"
+
+
+class MissingColumn(BadDecision):
+    """The table lacks a `column` of the rule. Nothing was stored."""
+
+    code = "missing-column"
+
+
+class UnknownColumn(BadDecision):
+    """The table has a `column` that the rule does not know. Nothing was stored."""
+
+    code = "unknown-column"
+
+
+class TooManyNames(BadDecision):
+    """One more label, category, model or source than is allowed. Nothing was stored."""
+
+    code = "too-many-names"
+
+
+class WrongOrder(BadDecision):
+    """The time of a decision is before that of the decision before it. Nothing was stored."""
+
+    code = "wrong-order"
+
+
+class NestedCall(BadDecision):
+    """A monitor was called out of one of its own calls. Nothing was stored."""
+
+    code = "nested-call"
 
 
 class RepeatedKey(BadDecision):
-    """Another decision has this key already, in `row`. Nothing was stored."""
+    """Another decision has this `key` already, in `row`. Nothing was stored."""
 
-    def __init__(self, message: str, row: int) -> None:
-        super().__init__(message, row)
+    code = "repeated-key"
+    key: Any = None
+    row: int
+
+    def __init__(
+        self, problem: str, *, key: Any, row: int, place: int | None = None, advice: str = ""
+    ) -> None:
+        super().__init__(problem, place=place, advice=advice)
+        self.key = key
         self.row = row
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class ErasedKey(BadDecision):
-    """The decision that had this key was erased. Nothing was stored."""
+    """The decision that had this `key` was erased. Nothing was stored."""
+
+    code = "erased-key"
+    key: Any = None
+
+    def __init__(self, problem: str, *, key: Any, advice: str = "") -> None:
+        super().__init__(problem, advice=advice)
+        self.key = key
 
 
 class OldPosition(BadDecision):
     """The `position` is not above `last`, the last one of its `source`. Nothing was stored."""
 
-    def __init__(self, message: str, source: str, position: Any, last: Any) -> None:
-        super().__init__(message, source, position, last)
+    code = "old-position"
+
+    def __init__(
+        self, problem: str, *, source: str, position: Any, last: Any, advice: str = ""
+    ) -> None:
+        super().__init__(problem, advice=advice)
         self.source = source
         self.position = position
         self.last = last
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class BadRow(LikewiseError, IndexError):
-    """The history has no such row. Nothing was changed."""
+    """The history has no such `row`. Nothing was changed."""
+
+    code = "bad-row"
+    row: int | None = None
+
+    def __init__(self, message: str, *, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class BadFile(LikewiseError, ValueError):
-    """A file that cannot be used, or cannot grow. Nothing was stored."""
+    """A file cannot be used, or cannot grow. Nothing was stored. `path` is its name, if known."""
+
+    code = "bad-file"
+    path: str | None = None
+
+    def __init__(self, message: str, *, path: object = None) -> None:
+        super().__init__(message)
+        self.path = None if path is None else str(path)
+
+
+class BadTable(BadFile):
+    """The columns, or the outputs, of a table are not those that the rule is about.
+
+    `columns` are those that are missing, unknown or unfit.
+    """
+
+    code = "bad-table"
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, message: str, *, path: object, columns: Iterable[str] = ()) -> None:
+        super().__init__(message, path=path)
+        self.columns = tuple(columns)
 
 
 class CannotLook(BadFile):
-    """A file that the system does not let us look at; what is in it may be as it should be."""
+    """The system does not let us read a file; its content may be as it should be."""
+
+    code = "cannot-look"
 
 
 class Unreachable(LikewiseError, ConnectionError):
@@ -82,6 +265,10 @@ class Unreachable(LikewiseError, ConnectionError):
     `in_doubt` says whether it may have done what it was asked for. If False, nothing was stored.
     `lasting` says that asking again will not tell: it was restarted, or it is too long ago.
     """
+
+    code = "unreachable"
+    in_doubt: bool = False
+    lasting: bool = False
 
     def __init__(self, message: str, *, in_doubt: bool = False, lasting: bool = False) -> None:
         super().__init__(message)
@@ -96,6 +283,9 @@ class Forbidden(LikewiseError, PermissionError):
     an earlier attempt, which was not answered, may have been done. If False, nothing was stored.
     """
 
+    code = "forbidden"
+    in_doubt: bool = False
+
     def __init__(self, message: str, *, in_doubt: bool = False) -> None:
         super().__init__(message)
         self.in_doubt = in_doubt
@@ -108,14 +298,17 @@ class Violation(LikewiseError):
     `verdict` is the first of them, `answer` is what the model answered: nothing is lost.
     """
 
+    code = "violation"
+
     def __init__(self, message: str, verdicts: tuple[Any, ...], answer: Any) -> None:
-        super().__init__(message, verdicts, answer)
+        super().__init__(message)
         self.verdicts = verdicts
         self.verdict = verdicts[0]
         self.answer = answer
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+
+BY_CODE: dict[str, type[LikewiseError]] = {}
+"""The errors above, by their codes."""
 
 
 class ViolationWarning(UserWarning):
@@ -133,3 +326,5 @@ class HintWarning(UserWarning):
 for _error in tuple(vars().values()):
     if isinstance(_error, type) and issubclass(_error, Exception):
         _error.__module__ = "likewise"  # as users import them, and as tracebacks should name them
+        if issubclass(_error, LikewiseError):
+            BY_CODE[_error.code] = _error

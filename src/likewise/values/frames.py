@@ -20,8 +20,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.errors import BadDecision
-from likewise.values.plain import EXACT, beyond, is_rounded, scalar, short_repr, unmasked
+from likewise.values.errors import (
+    BadDecision,
+    MissingColumn,
+    UnexpectedValue,
+    UnknownColumn,
+    WrongShape,
+)
+from likewise.values.plain import BEYOND, EXACT, OFFSET, is_rounded, scalar, short_repr, unmasked
 
 Column: TypeAlias = list[Any] | npt.NDArray[Any]
 
@@ -115,9 +121,9 @@ def table_columns(given: Any) -> dict[str, Column]:
     else:
         names = list(_frame(given).columns) if not isinstance(given, Sequence) else []
     if not names:
-        raise BadDecision(
+        raise UnexpectedValue(
             f"the table is of type {type(given).__name__}, without names of columns; expected a"
-            " data frame, an Arrow table, or a list of dictionaries"
+            " data frame, an Arrow table, or a list of dictionaries."
         )
     return columns_of(given, names, names)
 
@@ -125,16 +131,17 @@ def table_columns(given: Any) -> dict[str, Column]:
 def _check_names(there: Sequence[str], names: Sequence[str], known: Sequence[str] | None) -> None:
     for name in names:
         if name not in there:
-            raise BadDecision(
-                f"column {name!r} is missing; the table has {', '.join(map(repr, there))}."
-                " Nothing was stored."
+            raise MissingColumn(
+                f"column {name!r} is missing; the table has {', '.join(map(repr, there))}.",
+                column=name,
             )
     for name in there:
         if known is not None and name not in known:
-            raise BadDecision(
-                f"column {name!r} is unknown to the rule; it has {', '.join(map(repr, known))}."
-                ' Nothing was stored: add it to the rule, with kind "ignore" if it says nothing, or'
-                ' say extra = "ignore" for all such columns.'
+            raise UnknownColumn(
+                f"column {name!r} is unknown to the rule; it has {', '.join(map(repr, known))}.",
+                column=name,
+                advice="Add it to the rule, with kind"
+                ' "ignore" if it says nothing, or say extra = "ignore" for all such columns.',
             )
 
 
@@ -145,9 +152,9 @@ def _of_array(
         _check_names(given.dtype.names, names, known)
         return {name: _unmasked(name, given[name]) for name in names}
     if given.ndim != 2 or given.shape[1] != len(names):
-        raise BadDecision(
+        raise WrongShape(
             f"the array has shape {given.shape}; expected {len(names)} columns, in the order"
-            f" {', '.join(map(repr, names))}. Nothing was stored."
+            f" {', '.join(map(repr, names))}."
         )
     return {name: _unmasked(name, given[:, j]) for j, name in enumerate(names)}
 
@@ -176,15 +183,15 @@ def _of_rows(
     for i, one in enumerate(given):
         row = row_of(one)
         if row is None:
-            raise BadDecision(
-                f"row {i} is {one!r}; expected a dictionary, a named tuple or the like. Nothing was"
-                " stored."
+            raise UnexpectedValue(
+                f"the decision is {one!r}; expected a dictionary, a named tuple or the like.",
+                place=i,
             )
         if not wanted <= row.keys() or not (allowed is None or row.keys() <= allowed):
             try:
                 _check_names(list(row), names, known)
             except BadDecision as error:
-                raise BadDecision(f"row {i}: {error}") from None
+                raise error.at(i) from None
         rows.append(row)
     return {name: [row[name] for row in rows] for name in names}
 
@@ -197,19 +204,19 @@ def _frame(given: Any) -> Any:
     if find_spec("narwhals") is None:
         raise BadDecision(
             f"the table is of type {type(given).__name__}, which needs the package narwhals."
-            " Install it with: pip install 'likewise[tables]'"
+            " Install it with: pip install 'likewise[tables]'."
         )
     import narwhals.stable.v1 as nw
 
     try:
         return nw.from_native(given, eager_only=True)
     except ValueError as error:
-        raise BadDecision(f"{error}. Nothing was stored.") from None
+        raise BadDecision(f"{error}.") from None
     except TypeError:
         if not hasattr(given, "__arrow_c_stream__"):
-            raise BadDecision(
+            raise UnexpectedValue(
                 f"the table is of type {type(given).__name__}; expected a data frame, an Arrow"
-                " table, a list of dictionaries or an array. Nothing was stored."
+                " table, a list of dictionaries or an array."
             ) from None
     import pyarrow
 
@@ -240,9 +247,8 @@ def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
         odd = {kind for kind in set(map(type, column)) if not issubclass(kind, int | float)}
         for i, value in enumerate(column) if odd else ():
             if isinstance(value, str | bytes) or not (is_missing(value) or _is_number(value)):
-                raise BadDecision(
-                    f"row {i}: {name!r} is {short_repr(value)}; expected a number. Nothing was"
-                    " stored."
+                raise UnexpectedValue(
+                    f"{name!r} is {short_repr(value)}; expected a number.", place=i, column=name
                 )
         if odd:
             column = [math.nan if is_missing(value) else scalar(value) for value in column]
@@ -250,13 +256,13 @@ def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
             numbers = np.array(column, dtype=np.float64)
         except OverflowError:
             at = next(i for i, value in enumerate(column) if not _is_number(value))
-            raise BadDecision(
-                f"row {at}: {name!r} is a number beyond 1e308. Nothing was stored."
+            raise UnexpectedValue(
+                f"{name!r} is a number beyond 1e308.", place=at, column=name
             ) from None
     _check_exact(name, column, numbers)
     if np.isinf(numbers).any():
         at = int(np.flatnonzero(np.isinf(numbers))[0])
-        raise BadDecision(f"row {at}: {name!r} is infinite. Nothing was stored.")
+        raise UnexpectedValue(f"{name!r} is infinite.", place=at, column=name)
     return numbers
 
 
@@ -266,9 +272,11 @@ def _refuse_flags(name: str, column: Column) -> None:
         return
     if not {bool, np.bool_}.isdisjoint(map(type, column)):
         at = next(i for i, value in enumerate(column) if isinstance(value, bool | np.bool_))
-        raise BadDecision(
-            f"row {at}: {name!r} is {bool(column[at])}; expected a number. Nothing was stored."
-            f" {FOR_YES_AND_NO}"
+        raise UnexpectedValue(
+            f"{name!r} is {bool(column[at])}; expected a number.",
+            place=at,
+            column=name,
+            advice=FOR_YES_AND_NO,
         )
 
 
@@ -278,7 +286,9 @@ def _check_exact(name: str, column: Column, numbers: npt.NDArray[np.float64]) ->
         return
     for i in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
         if is_rounded(column[i]):
-            raise BadDecision(f"row {i}: {name!r} is {column[i]}, {beyond()}")
+            raise UnexpectedValue(
+                f"{name!r} is {column[i]}, {BEYOND}", place=i, column=name, advice=OFFSET
+            )
 
 
 def _is_number(value: Any) -> bool:

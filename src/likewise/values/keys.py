@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from likewise.values.errors import BadDecision, BadRow, ErasedKey, RepeatedKey
+from likewise.values.errors import (
+    BadDecision,
+    BadRow,
+    ErasedKey,
+    RepeatedKey,
+    UnexpectedValue,
+    WrongShape,
+)
 from likewise.values.plain import label_of, short_repr
 from likewise.values.verdicts import Rows
 
@@ -28,9 +35,9 @@ def plain_key(key: Any, what: str = "the key") -> Any:
             return str(key)
     except UnicodeEncodeError:
         pass
-    raise BadDecision(
+    raise UnexpectedValue(
         f"{what} is {short_repr(key)} of type {type(key).__name__}; expected a string or a whole"
-        " number. Nothing was stored."
+        " number."
     )
 
 
@@ -65,9 +72,8 @@ class Keys:
         if given is None:
             return None
         if len(given) != count:
-            raise BadDecision(
-                f"there are {count} decisions and {len(given)} keys; expected one for each. Nothing"
-                " was stored."
+            raise WrongShape(
+                f"there are {count} decisions and {len(given)} keys; expected one for each."
             )
         keys = self.plain(given)
         if self._are_new(keys):
@@ -79,16 +85,18 @@ class Keys:
             self._refuse_left(key)
             before = self._row_of.get(key, seen.get(key))
             if before is not None:
-                place = f"row {i}: " if column else ""
                 raise RepeatedKey(
-                    f"{place}the key {key!r} was given to row {before} already. Nothing was stored:"
-                    " keys are unique.",
-                    before,
+                    f"the key {key!r} was given to row {before} already.",
+                    key=key,
+                    row=before,
+                    place=i if column else None,
+                    advice="Keys are unique.",
                 )
             if self.is_erased is not None and self.is_erased(key):
                 raise ErasedKey(
-                    f"the decision with the key {key!r} was erased. Nothing was stored: do not send"
-                    " it again, or send it under another key."
+                    f"the decision with the key {key!r} was erased.",
+                    key=key,
+                    advice="Do not send it again, or send it under another key.",
                 )
             seen[key] = first + i
         return keys
@@ -117,8 +125,8 @@ class Keys:
         if key in self._left:
             raise BadDecision(
                 f"the key {key!r} was given to row {self._left[key]} already, which has left the"
-                " window but is still on disk. Nothing was stored: keys are unique; give another,"
-                " or erase that row."
+                " window but is still on disk.",
+                advice="Keys are unique; give another, or erase that row.",
             )
 
     def add(self, first: int, keys: Sequence[Any] | None) -> None:

@@ -10,7 +10,7 @@ Every later verdict is weaker for it, since what is not there cannot contradict 
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.values.errors import BadDecision
+from likewise.values.errors import UnexpectedValue
 
 AT_LEAST = ", at least or about so many"
 """The end of the reason of a loss whose size is not known: its count is the least that it is."""
@@ -41,21 +41,19 @@ class Loss:
 
     def __post_init__(self) -> None:
         if not _is_whole(self.count) or self.count < 1:
-            raise BadDecision(
+            raise UnexpectedValue(
                 f"{self.count!r} decisions are said to be lost; expected a whole number from 1."
-                " Nothing was stored."
             )
         if not isinstance(self.reason, str) or not 0 < len(self.reason) <= _LONGEST:
-            raise BadDecision(
+            raise UnexpectedValue(
                 f"the reason of a loss is {self.reason!r:.80}; expected a text of 1 to {_LONGEST}"
-                " letters. Nothing was stored."
+                " letters."
             )
         for name in ("first", "last", "since", "until"):
             value = getattr(self, name)
             if value is not None and not _is_whole(value):
-                raise BadDecision(
-                    f"`{name}` of a loss is {value!r}; expected a whole number, or None. Nothing"
-                    " was stored."
+                raise UnexpectedValue(
+                    f"`{name}` of a loss is {value!r}; expected a whole number, or None."
                 )
 
     def and_then(self, other: "Loss") -> "Loss":

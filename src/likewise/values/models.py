@@ -6,7 +6,7 @@ Invariant: what is not a name is refused before anything changes.
 from collections.abc import Mapping, Set
 from typing import Any
 
-from likewise.values.errors import BadDecision
+from likewise.values.errors import UnexpectedValue, WrongShape
 
 
 def model_of(given: Any, what: str = "the model") -> str | None:
@@ -19,9 +19,9 @@ def model_of(given: Any, what: str = "the model") -> str | None:
         return None
     if isinstance(given, str) and given and _is_unicode(given):
         return str(given)
-    raise BadDecision(
+    raise UnexpectedValue(
         f"{what} is {given!r} of type {type(given).__name__}; expected a name, which is text and"
-        " not empty, or None where none is known. Nothing was stored."
+        " not empty, or None where none is known."
     )
 
 
@@ -37,9 +37,9 @@ def models_of(given: Any, count: int, what: str = "model") -> list[str | None] |
         return [model_of(given, f"the {what}")] * count
     several = _listed(given, what)
     if len(several) != count:
-        raise BadDecision(
-            f"there are {count} decisions and {len(several)} {what}s; expected one for each, or one"
-            " name for all. Nothing was stored."
+        raise WrongShape(
+            f"there are {count} decisions and {len(several)} {what}s; expected one for each, or"
+            " one name for all."
         )
     known: set[str | None] = {None}
     models: list[str | None] = []
@@ -60,9 +60,9 @@ def _listed(given: Any, what: str) -> list[Any]:
             break
     sized = hasattr(given, "__len__") and hasattr(given, "__iter__")
     if not sized or isinstance(given, bytes | Mapping | Set):
-        raise BadDecision(
-            f"the {what}s are {given!r}; expected one name for all decisions, or a list with a name"
-            " or None for each. Nothing was stored."
+        raise UnexpectedValue(
+            f"the {what}s are {given!r}; expected one name for all decisions, or a list with a"
+            " name or None for each."
         )
     return list(given)
 

@@ -23,9 +23,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadDecision, UnexpectedValue
 
 EXACT = 2**53
+BEYOND = "a whole number beyond 2**53. Numbers are compared as float64, which rounds it to another."
+OFFSET = "Subtract an offset from such numbers, or send them as float if rounding does not matter."
 """Up to here every whole number is a float64."""
 
 Array = npt.NDArray[Any]
@@ -81,9 +83,9 @@ def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
     except BadDecision:
         raise
     except _UNREADABLE as error:
-        raise BadDecision(
+        raise UnexpectedValue(
             f"{what} is {short_repr(given)} of type {type(given).__name__}; expected {expected}"
-            f" ({error}). Nothing was stored."
+            f" ({error})."
         ) from None
 
 
@@ -94,9 +96,9 @@ def numbers_of(given: Any, what: str, expected: str = "numbers") -> Array:
     """
     array = array_of(given, what, expected)
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-        raise BadDecision(
+        raise UnexpectedValue(
             f"{what} is {short_repr(given)}, an array of type {type_name(array.dtype)}; expected"
-            f" {expected}. Nothing was stored."
+            f" {expected}."
         )
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and _largest(array) > EXACT:
         raise too_large(array, what)
@@ -107,16 +109,7 @@ def too_large(array: Array, what: str) -> BadDecision:
     """For an array of integers of which one is beyond EXACT."""
     at = np.unravel_index(int(((array > EXACT) | (array < -EXACT)).argmax()), array.shape)
     place = "" if array.ndim == 0 else f" at position {_place(at)}"
-    return BadDecision(f"{what} has {int(array[at])}{place}, {beyond()}")
-
-
-def beyond() -> str:
-    """The rest of a sentence about a whole number that float64 rounds."""
-    return (
-        "a whole number beyond 2**53. Numbers are compared as float64, which rounds it to another."
-        " Nothing was stored: subtract an offset from such numbers, or send them as float if"
-        " rounding does not matter."
-    )
+    return UnexpectedValue(f"{what} has {int(array[at])}{place}, {BEYOND}", advice=OFFSET)
 
 
 def _readable(given: Any, what: str) -> Any:
@@ -139,9 +132,9 @@ def unmasked(given: Any, what: str) -> Array:
     elif mask.any():
         at = np.unravel_index(int(mask.argmax()), mask.shape)
         place = "masked" if mask.ndim == 0 else f"masked at position {_place(at)}"
-        raise BadDecision(
-            f"{what} is {place}; expected a value everywhere. Nothing was stored: say what a"
-            " missing value means, for example with `filled`."
+        raise UnexpectedValue(
+            f"{what} is {place}; expected a value everywhere.",
+            advice="Say what a missing value means, for example with `filled`.",
         )
     return np.asarray(given.data)
 
@@ -158,7 +151,7 @@ def _check_rounded(given: Any, array: Array, what: str) -> None:
     for at in zip(*np.nonzero(np.abs(array) >= EXACT), strict=True):
         if is_rounded(values[at]):
             place = "" if array.ndim == 0 else f" at position {_place(at)}"
-            raise BadDecision(f"{what} has {values[at]}{place}, {beyond()}")
+            raise UnexpectedValue(f"{what} has {values[at]}{place}, {BEYOND}", advice=OFFSET)
 
 
 def is_rounded(value: Any) -> bool:
@@ -200,9 +193,9 @@ def sequence_of(given: Any) -> Any:
     if is_tensor(given) or (hasattr(given, "columns") and hasattr(given, "__array__")):
         return array_of(given, "the output", "one for each decision")
     if isinstance(given, Mapping | Set):
-        raise BadDecision(
+        raise UnexpectedValue(
             f"the outputs are a {type(given).__name__}; expected a list or an array, in the order"
-            " of the inputs. Nothing was stored."
+            " of the inputs."
         )
     array = _numeric(given)
     if array is not None:
@@ -279,10 +272,9 @@ def number_of(value: Any, what: str) -> float:
     except _UNREADABLE:
         pass
     if is_rounded(plain):
-        raise BadDecision(f"{what} is {short_repr(plain)}, {beyond()}")
-    raise BadDecision(
+        raise UnexpectedValue(f"{what} is {short_repr(plain)}, {BEYOND}", advice=OFFSET)
+    raise UnexpectedValue(
         f"{what} is {short_repr(value)} of type {type(value).__name__}; expected one finite number."
-        " Nothing was stored."
     )
 
 
@@ -305,25 +297,26 @@ def label_of(value: Any, what: str) -> Hashable:
         hash(value)
         same = value == value  # noqa: PLR0124 - NaN is not, and an array does not say
     except _UNREADABLE:
-        raise BadDecision(
+        raise UnexpectedValue(
             f"{what} is {short_repr(value)}, which cannot be hashed; expected a label such as a"
-            " string, a number or a tuple. Nothing was stored."
+            " string, a number or a tuple."
         ) from None
     if isinstance(value, np.datetime64 | np.timedelta64) and same:
-        raise BadDecision(
+        raise UnexpectedValue(
             f"{what} is {value!r}, a time that Python has none for: it is beyond the years 1 to"
-            " 9999, or finer than microseconds. Nothing was stored: round it, or send text."
+            " 9999, or finer than microseconds.",
+            advice="Round it, or send text.",
         )
     if isinstance(same, bool | np.bool_) and same:
         return _told_apart(value, what)
     if getattr(value, "ndim", 0):
-        raise BadDecision(
+        raise UnexpectedValue(
             f"{what} is {short_repr(value)} of type {type(value).__name__}, which holds several"
-            " values; expected one label. Nothing was stored."
+            " values; expected one label."
         )
-    raise BadDecision(
-        f"{what} is {short_repr(value)}, which equals nothing, not even itself; expected a label."
-        " Nothing was stored: say what a missing value means, for example 'none'."
+    raise UnexpectedValue(
+        f"{what} is {short_repr(value)}, which equals nothing, not even itself; expected a label.",
+        advice="Say what a missing value means, for example 'none'.",
     )
 
 
@@ -331,11 +324,11 @@ def _told_apart(value: Hashable, what: str) -> Hashable:
     kind = type(value)
     by_identity = kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__
     if by_identity and not isinstance(value, _SINGLE):
-        raise BadDecision(
-            f"{what} is {short_repr(value)} of type {kind.__name__}, which is equal only to itself,"
-            " so the same answer would be another label each time; expected a string, a number, a"
-            f" tuple. Nothing was stored: send what it stands for, or give {kind.__name__} an"
-            " __eq__ and a __hash__."
+        raise UnexpectedValue(
+            f"{what} is {short_repr(value)} of type {kind.__name__}, which is equal only to"
+            " itself, so the same answer would be another label each time; expected a string, a"
+            " number, a tuple.",
+            advice=f"Send what it stands for, or give {kind.__name__} an __eq__ and a __hash__.",
         )
     return value
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.errors import BadDecision
+from likewise.values.errors import BadDecision, UnexpectedValue, WrongShape
 from likewise.values.models import model_of, models_of
 
 Position: TypeAlias = int | tuple[int, int]
@@ -104,9 +104,8 @@ def places_of(sources: Any, positions: Any, count: int) -> Places | None:
     names = models_of(sources, count, "source") or [None] * count
     given = _listed(positions, count)
     if len(given) != count:
-        raise BadDecision(
+        raise WrongShape(
             f"there are {count} decisions and {len(given)} positions; expected one for each."
-            " Nothing was stored."
         )
     return _places(names, given)
 
@@ -120,9 +119,9 @@ def _listed(positions: Any, count: int) -> list[Any]:
             break
     sized = hasattr(positions, "__len__") and hasattr(positions, "__iter__")
     if not sized or isinstance(positions, str | bytes | Mapping | Set):
-        raise BadDecision(
-            f"the positions are {positions!r:.80}; expected a list with a position or None for each"
-            " decision. Nothing was stored."
+        raise UnexpectedValue(
+            f"the positions are {positions!r:.80}; expected a list with a position or None for"
+            " each decision."
         )
     return list(positions)
 
@@ -176,9 +175,9 @@ def _plain_numbers(given: list[Any]) -> Numbers | None:
 
 def other_shape(source: str, position: Any, pair: bool) -> BadDecision:
     expected = "whole numbers" if pair else "pairs of them"
-    return BadDecision(
-        f"the position is {position!r}, but positions of the source {source!r} are {expected}."
-        " Nothing was stored: give all positions of a source in one way."
+    return UnexpectedValue(
+        f"the position is {position!r}, but positions of the source {source!r} are {expected}.",
+        advice="Give all positions of a source in one way.",
     )
 
 
@@ -186,9 +185,7 @@ def _refuse_half(name: str | None, position: Any, i: int, count: int) -> None:
     of = "" if count == 1 else f" of decision {i}"
     came = f"the position{of} is {position!r}" if name is None else f"the source{of} is {name!r}"
     lacks = "source, the name of what it is a position in" if name is None else "position in it"
-    raise BadDecision(
-        f"{came}, and there is no {lacks}. Nothing was stored: give both, or neither."
-    )
+    raise BadDecision(f"{came}, and there is no {lacks}.", advice="Give both, or neither.")
 
 
 def _is_whole(value: Any) -> bool:
@@ -206,7 +203,7 @@ def _pair(position: Any) -> tuple[int, int]:
         first, second = int(both[0]), int(both[1])
         if 0 <= first < _END and 0 <= second < _END:
             return first, second
-    raise BadDecision(
-        f"the position is {position!r:.80}; expected a whole number from 0 to 2**64 - 1, or a pair"
-        " of them. Nothing was stored."
+    raise UnexpectedValue(
+        f"the position is {position!r:.80}; expected a whole number from 0 to 2**64 - 1, or a"
+        " pair of them."
     )

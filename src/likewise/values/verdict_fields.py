@@ -24,6 +24,7 @@ None.
 """
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from likewise.values.plain import json_value
@@ -48,7 +49,7 @@ def verdict_dict(
     return put_together(
         verdict.row,
         verdict.count,
-        [found[i] for i in order],
+        found.pick(order),
         key=verdict.key,
         witness_keys=None if keys is None else [keys[i] for i in order],
         model=verdict.model,
@@ -121,10 +122,11 @@ def put_together(
 def _witness(
     witness: "Witness", key: dict[str, Any], model: dict[str, str | None]
 ) -> dict[str, Any]:
+    near, far = witness.input_distance, witness.output_distance
     return {
         "row": witness.row,
         **key,
         **model,
-        "input_distance": json_value(witness.input_distance),
-        "output_distance": json_value(witness.output_distance),
+        "input_distance": near if isfinite(near) else None,
+        "output_distance": far if isfinite(far) else None,
     }

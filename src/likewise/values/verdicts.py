@@ -105,6 +105,13 @@ class Witnesses:
             int(self.rows[i]), float(self.input_distances[i]), float(self.output_distances[i])
         )
 
+    def pick(self, places: Sequence[int]) -> list[Witness]:
+        """Return those at these places; quicker than one by one."""
+        if len(places) == 0:
+            return []
+        columns = (self.rows, self.input_distances, self.output_distances)
+        return list(map(Witness, *(column[places].tolist() for column in columns)))
+
     @property
     def first(self) -> tuple[int, float, float]:
         """The first one's row and distances, read without making arrays or a Witness."""

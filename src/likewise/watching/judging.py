@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.intake.copies import one_output, one_row, some_rows
-from likewise.intake.sifting import Unfit, about_the_row, sifted
+from likewise.intake.sifting import Unfit, sifted
 from likewise.rules.feature import plain
-from likewise.values.errors import BadDecision, RepeatedKey
+from likewise.values.errors import BadDecision, RepeatedKey, UnexpectedValue
 from likewise.values.frames import columns_of, values_of
 from likewise.values.given import as_given
 from likewise.values.verdicts import Verdict, Verdicts
@@ -148,7 +148,7 @@ class Judge:
                 elif isinstance(outcome.error, RepeatedKey):
                     judged = judged.and_then(_REPEATED)
                 else:
-                    failed = (outcome.rows[0], about_the_row(outcome.error))
+                    failed = (outcome.rows[0], outcome.error.at(None))
                     judged = judged.and_then(Outcome(failed=[failed]))
         except Exception as error:
             if judged.decisions == 0:
@@ -194,9 +194,10 @@ class Judge:
 
 def _check_rows(x: Any) -> None:
     if not hasattr(x, "__len__"):
-        raise BadDecision(
+        raise UnexpectedValue(
             f"the input is a {type(x).__name__}, whose rows cannot be read; expected an array, a"
-            " frame or a list. Nothing was stored: say with input= how to make one of it."
+            " frame or a list.",
+            advice="Say with input= how to make one of it.",
         )
 
 

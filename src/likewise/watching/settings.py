@@ -58,16 +58,20 @@ class Choices:
         for name in ("on_violation", "on_failure"):
             policy = getattr(self, name)
             if not callable(policy) and policy not in POLICIES:
-                raise ValueError(
-                    f"{name} is {policy!r}; expected one of {', '.join(POLICIES)}, or a callable"
+                raise BadRule(
+                    f"{name} is {policy!r}; expected one of {', '.join(POLICIES)}, or a callable",
+                    setting=name,
                 )
             if self.background and policy == "raise":
-                raise ValueError(
+                raise BadRule(
                     f"{name} is 'raise', but with background=True the answer is given before the"
-                    " decision is judged. Choose a callable, or leave out background."
+                    " decision is judged. Choose a callable, or leave out background.",
+                    setting=name,
                 )
         if self.on_bad_row not in ("fail", "skip"):
-            raise ValueError(f"on_bad_row is {self.on_bad_row!r}; expected fail or skip")
+            raise BadRule(
+                f"on_bad_row is {self.on_bad_row!r}; expected fail or skip", setting="on_bad_row"
+            )
         for name in ("input", "output", "key"):
             given = getattr(self, name)
             if given is not None and not callable(given):
@@ -75,7 +79,7 @@ class Choices:
         for name in ("keep", "queue_calls"):
             number = getattr(self, name)
             if not isinstance(number, int) or number < 1:
-                raise ValueError(f"{name} is {number!r}; expected a whole number from 1")
+                raise BadRule(f"{name} is {number!r}; expected a whole number from 1", setting=name)
 
 
 def monitor_of(given: Any, settings: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
+from likewise.values.errors import BadRule
 from likewise.watching.modules import Hooks
 from likewise.watching.predictor import WatchedPredictor
 from likewise.watching.settings import (
@@ -242,7 +243,10 @@ def watch(
         from likewise.watching.estimator import WatchedEstimator
 
         if batched is False:
-            raise ValueError("batched is False, but an estimator answers batches. Leave it out.")
+            raise BadRule(
+                "batched is False, but an estimator answers batches. Leave it out.",
+                setting="batched",
+            )
         return WatchedEstimator._around(model, rule, monitor_settings, choices)
     predictor = not callable(model) and hasattr(model, "predict")
     if not callable(model) and not predictor:

@@ -14,7 +14,6 @@ from likewise.ledger.format2.reading import (
 from likewise.ledger.format2.walk import walk
 from likewise.ledger.format2.writing import (
     ERASED_FIELDS,
-    KEEPS_MODELS,
     add_event,
     add_note,
     anchor,
@@ -31,7 +30,6 @@ VERSION = 2
 __all__ = [
     "ERASED_FIELDS",
     "EVENTS",
-    "KEEPS_MODELS",
     "VERSION",
     "add_event",
     "add_note",

@@ -27,7 +27,9 @@ _VERDICTS = f"SELECT row, witnesses, distances FROM verdict WHERE {_SPAN}"
 def state(reader: Reading) -> LedgerState:
     events = reader.all("SELECT number, at_row, link FROM event ORDER BY number DESC LIMIT 1")
     if not events:
-        raise BadFile(f"the ledger {str(reader.path)!r} has no events: it was altered.")
+        raise BadFile(
+            f"the ledger {str(reader.path)!r} has no events: it was altered.", path=reader.path
+        )
     number, rows, link = events[0]
     first = reader.first_kept()
     judged = reader.all(
@@ -40,12 +42,16 @@ def state(reader: Reading) -> LedgerState:
     latest = times[0][0] if times else 0
     whole = {type(number), type(rows), type(upto), type(latest)} == {int}
     if not whole or not isinstance(link, bytes) or not first <= rows < MOST or upto > rows:
-        raise BadFile(f"the last event of the ledger {str(reader.path)!r} was altered.")
+        raise BadFile(
+            f"the last event of the ledger {str(reader.path)!r} was altered.", path=reader.path
+        )
     words, words_link = reader.last_word()
     records = reader.records
     if rows > first:  # is the file there, and as long as that?
         if records is None:
-            raise BadFile(f"the ledger {str(reader.path)!r} has no layout: it was altered.")
+            raise BadFile(
+                f"the ledger {str(reader.path)!r} has no layout: it was altered.", path=reader.path
+            )
         records.read(rows - 1, rows)
     return LedgerState(
         first=first,

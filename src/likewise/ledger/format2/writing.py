@@ -33,7 +33,6 @@ from likewise.values.keys import Key
 from likewise.values.verdicts import Rows
 
 ERASED_FIELDS = ["output", "input"]
-KEEPS_MODELS = True
 _NOT_ASKED = -1
 _MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"
 _REVIEWED_WHOLE = """

@@ -319,7 +319,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         )
     except OSError as error:
         raise BadFile(
-            f"the alerts in {str(path)!r} cannot be kept: {private.why(error)}."
+            f"the alerts in {str(path)!r} cannot be kept: {private.why(error)}.", path=path
         ) from None
     try:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -336,13 +336,15 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.close()
         raise BadFile(
             f"the alerts in {str(path)!r} cannot be opened ({error}). Is another service using"
-            " them? If the file is damaged, move it away: alerts begin anew."
+            " them? If the file is damaged, move it away: alerts begin anew.",
+            path=path,
         ) from None
     if version not in (0, _VERSION):
         database.close()
         raise BadFile(
             f"the alerts in {str(path)!r} are of version {version}; this likewise knows"
-            f" {_VERSION}. Use the newer one, or move the file away."
+            f" {_VERSION}. Use the newer one, or move the file away.",
+            path=path,
         )
     return database
 

@@ -168,13 +168,16 @@ def _check(table: _Table) -> None:
             continue
         if one.name in may_be_zero:
             if not value >= 0:
-                raise BadRule(f"alerts: {one.name} is {value}; expected 0 or more")
+                raise BadRule(
+                    f"alerts: {one.name} is {value}; expected 0 or more", setting=one.name
+                )
         elif not value > 0:
-            raise BadRule(f"alerts: {one.name} is {value}; expected more than 0")
+            raise BadRule(f"alerts: {one.name} is {value}; expected more than 0", setting=one.name)
     if table.least_windows < 2 or table.windows < table.least_windows:
         raise BadRule(
             f"alerts: least_windows is {table.least_windows} and windows {table.windows}; expected"
-            " at least 2, and no more than windows"
+            " at least 2, and no more than windows",
+            setting="least_windows",
         )
     unknown = [kind for kind in table.kinds if kind not in KINDS]
     if unknown:
@@ -211,14 +214,18 @@ def _receiver(
             raise BadRule(f"{where}: there is no monitor {name!r}")
     for name in ("pause_seconds", "timeout_seconds", "backoff_seconds", "give_up_seconds"):
         if not getattr(table, name) > 0:
-            raise BadRule(f"{where}: {name} is {getattr(table, name)}; expected more than 0")
+            raise BadRule(
+                f"{where}: {name} is {getattr(table, name)}; expected more than 0", setting=name
+            )
     url = _secret(where, "url", table.url_env, table.url_file, environment, table.url)
     secret = _secret(where, "secret", table.secret_env, table.secret_file, environment)
     repeat = table.repeat_seconds
     if repeat is None:  # Alertmanager forgets what it is not told again
         repeat = 60.0 if table.kind == "alertmanager" else 14_400.0
     if not repeat >= 0 or (table.kind == "alertmanager" and repeat == 0):
-        raise BadRule(f"{where}: repeat_seconds is {repeat}; expected more than 0")
+        raise BadRule(
+            f"{where}: repeat_seconds is {repeat}; expected more than 0", setting="repeat_seconds"
+        )
     receiver = AlertReceiver(
         table.name,
         table.kind,

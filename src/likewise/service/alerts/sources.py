@@ -102,15 +102,9 @@ class LedgerSource:
             start = max(rows, state.first)  # those before have left the window unseen
             while start < beyond:
                 stop = min(beyond, start + _CHUNK)
-                indexed = reader.format.KEEPS_MODELS  # format 2, whose database finds them
-                some = reader.decisions(start, stop, keys=False, witnesses=not indexed)
-                if indexed:
-                    found = reader.flagged_where(" AND distance <= ?", (0.0,), start, stop)
-                    same = np.array(found, np.int64)
-                else:
-                    zero = some.witnesses.found["input_distance"] == 0
-                    same = start + np.unique(some.witnesses.owners[zero])
-                news += self._by_window(some, same)
+                some = reader.decisions(start, stop, keys=False, witnesses=False)
+                same = reader.flagged_where(" AND distance <= ?", (0.0,), start, stop)
+                news += self._by_window(some, np.array(same, np.int64))
                 start = stop
             keyed = self._keys and reader.has_keys()
             news = [self._named(one, ledger) if keyed else one for one in news]

@@ -25,8 +25,8 @@ from likewise.service.cloudevents.decisions import ColumnNames, Mismatch, decisi
 from likewise.service.cloudevents.events import CloudEvent
 from likewise.service.cloudevents.joining import EventPair, GivenUp, Half, Joiner, JoinOutcome
 from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refusal, status_of
-from likewise.values.errors import BadFile, LikewiseError
+from likewise.service.refusals import Refusal, fields_of, status_of
+from likewise.values.errors import BadFile, LikewiseError, RepeatedKey
 
 _TRY_AGAIN_SECONDS = 1.0
 
@@ -47,14 +47,12 @@ class Received:
 
     def refuse(self, place: int, error: LikewiseError | Refusal) -> None:
         """Tell why an event, or a decision of its pair, was refused; the first sets the status."""
-        known = isinstance(error, Refusal)
         status = error.status if isinstance(error, Refusal) else status_of(error)
         if self.status == 200 or status >= 500:
             self.status = status
         if isinstance(error, Refusal) and error.retry is not None:
             self.retry = error.retry
-        name = "Refused" if known else type(error).__name__
-        self.refused.append({"event": place, "error": name, "message": str(error)})
+        self.refused.append({"event": place, **fields_of(error)})
 
     def to_dict(self) -> dict[str, Any]:
         told = {
@@ -113,7 +111,7 @@ class EventReceiver:
             received.late += 1
             counts.unpaired[event.kind] += 1
         elif outcome is JoinOutcome.DIFFERENT:
-            counts.refused["RepeatedKey"] += rows.count
+            counts.refused[RepeatedKey.code] += rows.count
             raise Refusal(409, f"another {event.kind} with this id came, and was different.")
         else:
             await self._judge(place, outcome, half, rows, names, received)
@@ -140,7 +138,7 @@ class EventReceiver:
             counts.refused[str(error.status)] += rows.count
             raise
         except LikewiseError as error:
-            counts.refused[type(error).__name__] += rows.count
+            counts.refused[error.code] += rows.count
             raise
         try:
             answers = await hosted.observe_each(decisions)

@@ -78,7 +78,7 @@ def _from_memory(hosted: Hosted, row: int) -> LookBody:
     """The same from memory, for as long as it is there."""
     monitor = hosted.monitor
     if row >= monitor.rows:
-        raise BadRow(f"row {row} is not in this history, which has {monitor.rows} rows.")
+        raise BadRow(f"row {row} is not in this history, which has {monitor.rows} rows.", row=row)
     verdict = hosted.recent.of(row)
     witnesses = [] if verdict is None else list(verdict.witnesses)
     return LookBody(

@@ -69,7 +69,8 @@ def routes(app: "App") -> list[BaseRoute]:
             waits = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
             return Response(text, status, {**headers, **waits}, "application/json")
         except InDoubt:
-            error_body = ErrorBody("InDoubt", "it may have been done before, by another process.")
+            doubt = "it may have been done before, by another process."
+            error_body = ErrorBody(code=InDoubt.code, message=doubt)
             return Response(encode(error_body), 409, headers, "application/json")
         except Gone:
             return Response(b"", 400)
@@ -106,7 +107,7 @@ class _Question:
         """What `answering` makes of it, packed."""
         fields = unpack(self.body)
         if not isinstance(fields, dict):
-            raise BadDecision("the body is no object. Nothing was stored.")
+            raise BadDecision("the body is no object.")
         if self.verb.audited:
             await self.hosted.do(partial(note, self.hosted, self.who, self.name))
         try:

@@ -14,14 +14,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
-
 from likewise.monitors.protocol import Decision
 from likewise.service import wire
 from likewise.service.door import Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refusal, status_of
+from likewise.service.refusals import Refusal, fields_of, status_of
 from likewise.service.routes.decisions import _WAIT, decision_of, waits
 from likewise.service.service import Service
 from likewise.service.strict import decoded
@@ -172,7 +170,7 @@ def _read(hosted: Hosted, line: bytes | None) -> Decision | Refusal | LikewiseEr
         try:
             return decision_of(hosted, decoded(wire.decode_decision, line))
         except LikewiseError as refused:
-            hosted.counts.refused[type(refused).__name__] += 1
+            hosted.counts.refused[refused.code] += 1
             return refused
         except Refusal as refused:
             error = refused
@@ -181,9 +179,5 @@ def _read(hosted: Hosted, line: bytes | None) -> Decision | Refusal | LikewiseEr
 
 
 def _error(error: Refusal | LikewiseError, line: int) -> bytes:
-    if isinstance(error, Refusal):
-        said = LineError("Refused", str(error), error.status, line)
-    else:
-        row, last = getattr(error, "row", None), getattr(error, "last", UNSET)
-        said = LineError(type(error).__name__, str(error), status_of(error), line, row, last)
-    return wire.encode(said) + b"\n"
+    status = error.status if isinstance(error, Refusal) else status_of(error)
+    return wire.encode(LineError(**fields_of(error), status=status, line=line)) + b"\n"
