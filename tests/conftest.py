@@ -19,7 +19,7 @@ from likewise.indexes import insertion, live
 from tests.browser import Browser, find
 from tests.pairwise import items_beyond_pairs
 
-pytest_plugins = ["tests.golden_files"]
+pytest_plugins = ["tests.golden_files", "tests.refusals"]
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "database": None}
 settings.register_profile("quick", max_examples=50, derandomize=True, **PATIENT)

@@ -3,15 +3,16 @@
     from tests import golden_files as golden
 
     golden.check("http/observe.json", value)      # one test owns the whole file, in a folder
-    golden.entry("messages.json", key, value)     # many tests share a file, one key each
+    golden.member("messages.json", test, case, text)  # many tests share a file of texts
 
 A test fails with a unified diff when its value differs from the stored text. `make golden`, which
 is `pytest --golden`, rewrites instead of comparing: every process collects what its tests ask for,
 and the controlling process merges and writes it at the end of the run. It also removes
 
 - files of `check` that no test asks for, if all tests below tests/golden ran;
-- keys of `entry` that no test asks for, if the whole suite ran (`make golden TESTS=`): without
-  paths and without -k, and with -m leaving out nothing but slow tests and those that need torch;
+- texts of `member` that a test does not ask for any more, if all its cases ran, and tests that are
+  gone, if the whole suite ran (`make golden TESTS=tests`): without -k, and with -m leaving out
+  nothing but slow tests and those that need torch;
 
 and it removes nothing if a test failed, or if a test below tests/golden was skipped. What was
 removed, or why nothing was, is said at the end.
@@ -59,15 +60,25 @@ def check_all(values: dict[str, Any]) -> None:
         pytest.fail("\n\n".join(failed), pytrace=False)
 
 
-def entry(name: str, key: str, value: Any) -> None:
-    """Fail unless a value is what the file of that name stores under a key."""
-    assert "/" not in name, "a file of `entry` is in no folder"
+def member(name: str, test: str, case: str, text: str) -> None:
+    """Fail unless a text is one of those that the file of that name stores for a case of a test."""
+    assert "/" not in name, "a file of `member` is in no folder"
     if _run.rewrites:
-        _run.ask_entry(name, key, json.loads(text_of(value)))
-    else:
-        known = _stored(name)
-        before = text_of(known[key]) if key in known else None
-        _compare(before, text_of(value), f"{name}, {key!r}")
+        _run.add_member(name, test, case, text)
+    elif text not in _stored(name).get(test, {}).get(case, ()):
+        known = "".join(f"\n  {one}" for one in _stored(name).get(test, {}).get(case, ()))
+        __tracebackhide__ = True
+        pytest.fail(
+            f"tests/golden/{name} has no such text for {test}, {case!r}:\n  {text}\n"
+            f"There are:{known}\n"
+            f"{_AGAIN}",
+            pytrace=False,
+        )
+
+
+def test_name(nodeid: str) -> str:
+    """Return the name of a test without its case, such as "rules/test_rule.py::test_x"."""
+    return nodeid.partition("[")[0].removeprefix("tests/")
 
 
 def sorted_by_name(value: Any) -> Any:
@@ -121,7 +132,7 @@ _cache: dict[str, dict[str, Any]] = {}
 
 
 def _stored(name: str) -> dict[str, Any]:
-    """Read a file of entries, once."""
+    """Read a file of texts, once."""
     if name not in _cache:
         path = FOLDER / name
         _cache[name] = json.loads(path.read_text("utf-8")) if path.exists() else {}
@@ -134,8 +145,9 @@ class _Run:
     def __init__(self) -> None:
         self.rewrites = False
         self.files: dict[str, str] = {}
-        self.entries: dict[str, dict[str, Any]] = {}
+        self.members: dict[str, dict[str, dict[str, set[str]]]] = {}
         self.deselected_golden = self.deselected_other = False
+        self.partly: set[str] = set()  # tests of which some cases did not run
         self.skipped_golden = self.incomplete = False
         self.conflicts: list[str] = []
         self.report: list[str] = []
@@ -144,39 +156,49 @@ class _Run:
         if self.files.setdefault(name, text) != text:
             pytest.fail(f"two tests disagree about tests/golden/{name}", pytrace=False)
 
-    def ask_entry(self, name: str, key: str, value: Any) -> None:
-        if self.entries.setdefault(name, {}).setdefault(key, value) != value:
-            pytest.fail(f"two tests disagree about {key!r} of tests/golden/{name}", pytrace=False)
+    def add_member(self, name: str, test: str, case: str, text: str) -> None:
+        cases = self.members.setdefault(name, {}).setdefault(test, {})
+        cases.setdefault(case, set()).add(text)
 
     def to_text(self) -> str:
         """What the controlling process needs to know."""
-        return json.dumps([self.files, self.entries, self.deselected_golden, self.deselected_other])
+        members = [
+            [name, test, case, sorted(texts)]
+            for name, some in self.members.items()
+            for test, cases in some.items()
+            for case, texts in cases.items()
+        ]
+        deselected = self.deselected_golden, self.deselected_other, sorted(self.partly)
+        return json.dumps([self.files, members, *deselected])
 
     def merge(self, text: str) -> None:
-        files, entries, golden, other = json.loads(text)
+        files, members, golden, other, partly = json.loads(text)
         for name, one in files.items():
             if self.files.setdefault(name, one) != one:
                 self.conflicts.append(f"two tests disagree about {name}")
-        for name, some in entries.items():
-            mine = self.entries.setdefault(name, {})
-            for key, value in some.items():
-                if mine.setdefault(key, value) != value:
-                    self.conflicts.append(f"two tests disagree about {key!r} of {name}")
+        for name, test, case, texts in members:
+            for one in texts:
+                self.add_member(name, test, case, one)
         self.deselected_golden |= golden
         self.deselected_other |= other
+        self.partly |= set(partly)
 
     def write(self, config: pytest.Config, failed: bool) -> None:
         for name, text in self.files.items():
             self._write(name, text)
         whole_folder, whole_suite = self._ran(config)
-        for name, entries in self.entries.items():
-            all_ran = whole_suite and not (failed or self.incomplete)
-            known = {} if all_ran else _stored(name)
-            merged = known | entries
-            self._write(name, text_of({key: merged[key] for key in sorted(merged)}))
-            self._remark_removed(name, _stored(name).keys() - merged.keys())
-        if failed or self.incomplete or self.skipped_golden or not whole_folder:
-            self.report.append("nothing was removed: not all tests of tests/golden ran and passed")
+        passed = not (failed or self.incomplete)
+        for name, members in self.members.items():
+            known = _stored(name)
+            merged = {} if whole_suite and passed else dict(known)
+            for test, cases in members.items():
+                stored = {} if passed and test not in self.partly else known.get(test, {})
+                texts = stored | {case: sorted(some) for case, some in cases.items()}
+                merged[test] = {case: texts[case] for case in sorted(texts)}
+            self._write(name, text_of({test: merged[test] for test in sorted(merged)}))
+            self._remark_removed(name, known.keys() - merged.keys())
+        if not passed or self.skipped_golden or not whole_folder:
+            self.report.append("no file was removed: not all tests of tests/golden ran and passed")
             return
         for path in self._unused():
             if path.parent != FOLDER or whole_suite:
@@ -192,7 +214,7 @@ class _Run:
         return folder and not self.deselected_golden, suite and not self.deselected_other
 
     def _unused(self) -> Iterable[Path]:
-        asked = {FOLDER / name for name in (*self.files, *self.entries)}
+        asked = {FOLDER / name for name in (*self.files, *self.members)}
         return sorted(path for path in FOLDER.rglob("*.json") if path not in asked)
 
     def _remark_removed(self, name: str, keys: Iterable[str]) -> None:
@@ -227,6 +249,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
         _run.deselected_golden |= item.path.is_relative_to(FOLDER)
         by_mark = any(item.get_closest_marker(mark) for mark in _LEFT_OUT_BY_MARK)
         _run.deselected_other |= not by_mark
+        _run.partly.add(test_name(item.nodeid))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+under_way: list[str] = []
+"""The case that runs now, and those of the loops around it."""
+
 
 def each(
     names: str | tuple[str, ...],
@@ -33,11 +36,14 @@ def each(
             failures = []
             for label, case in named:
                 values = (case,) if len(parameters) == 1 else case
+                under_way.append(label)
                 try:
                     test(**dict(zip(parameters, values, strict=True)), **fixtures)
                 except (Exception, pytest.fail.Exception) as error:
                     error.add_note(f"case: {label}")
                     failures.append((label, error))
+                finally:
+                    under_way.pop()
             if failures:
                 which = ", ".join(label for label, _ in failures)
                 raise BaseExceptionGroup(

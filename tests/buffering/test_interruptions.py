@@ -8,6 +8,7 @@ import pytest
 import likewise as lw
 from tests.buffering.slow import RULE, Gated, decisions, inline, is_balanced
 from tests.interruptions import Interruptions, at_step
+from tests.refusals import raises
 
 X, Z = decisions(4000)
 
@@ -127,7 +128,7 @@ def test_a_call_out_of_a_call_is_refused_and_changes_nothing():
         """Entries that call the buffer when one is appended, as a signal handler might."""
 
         def append(self, entry):
-            with pytest.raises(lw.BadDecision, match="middle of another call"):
+            with raises(lw.NestedCall):
                 buffer.submit([0.2], "inner")
             super().append(entry)
 

@@ -17,6 +17,7 @@ from likewise.buffering.spill import Spill
 from likewise.reading.protocol import FROM_ROW
 from tests.buffering.slow import RULE
 from tests.looping import each
+from tests.refusals import raises
 
 VALUES = [
     np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -70,7 +71,7 @@ def test_frame_that_was_changed_or_cut_off_is_none(at):
 
 def test_body_that_makes_no_sense_is_a_bad_file():
     for body in (b"", b"\x02\x00\x00\x00{}", b"\x09\x00\x00\x00{}", b"\x02\x00\x00\x00no"):
-        with pytest.raises(lw.BadFile, match="makes no sense"):
+        with raises(lw.BadFile):
             frames.decision_of(body)
 
 
@@ -179,9 +180,9 @@ def test_damaged_frame_loses_what_follows_in_its_file_and_says_how_much(spill):
 
 
 def test_folder_belongs_to_one_process_at_a_time(spill):
-    with pytest.raises(lw.BadFile, match="another process has it"):
+    with raises(lw.BadFile):
         Spill(spill.folder, most_bytes=1000, fsync=False)
-    with pytest.raises(lw.BadFile, match="cannot be used"):
+    with raises(lw.BadFile):
         lw.buffered(lw.Monitor(RULE), when_full="spill", spill=spill.folder)
 
 
@@ -218,7 +219,7 @@ def test_position_that_was_being_written_is_the_one_before(tmp_path):
     assert (again.settled, again.done) == (4, 4)
     again._map[512:1100] = bytes(588)
     again.close()
-    with pytest.raises(lw.BadFile, match=r"damaged.*move the folder away"):
+    with raises(lw.BadFile):
         Position(tmp_path / "p", fsync=False)
 
 
@@ -266,7 +267,7 @@ def test_ledger_that_something_else_has_written_to_is_not_guessed_about(tmp_path
     )  # fmt: skip
     with lw.open(tmp_path / "ledger", RULE) as monitor:
         monitor.observe_many([[float(i)] for i in range(12)], [0] * 12)
-        with pytest.raises(lw.BadFile, match="something else has observed since"):
+        with raises(lw.BadFile):
             lw.buffered(monitor, when_full="spill", spill=tmp_path / "s")
         shutil.rmtree(tmp_path / "s")
         with lw.buffered(monitor, when_full="spill", spill=tmp_path / "s") as buffer:

@@ -13,6 +13,7 @@ from likewise.service.settings import Token
 from likewise.service.tokens import Tokens, new_token
 from tests.client.test_retries import RULE, Restarted, decisions
 from tests.cutting import Cut, Proxy
+from tests.refusals import raises
 from tests.served_monitors import Serving
 
 
@@ -156,6 +157,6 @@ def test_what_nobody_can_tell_after_a_restart_counts_as_lost(tmp_path):
 
 def test_a_buffer_before_a_service_does_not_spill(serving, tmp_path):
     with lw.connect(serving.url, serving.host(lw.Monitor(RULE))) as client:
-        with pytest.raises(lw.BadRule, match="cannot spill"):
+        with raises(lw.BadRule):
             lw.buffered(client, when_full="spill", spill=tmp_path / "spill")
         assert not (tmp_path / "spill").exists()

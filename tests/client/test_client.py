@@ -18,6 +18,7 @@ from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
+from tests.refusals import raises
 from tests.served_monitors import Serving, connected, running
 
 RULE = lw.Rule("linf", 0.15)
@@ -84,7 +85,7 @@ def test_labels_come_through_with_their_types():
         again = there.observe_many([[9.0]] * len(LABELS), LABELS)
         expected = here.observe_many([[9.0]] * len(LABELS), LABELS)
         assert all(same(*pair) for pair in zip(again, expected, strict=True))
-        with pytest.raises(lw.BadDecision, match="cannot be sent"):
+        with raises(lw.UnexpectedValue):
             there.observe([0.5], object())
         assert there.rows == here.rows
 
@@ -155,13 +156,13 @@ def test_errors_are_those_of_a_monitor(tmp_path):
         client.erase(key="k")
         with pytest.raises(lw.ErasedKey):
             client.observe([0.5], "a", key="k")
-        with pytest.raises(lw.BadRow, match="there is no row 7"):
+        with raises(lw.BadRow):
             client.past.outputs([7])
         with pytest.raises(lw.BadRow):
             client.forget([7])
-        with pytest.raises(lw.BadDecision, match="2 features"):
+        with raises(lw.WrongShape):
             client.observe([0.5, 0.5], "a")
-    with connected(lw.Monitor(RULE)) as client, pytest.raises(lw.BadRule, match="in memory only"):
+    with connected(lw.Monitor(RULE)) as client, raises(lw.BadRule):
         client.head()
 
 
@@ -226,10 +227,10 @@ def test_tokens_say_what_a_client_may(monkeypatch):
                 " may do it, or change what this one may."
             )
             assert not refused.value.in_doubt
-            with pytest.raises(lw.Forbidden, match="the token 't' may not read"):
+            with raises(lw.Forbidden):
                 client.past.outputs([0])
         nobody = lw.connect(serving.url, name)
-        with nobody, pytest.raises(lw.Forbidden, match=r"asks for a token \(401\), and none was"):
+        with nobody, raises(lw.Forbidden):
             nobody.observe([0.5], "a")
         stranger = lw.connect(serving.url, name, token="lw_unknown")
         post, sent = stranger._http.post, []
@@ -322,7 +323,7 @@ def test_an_event_loop_awaits_the_same_verdicts(tmp_path):
             assert (await client.verify()).ok
             with pytest.raises(lw.BadRow):
                 await client.erase(rows=[900])
-        with pytest.raises(lw.LikewiseError, match="closed"):
+        with raises(lw.BadFile):
             await client.observe(x[0], z[0])
 
     asyncio.run(told())
@@ -330,9 +331,9 @@ def test_an_event_loop_awaits_the_same_verdicts(tmp_path):
 
 def test_what_waits_takes_no_client_that_is_awaited():
     client = lw.AsyncClient("http://127.0.0.1:9")
-    with pytest.raises(lw.BadRule, match="or a monitor"):
+    with raises(lw.BadRule):
         lw.watch(len, client)
-    with pytest.raises(lw.BadRule, match="are awaited"):
+    with raises(lw.BadRule):
         lw.buffered(client)
     with pytest.raises(TypeError, match="expected a client"):
         lw.WatchRequests(len, client, path="/")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from tests.oracle import Oracle, as_stored, assert_same_verdicts, input_distances, slack_of
+from tests.refusals import raises
 from tests.strategies import FAMILIES, METRICS, OUTPUTS, Tally, prove, streams
 
 LASTS = (1, 2, 7, 60, 64, 65, 128, 200, 10_000)
@@ -414,19 +415,19 @@ def test_a_search_around_one_input_raises_the_alarm_and_ordinary_traffic_does_no
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "setting"),
     [
-        ({"last": 0}, "last is 0; expected a whole number from 1"),
-        ({"last": -5}, "last is -5"),
-        ({"last": 2.5}, "last is 2.5"),
-        ({"last": True}, "last is True"),
-        ({"last": "many"}, "last is 'many'"),
-        ({"last": 10, "alarm": 0}, "alarm is 0; expected a whole number from 1"),
-        ({"last": 10, "alarm": 11}, "alarm is 11 and last is 10; expected an alarm of at most 10"),
+        ({"last": 0}, "last"),
+        ({"last": -5}, "last"),
+        ({"last": 2.5}, "last"),
+        ({"last": True}, "last"),
+        ({"last": "many"}, "last"),
+        ({"last": 10, "alarm": 0}, "alarm"),
+        ({"last": 10, "alarm": 11}, "alarm"),
     ],
 )
-def test_a_burst_that_makes_no_sense_is_refused(settings, message):
-    with pytest.raises(lw.BadRule, match=message):
+def test_a_burst_that_makes_no_sense_is_refused(settings, setting):
+    with raises(lw.BadRule, setting=setting):
         lw.Burst(**settings)
 
 
@@ -434,7 +435,7 @@ def test_a_burst_is_a_value():
     burst = lw.Burst(np.int64(10), alarm=np.int32(3))
     assert burst == lw.Burst(10, 3) and hash(burst) == hash(lw.Burst(10, 3))
     assert replace(burst, alarm=None) == lw.Burst(10)
-    with pytest.raises(lw.BadRule, match=r"burst is 1000; expected a likewise\.Burst"):
+    with raises(lw.BadRule, setting="burst"):
         lw.Monitor(lw.Rule("linf", 0.1), burst=1000)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import likewise as lw
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 from tests.play import VERBS, Foreseen, play, radius_on_an_edge, steps_through
+from tests.refusals import raises
 from tests.strategies import METRICS, Tally, prove, streams
 from tests.wide_streams import (
     CASES,
@@ -245,7 +246,7 @@ def test_a_sliding_window_is_exact_under_every_index(metric):
 
 @pytest.mark.parametrize("metric", ["linf", "l1"])
 def test_a_flat_scan_is_for_metrics_with_a_rotation(metric):
-    with pytest.raises(lw.BadRule, match=f"{metric}.*|.*{metric}"):
+    with raises(lw.BadRule):
         lw.Monitor(lw.Rule(metric, 0.1), index="flat")
 
 

@@ -17,6 +17,7 @@ import likewise as lw
 from tests.interruptions import Interruptions, at_step
 from tests.letter_embedders import letters, some_texts
 from tests.oracle import Oracle
+from tests.refusals import raises
 
 pytestmark = pytest.mark.early
 
@@ -470,7 +471,7 @@ def test_a_call_out_of_a_call_is_refused_and_changes_nothing():
         __slots__ = ()
 
         def __hash__(self):
-            with pytest.raises(lw.BadDecision, match="middle of another call"):
+            with raises(lw.NestedCall):
                 monitor.observe([0.1, 0.1], "inner")
             return str.__hash__(self)
 

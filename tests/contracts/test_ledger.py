@@ -5,6 +5,7 @@ import pytest
 
 import likewise as lw
 from tests.oracle import Oracle
+from tests.refusals import raises
 
 RULES = {
     "labels": lw.Rule("linf", 0.2),
@@ -260,9 +261,9 @@ def test_ledger_of_a_table_goes_on_where_it_was(tmp_path):
             gone = int(life[len(life) // 2])
             assert monitor.erase(key=f"p{gone}").rows == (gone,)
             twin.forget([gone])
-            with pytest.raises(lw.BadRow, match="no decision here has the key"):
+            with raises(lw.BadRow):
                 monitor.erase(key=f"p{gone}")
-            with pytest.raises(lw.BadDecision, match="was given to row 0 already"):
+            with raises(lw.BadDecision):
                 monitor.observe({**rows[0], "age": 99.5})
             assert monitor.observe(rows[0]).known
             assert monitor.values(0) == (twin.values(0) if life[0] else monitor.values(0))

@@ -13,6 +13,7 @@ import likewise as lw
 from likewise.monitors.like_pairs import like_pairs, like_pairs_within
 from tests.lazily import polars as pl
 from tests.oracle import as_stored, input_distances, slack_of, storage_of
+from tests.refusals import raises
 from tests.strategies import FAMILIES, METRICS, prove, streams
 
 FEATURES = {
@@ -176,11 +177,11 @@ def test_a_monitor_that_goes_on_meanwhile_is_an_error():
     chunks = like_pairs_within(monitor, most=10)
     next(chunks)
     monitor.observe([0.0, 0.0], "b")
-    with pytest.raises(lw.BadDecision, match=r"taken or forgotten decisions.*look for them again"):
+    with raises(lw.BadDecision):
         next(chunks)
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, True, None])
 def test_a_chunk_has_room_for_a_pair(most):
-    with pytest.raises(lw.BadRule, match=r"most is .*; expected a whole number from 1"):
+    with raises(lw.BadRule, setting="most"):
         list(like_pairs(lw.Rule("linf", 0.1), [[0.0]], most=most))

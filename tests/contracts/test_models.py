@@ -20,6 +20,7 @@ from tests.lazily import polars as pl
 from tests.letter_embedders import letters, some_texts
 from tests.oracle import Oracle, as_stored, input_distances, same_or_not
 from tests.play import VERBS, play, play_together
+from tests.refusals import raises
 from tests.strategies import METRICS, OUTPUTS, prove, streams
 
 pytestmark = pytest.mark.early
@@ -367,7 +368,7 @@ def test_groups_across_models_are_refused_in_words():
     monitor = monitor_of("across", person=False, within=False)
     some = case("across", person=False, within=False)
     verdicts = monitor.observe_many(some.rows, models=some.models)
-    with pytest.raises(lw.BadRule, match=r'compare is "across".*no like cases'):
+    with raises(lw.BadRule):
         verdicts.by_group("sex")
 
 
@@ -520,7 +521,7 @@ def test_by_model_counts_within_and_across_apart(compare, comparable):
 
 def test_by_model_needs_a_monitor_and_models():
     verdicts = small().observe_many([[0.0]], ["no"], models="a")
-    with pytest.raises(lw.BadRow, match="without a monitor"):
+    with raises(lw.BadRow):
         pickle.loads(pickle.dumps(verdicts)).by_model()
     assert lw.Monitor(lw.Rule("linf", 0.1)).observe_many([[0.0]], ["no"]).by_model() == ()
 
@@ -554,19 +555,19 @@ def test_what_is_no_name_is_refused_and_leaves_no_trace(wrong):
         lambda: monitor.load([[0.0], [1.0]], ["no", "no"], models=["a", wrong]),
     )
     for call in calls:
-        with pytest.raises(lw.BadDecision, match=r"model.* expected a name.* Nothing was stored"):
+        with raises(lw.UnexpectedValue):
             call()
     assert monitor.rows == 3 and monitor.past.models(range(3)) == ["a", None, "b"]
 
 
-@pytest.mark.parametrize("wrong", [7, {"a": 1, "b": 2}, {"a", "b"}, b"ab", object()])
+@pytest.mark.parametrize("wrong", [7, {"a": 1, "b": 2}, {"a"}, b"ab", object()])
 def test_what_is_no_list_of_names_is_refused(wrong):
-    with pytest.raises(lw.BadDecision, match=r"the models are .*one name for all decisions, or a"):
+    with raises(lw.UnexpectedValue):
         small().observe_many([[0.0], [1.0]], ["no", "no"], models=wrong)
 
 
 def test_there_is_a_model_for_each():
-    with pytest.raises(lw.BadDecision, match="2 decisions and 3 models; expected one for each"):
+    with raises(lw.WrongShape):
         small().observe_many([[0.0], [1.0]], ["no", "no"], models=["a", "b", "c"])
 
 
@@ -619,11 +620,11 @@ def test_a_closed_monitor_has_let_go_of_models():
 @pytest.mark.parametrize("compare", ["within", "across"])
 def test_hunts_refuse_to_leave_pairs_out(compare):
     rule = lw.Rule("linf", 0.1, output="number", compare=compare)
-    with pytest.raises(lw.BadRule, match=r"compare is .*set it to \"all\""):
+    with raises(lw.BadRule, setting="compare"):
         lw.SlopeMonitor(rule)
-    with pytest.raises(lw.BadRule, match=r"compare is .*set it to \"all\""):
+    with raises(lw.BadRule, setting="compare"):
         lw.calibrate(rule, [[0.0]], [1.0])
-    with pytest.raises(lw.BadRule, match=r"compare is .*set it to \"all\""):
+    with raises(lw.BadRule, setting="compare"):
         lw.calibrate(rule_of(compare, person=False), case("all", person=False, within=False).rows)
 
 
@@ -689,7 +690,7 @@ def test_compare_is_part_of_the_rule():
     assert "compare" not in plain.to_toml()
     assert lw.Rule.from_toml('epsilon = 0.1\ncompare = "within"').compare == "within"
     for wrong in ("models", None, True):
-        with pytest.raises(lw.BadRule, match=r"compare is .*expected one of all, within, across"):
+        with raises(lw.BadRule, setting="compare"):
             lw.Rule("linf", 0.1, compare=wrong)
 
 

@@ -16,6 +16,7 @@ import likewise as lw
 from likewise.monitors.opening import Keeping
 from tests.letter_embedders import letters
 from tests.ray_cluster import reused
+from tests.refusals import raises
 from tests.served_monitors import connected
 from tests.sharded import in_process
 
@@ -423,9 +424,9 @@ def test_models_are_remembered_and_named(kept, monitor, told):
     checked = monitor.check(*told[50], model="new")
     several = monitor.check_many(*batch(told[50:]), models="a")
     for wrong in ("", 5):
-        with pytest.raises(lw.BadDecision, match="expected a name"):
+        with raises(lw.UnexpectedValue):
             monitor.observe(*told[50], model=wrong)
-        with pytest.raises(lw.BadDecision, match="expected a name"):
+        with raises(lw.UnexpectedValue):
             monitor.observe_many(*batch(told[50:52]), models=["a", wrong])
     assert monitor.rows == 50
     monitor.forget([0, 1])
@@ -520,7 +521,7 @@ def test_a_closed_monitor_takes_nothing(kept, tmp_path, told):
         monitor.observe(*told[0])
     monitor.close()  # once more, which is nothing
     for call in (monitor.observe, monitor.check):
-        with pytest.raises(lw.LikewiseError, match="closed"):
+        with raises(lw.LikewiseError):
             call(*told[0])
 
 

@@ -13,7 +13,8 @@ import pytest
 import likewise as lw
 from likewise.explaining.comparing import compare_groups
 from likewise.monitors.like_pairs import like_pairs, like_pairs_within
-from likewise.values.errors import BadDecision, BadRule
+from likewise.values.errors import BadRule
+from tests.refusals import raises
 
 DAY = 86_400_000_000
 SPAN = 9
@@ -231,7 +232,7 @@ def test_times_are_asked_for_and_may_not_go_back():
         lambda: monitor.observe_many([[0.0]], ["yes"]),
         lambda: monitor.load([[0.0]], ["yes"]),
     ):
-        with pytest.raises(BadDecision, match="compared within 1 day; expected `time`"):
+        with raises(lw.MissingValue):
             call()
     monitor.observe([0.0], "yes", time="2024-05-02")
     for call in (
@@ -240,7 +241,7 @@ def test_times_are_asked_for_and_may_not_go_back():
         lambda: monitor.load([[0.0]], ["no"], times=["2024-05-01"]),
         lambda: monitor.observe_many([[0.0]] * 2, [1, 2], times=["2024-05-03", "2024-05-02"]),
     ):
-        with pytest.raises(BadDecision, match=r"in order of time.*Nothing was stored: sort"):
+        with raises(lw.WrongOrder):
             call()
     assert monitor.rows == 1
     assert monitor.check([0.0], "no").violation  # as if it came with the last
@@ -256,19 +257,19 @@ def test_loaded_decisions_are_within_reach_by_their_times():
 
 @pytest.mark.parametrize("within", ["", "90", "90 rows", "0 days", 90, "all", "-1 days"])
 def test_a_span_that_is_none_is_refused(within):
-    with pytest.raises(BadRule, match=r"within is .*such as"):
+    with raises(BadRule, setting="within"):
         lw.Monitor(lw.Rule("linf", 1.0), within=within)
 
 
 def test_an_unknown_person_is_refused_unless_the_rule_says_otherwise():
     monitor = lw.Monitor(rule_of("label", person=True, missing="reject"))
     row = {"age": 30, "job": "x", "who": None, "sex": "f", "z": "yes"}
-    with pytest.raises(BadDecision, match="'who' is missing"):
+    with raises(lw.MissingValue, column="who", place=0):
         monitor.observe(row)
 
 
 def test_two_persons_or_one_that_matches_are_no_rule():
-    with pytest.raises(BadRule, match="several features are persons"):
+    with raises(BadRule):
         lw.Rule(
             features={
                 "a": {"kind": "number", "tolerance": 1},
@@ -277,7 +278,7 @@ def test_two_persons_or_one_that_matches_are_no_rule():
             },
             output_column="z",
         )
-    with pytest.raises(BadRule, match="a person column takes no part"):
+    with raises(BadRule):
         lw.Feature("person", missing="match")
 
 
@@ -290,7 +291,7 @@ def test_the_fingerprint_covers_the_person_and_toml_gives_it_back():
 
 def test_calibrate_refuses_a_person_and_says_what_to_do():
     some = case("label", person=True, within=False)
-    with pytest.raises(BadRule, match=r"'who' tells persons apart.*kind \"ignore\" to calibrate"):
+    with raises(BadRule):
         lw.calibrate(rule_of("label", person=True), some.rows)
 
 

@@ -11,6 +11,7 @@ import pytest
 import likewise as lw
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 from tests.play import Foreseen, play, steps_through
+from tests.refusals import raises
 from tests.strategies import METRICS
 from tests.wide_streams import INDEXES, clusters, pictures, thirty_labels
 
@@ -105,7 +106,7 @@ def test_a_file_with_something_in_it_is_refused_and_unchanged(tmp_path):
     path.write_bytes(b"something dear to someone")
     before = path.stat().st_mtime_ns
     for call in ("observe", "check", "load", "observe_many"):
-        with pytest.raises(lw.BadFile, match=r"letters.*new file"):
+        with raises(lw.BadFile):
             getattr(lw.Monitor(RULE, rows=path), call)(
                 *((X, Z) if call in ("load", "observe_many") else (X[0], Z[0]))
             )
@@ -149,10 +150,10 @@ def test_a_closed_monitor_takes_no_more_decisions(on_disk, tmp_path):
     monitor.close()
     monitor.close()
     for call in (monitor.observe, monitor.check):
-        with pytest.raises(lw.LikewiseError, match="closed"):
+        with raises(lw.BadDecision):
             call(X[0], Z[0])
     for call in (monitor.observe_many, monitor.load):
-        with pytest.raises(lw.LikewiseError, match="closed"):
+        with raises(lw.BadDecision):
             call(X, Z)
     with pytest.raises(lw.LikewiseError):
         monitor.forget([0])

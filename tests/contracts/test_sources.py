@@ -11,6 +11,7 @@ from likewise.sources.protocol import Polled
 from likewise.streams.opening import source_of
 from likewise.values.positions import numbers_of
 from tests.brokers import KINDS, broker, wait_for
+from tests.refusals import raises
 
 BODIES = [b'{"n": %d}' % n for n in range(120)]
 
@@ -201,6 +202,6 @@ def test_file_that_was_cut_or_changed_is_refused(tmp_path):
         stream.path.write_bytes(b"\n".join(BODIES[:2]))
         for content in (BODIES[0] + b"\n", b"x" * 200):
             stream.path.write_bytes(content)
-            with pytest.raises(BadFile, match="cut or changed"):
+            with raises(BadFile):
                 source.seek(at)
         source.close()

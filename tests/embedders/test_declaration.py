@@ -11,6 +11,7 @@ import likewise as lw
 from likewise import Embedder, Feature
 from likewise.rules.embedder import Mark
 from tests.looping import each
+from tests.refusals import raises
 
 
 def lengths(batch):
@@ -101,17 +102,14 @@ def test_a_local_function_is_a_callable_like_any_other():
     ids=repr,
 )
 def test_another_name_is_refused_with_those_expected(name):
-    with pytest.raises(lw.BadRule) as error:
+    with raises(lw.BadRule, setting="embed"):
         Embedder(name)
-    assert str(error.value).startswith(f"embed is {name!r}; expected ")
-    for expected in ("wordllama", "onnx:PATH", "torch:module:function", "a callable"):
-        assert expected in str(error.value)
 
 
 @each("kind", ["torch", "python"])
 @each("rest", ["module", "module.function", "a:b:c", "C:\\model:f:g"])
 def test_a_function_is_named_by_module_and_function(kind, rest):
-    with pytest.raises(lw.BadRule, match=f"expected {kind}:module:function"):
+    with raises(lw.BadRule, setting="embed"):
         Embedder(f"{kind}:{rest}")
 
 
@@ -119,35 +117,32 @@ def test_a_function_is_named_by_module_and_function(kind, rest):
     "name", ["python:no_such:f", "python:math:nothing", "python::f", "python:math:", "python:.a:f"]
 )
 def test_a_function_that_is_not_there_is_said_when_it_is_needed(name):
-    with pytest.raises(lw.BadRule, match="which is not there") as error:
+    with raises(lw.BadRule, setting="embed"):
         lw.Monitor(lw.Rule("l2", 1, embed=name))
-    assert name in str(error.value)
-    assert "the function itself" in str(error.value)
 
 
 def test_what_is_no_function_is_refused_when_it_is_needed():
-    with pytest.raises(lw.BadRule, match=r"which is 3\.14.*; expected a function"):
+    with raises(lw.BadRule, setting="embed"):
         lw.Monitor(lw.Rule("l2", 1, embed="python:math:pi"))
 
 
 WRONG = [
-    ("wordllama", {"size": (2, 2)}, "size"),
-    ("wordllama", {"shape": (2, 2)}, "shape"),
-    ("wordllama", {"tokenizer": "t.json"}, "tokenizer"),
-    ("sentence-transformers:m", {"pooling": "mean"}, "pooling"),
-    ("torch:m:f", {"tokenizer": "t.json"}, "tokenizer"),
-    ("torch:m:f", {"output": "y"}, "output"),
-    ("python:m:f", {"scale": 2.0}, "scale"),
-    (lengths, {"mean": np.array([1.0, 2.0])}, "mean"),
-    (lengths, {"layout": "channels last"}, "layout"),
+    ("wordllama", {"size": (2, 2)}),
+    ("wordllama", {"shape": (2, 2)}),
+    ("wordllama", {"tokenizer": "t.json"}),
+    ("sentence-transformers:m", {"pooling": "mean"}),
+    ("torch:m:f", {"tokenizer": "t.json"}),
+    ("torch:m:f", {"output": "y"}),
+    ("python:m:f", {"scale": 2.0}),
+    (lengths, {"mean": np.array([1.0, 2.0])}),
+    (lengths, {"layout": "channels last"}),
 ]
 
 
-@each(("name", "settings", "which"), WRONG)
-def test_a_setting_that_says_nothing_is_refused(name, settings, which):
-    with pytest.raises(lw.BadRule, match=f"{which} is given, which says nothing for") as error:
+@each(("name", "settings"), WRONG)
+def test_a_setting_that_says_nothing_is_refused(name, settings):
+    with raises(lw.BadRule):
         Embedder(name, **settings)
-    assert "normalise, batch, cache" in str(error.value)
 
 
 BAD = {
@@ -169,14 +164,14 @@ BAD = {
 )
 def test_a_setting_that_makes_no_sense_is_refused(name, value):
     more = {"tokenizer": "t.json"} if name == "pooling" else {}
-    with pytest.raises(lw.BadRule, match=f"^{name} is "):
+    with raises(lw.BadRule):
         Embedder("onnx:m.onnx", **{name: value}, **more)
 
 
 def test_pooling_and_pictures_are_for_different_models():
-    with pytest.raises(lw.BadRule, match="pooling is given without a tokenizer"):
+    with raises(lw.BadRule):
         Embedder("onnx:m.onnx", pooling="mean")
-    with pytest.raises(lw.BadRule, match="not both"):
+    with raises(lw.BadRule):
         Embedder("onnx:m.onnx", tokenizer="t.json", size=(8, 8))
 
 
@@ -189,7 +184,7 @@ def test_numpy_numbers_are_numbers():
 
 @pytest.mark.parametrize("given", [{"batch": 3}, {"name": "wordllama", "sise": [1, 1]}, {}])
 def test_a_table_has_a_name_and_known_settings(given):
-    with pytest.raises(lw.BadRule, match=r"embed has (no name|an unknown key 'sise')"):
+    with raises(lw.BadRule):
         lw.Rule("l2", 1, embed=given)
 
 
@@ -301,7 +296,7 @@ def test_a_recorded_mark_goes_with_a_pickle():
     ids=str,
 )
 def test_a_column_and_its_embedder_speak_of_the_same(kind, embed):
-    with pytest.raises(lw.BadRule, match=f"kind is '{kind}', and .* takes "):
+    with raises(lw.BadRule, setting="kind"):
         Feature(kind, embed=embed, tolerance=1)
 
 
@@ -316,13 +311,13 @@ def test_a_column_of_texts_needs_an_embedder_and_a_tolerance(settings):
 @pytest.mark.parametrize("metric", ["linf", "l1"])
 def test_embedded_columns_are_for_l2(metric):
     features = {"t": Feature("text", embed="wordllama", tolerance=1)}
-    with pytest.raises(lw.BadRule, match="column 't' is embedded, and the metric is"):
+    with raises(lw.BadRule):
         lw.Rule(metric, features=features, output_column="z")
 
 
 def test_a_rule_embeds_its_input_or_its_columns():
     features = {"t": Feature("text", embed="wordllama", tolerance=1)}
-    with pytest.raises(lw.BadRule, match="the columns of texts and pictures say"):
+    with raises(lw.BadRule):
         lw.Rule("l2", features=features, output_column="z", embed="wordllama")
 
 

@@ -13,6 +13,7 @@ import likewise as lw
 from likewise import Embedder
 from likewise.embedders.model import SENTENCE
 from tests.looping import each
+from tests.refusals import raises
 
 
 class Counting:
@@ -240,45 +241,31 @@ def picky(batch):
     return np.array(rows, float) if "ragged" not in batch else rows
 
 
-ERRORS = {
-    "bad": r"item 2 is 'bad', and the model failed: RuntimeError\('a word too many'\)",
-    "nan": r"item 2 is 'nan', of which the model makes NaN or infinity",
-    "inf": r"item 2 is 'inf', of which the model makes NaN or infinity",
-    "zero": r"item 2 is 'zero', of which the model makes a vector without direction",
-    "few": r"item 0 and 3 more were embedded as a ndarray of type float64 and shape \(3, 2\);"
-    r" expected 4 vectors",
-    "flat": r"item 0 and 3 more .* shape \(4,\); expected 4 vectors",
-    "ragged": r"item 3 became something that is no vector as others are",
-    "stubborn": r"item 0 became something that is no vector as others are: .*no array of me",
-    "words": r"item 0 and 3 more .* of type text",
-    "nothing": r"item 0 and 3 more .* as a NoneType",
-}
+ERRORS = ["bad", "nan", "inf", "zero", "few", "flat", "ragged", "stubborn", "words", "nothing"]
 
 
 @each("wrong", ERRORS)
 def test_an_error_names_the_item_and_changes_nothing(wrong):
     embedding = Embedder(picky, normalise=wrong == "zero").loaded
-    with pytest.raises(lw.BadDecision, match=ERRORS[wrong]) as error:
+    with raises(lw.UnexpectedValue):
         embedding.many(["good", "better", wrong, "best"])
-    assert "Nothing was stored." in str(error.value)
-    assert f"python:{__name__}:picky" in str(error.value)
     assert not embedding._cache
     assert embedding.many(["good"]).shape == (1, 2)
 
 
 def test_the_item_is_named_by_its_place_among_all_batches():
     embedding = Embedder(picky, batch=2).loaded
-    with pytest.raises(lw.BadDecision, match="item 5 is 'bad'"):
+    with raises(lw.UnexpectedValue, place=5):
         embedding.many(["a", "b", "a", "c", "d", "bad", "bad"])
     assert not embedding._cache, "the first batches went well, and are not kept either"
 
 
 def test_another_width_later_is_refused():
     embedding = Embedder(picky, batch=2).loaded
-    with pytest.raises(lw.BadDecision, match="item 2 became 3 numbers of float64, and others"):
+    with raises(lw.UnexpectedValue, place=2):
         embedding.many(["a", "b", "wide"])
     assert embedding.many(["wide"]).shape == (1, 3), "a refused call has settled nothing"
-    with pytest.raises(lw.BadDecision, match=r"item 0 became 2 numbers .* 3 of float64; expected"):
+    with raises(lw.UnexpectedValue, place=0):
         embedding.many(["a"])
 
 
@@ -287,9 +274,7 @@ def test_another_type_later_is_refused():
     embedding = Embedder(model).loaded
     embedding.one("a")
     model.dtype = np.float64
-    with pytest.raises(
-        lw.BadDecision, match="4 numbers of float64, and others before it 4 of float"
-    ):
+    with raises(lw.UnexpectedValue):
         embedding.one("b")
 
 
@@ -299,33 +284,32 @@ def test_a_batch_that_fails_only_together_says_so():
             raise MemoryError("too many")
         return [[1.0]]
 
-    with pytest.raises(lw.BadDecision, match="item 0 to item 2 make the model fail, though each"):
+    with raises(lw.UnexpectedValue, place=0):
         Embedder(alone).loaded.many(["a", "b", "c"])
     assert Embedder(alone, batch=1).loaded.many(["a", "b", "c"]).tolist() == [[1.0]] * 3
 
 
 def test_a_single_item_is_called_the_input():
-    with pytest.raises(lw.BadDecision, match=r"^the input is 'bad', and the model failed"):
+    with raises(lw.UnexpectedValue):
         Embedder(picky).loaded.one("bad")
 
 
 def test_a_long_text_is_shown_in_short():
-    with pytest.raises(lw.BadDecision) as error:
+    with raises(lw.UnexpectedValue) as error:
         Embedder(lambda batch: 1 / 0).loaded.one("word " * 1000)
     assert len(str(error.value)) < 300
-    assert "word…" in str(error.value)
 
 
 @pytest.mark.parametrize("item", [None, 7, b"bytes", ["a"], np.nan, np.zeros(3)], ids=repr)
 def test_a_model_of_texts_takes_texts_alone(item):
-    with pytest.raises(lw.BadDecision, match=r"item 1 is .*; expected a text"):
+    with raises(lw.UnexpectedValue, place=1):
         Embedder("wordllama").loaded.many(["a text", item])
 
 
 def test_a_length_beyond_numbers_is_no_direction():
     """Squares of 1e200 overflow: dividing by infinity would make a vector of zeros."""
     embedding = Embedder(lambda batch: np.full((len(batch), 2), 1e200), normalise=True).loaded
-    with pytest.raises(lw.BadDecision, match="without direction"):
+    with raises(lw.UnexpectedValue):
         embedding.one("a")
 
 
@@ -342,9 +326,7 @@ def test_a_function_that_takes_no_text_has_no_check_vector_without_a_shape():
 
     assert Embedder(pictures).mark.check == ()
     assert len(Embedder(pictures, shape=[4, 4]).mark.check) == 2
-    with pytest.raises(
-        lw.BadRule, match="a check vector cannot be made: the fixed input is an arr"
-    ):
+    with raises(lw.BadRule, setting="embed"):
         Embedder(lambda batch: 1 / 0, shape=[4, 4]).mark  # noqa: B018
 
 

@@ -12,6 +12,7 @@ from likewise import Embedder, Feature
 from likewise.reading.encoding import ERASED
 from tests.letter_embedders import letter_vector, letters, some_texts
 from tests.onnx_models import picture_model
+from tests.refusals import raises
 
 PICTURE = np.arange(12, dtype=np.uint8).reshape(4, 3)
 
@@ -60,19 +61,17 @@ LONG = "[[float(len(one)), float(one.count('e'))] for one in batch]"
 
 @pytest.mark.parametrize("given", [True, False], ids=["with the rule", "without"])
 @pytest.mark.parametrize(
-    ("body", "says"),
+    "body",
     [
-        (LONG.replace("'e'", "'t'"), "what it makes of a fixed input is"),
-        ("[[float(len(one))] for one in batch]", "it makes 1 numbers of an input, and made 2"),
-        ("[[0.5] * 3 for one in batch]", "it makes 3 numbers of an input, and made 2"),
-        ("1 / 0", "it cannot take the fixed input that it took"),
+        LONG.replace("'e'", "'t'"),
+        "[[float(len(one))] for one in batch]",
+        "[[0.5] * 3 for one in batch]",
+        "1 / 0",
     ],
     ids=["other numbers", "shorter", "longer", "broken"],
 )
 @pytest.mark.parametrize("table", [False, True], ids=["texts", "table"])
-def test_a_function_of_the_same_name_that_answers_otherwise(
-    tmp_path, module, given, body, says, table
-):
+def test_a_function_of_the_same_name_that_answers_otherwise(tmp_path, module, given, body, table):
     name, path = module(LONG), tmp_path / "led"
     rule = table_rule(name) if table else lw.Rule("l2", 1, embed=name)
     row = people(["some text"])[0] if table else "some text"
@@ -80,12 +79,8 @@ def test_a_function_of_the_same_name_that_answers_otherwise(
         monitor.observe(*((row,) if table else (row, "z")))
     module(body)
     again = lw.Rule.from_toml(rule.to_toml()) if given else None
-    wrong = "no input is known to try it with" if given and body == "1 / 0" else says
-    with pytest.raises(lw.BadRule, match=wrong) as error:
+    with raises(lw.BadRule):
         lw.open(path, again, models=True)
-    if wrong == says:
-        assert "is not the model that the ledger" in str(error.value)
-        assert ("of column 'said'" in str(error.value)) == table
     module(LONG)
     with lw.open(path, models=True) as monitor:
         assert monitor.rows == 1, "nothing was changed, and with the model back it goes on"
@@ -98,13 +93,13 @@ def test_an_onnx_file_with_other_weights_is_noticed_and_a_moved_one_accepted(tmp
     with lw.open(path, rule) as monitor:
         monitor.observe(PICTURE, "yes")
     shutil.move(first, moved)
-    with pytest.raises(lw.BadRule, match=r"a\.onnx' cannot be read"):
+    with raises(lw.BadRule):
         lw.open(path, models=True)
     with lw.open(path, lw.Rule("l2", 1, embed=f"onnx:{moved}")) as monitor:
         assert monitor.observe(PICTURE, "no").witnesses.rows.tolist() == [0]
     picture_model(first, (4, 3), seed=1)
     for given in (None, lw.Rule("l2", 1, embed=f"onnx:{first}")):
-        with pytest.raises(lw.BadRule, match="what it makes of a fixed input is"):
+        with raises(lw.BadRule):
             lw.open(path, given, models=True)
     shutil.copy(moved, first)
     with lw.open(path, models=True) as monitor:
@@ -122,7 +117,7 @@ def test_weights_that_the_fixed_input_does_not_see_are_noticed_too(tmp_path):
     model = onnx.load(str(path))
     model.doc_string = "another file"
     onnx.save(model, str(path))
-    with pytest.raises(lw.BadRule, match=r"it is onnx .*, and was onnx "):
+    with raises(lw.BadRule):
         lw.open(tmp_path / "led", models=True)
 
 
@@ -133,7 +128,7 @@ def test_pictures_prepared_otherwise_are_noticed(tmp_path):
     with lw.open(tmp_path / "led", rule):
         pass
     other = lw.Rule("l2", 1, embed=Embedder(f"onnx:{path}", scale=1 / 256))
-    with pytest.raises(lw.BadRule, match="is not the model that the ledger"):
+    with raises(lw.BadRule):
         lw.open(tmp_path / "led", other)
     batch = lw.Rule("l2", 1, embed=Embedder(f"onnx:{path}", scale=1 / 255, batch=7, cache=0))
     with lw.open(tmp_path / "led", batch):
@@ -143,13 +138,13 @@ def test_pictures_prepared_otherwise_are_noticed(tmp_path):
 def test_another_rule_is_still_another_rule(tmp_path):
     with lw.open(tmp_path / "led", lw.Rule("l2", 1, embed=letters)):
         pass
-    with pytest.raises(lw.BadRule, match=r"epsilon is 1.0 in the ledger, and 2.0 was given"):
+    with raises(lw.BadRule):
         lw.open(tmp_path / "led", lw.Rule("l2", 2, embed=letters))
-    with pytest.raises(lw.BadRule, match=r"embed is .*letters.* in the ledger, and not set was"):
+    with raises(lw.BadRule):
         lw.open(tmp_path / "led", lw.Rule("l2", 1))
     with lw.open(tmp_path / "plain", lw.Rule("l2", 1)):
         pass
-    with pytest.raises(lw.BadRule, match="embed is not set in the ledger"):
+    with raises(lw.BadRule):
         lw.open(tmp_path / "plain", lw.Rule("l2", 1, embed=letters))
 
 
@@ -160,19 +155,15 @@ def test_a_function_that_changed_its_type_is_noticed(tmp_path, module):
     with lw.open(path, table_rule(name)) as monitor:
         monitor.observe(people(["abc"])[0])
     module(body.replace("float32", "float64"))
-    with pytest.raises(
-        lw.BadRule, match="'said' becomes 1 numbers of float64, and the ledger keep"
-    ):
+    with raises(lw.BadRule):
         lw.open(path, models=True)
 
 
 def test_a_ledger_insists_on_a_check_vector(tmp_path):
     known = {"abc": [1.0, 2.0]}
     rule = lw.Rule("l2", 1, embed=lambda batch: [known[one] for one in batch])
-    with pytest.raises(lw.BadRule, match="no input is known to try it with") as error:
+    with raises(lw.BadRule, setting="embed"):
         lw.open(tmp_path / "led", rule)
-    assert "shape=[28, 28]" in str(error.value)
-    assert "Like cases should be treated alike." in str(error.value)
     assert not (tmp_path / "led").exists()
     known["Like cases should be treated alike."] = [0.0, 0.0]
     again = lw.Rule("l2", 1, embed=lambda batch: [known[one] for one in batch])
@@ -190,7 +181,7 @@ def test_a_function_that_cannot_be_imported_is_said_and_can_be_given(tmp_path):
     path = tmp_path / "led"
     with lw.open(path, table_rule(local)) as monitor:
         monitor.observe_many(people(["abc", "abd"]))
-    with pytest.raises(lw.BadRule, match=r"<locals>.local', which is not there: .*the function it"):
+    with raises(lw.BadRule, setting="embed"):
         lw.open(path, models=True)
     with lw.open(path, table_rule(local)) as monitor:
         assert monitor.check(people(["abd"], 2)[0]).witnesses.rows.tolist() == [1]
@@ -207,13 +198,13 @@ def test_all_but_observing_can_be_done_without_models(tmp_path, module, table):
             monitor.observe_many(texts, ["yes", "no", "yes"], keys=["p0", "p1", "p2"])
     sys.modules.pop("embedder_of_this_test")
     (tmp_path / "embedder_of_this_test.py").unlink()
-    with pytest.raises(lw.BadRule, match="which is not there"):
+    with raises(lw.BadRule, setting="embed"):
         lw.open(path, models=True)
     with lw.open(path, models=False) as monitor:
         assert (monitor.rows, monitor.verify().ok) == (3, True)
-        with pytest.raises(lw.BadDecision, match="opened without its models"):
+        with raises(lw.BadDecision):
             monitor.observe(*((people(["x"], 9)[0],) if table else ("x", "yes")))
-        with pytest.raises(lw.BadDecision, match="opened without its models"):
+        with raises(lw.BadDecision):
             monitor.observe_many(*((people(["x"], 9),) if table else (["x"], ["yes"])))
         assert monitor.rows == 3
         assert monitor.erase(key="p1").rows == (1,)

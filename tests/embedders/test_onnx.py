@@ -9,6 +9,7 @@ import likewise as lw
 from likewise import Embedder
 from likewise.embedders.model import SENTENCE, fixed_picture
 from tests.onnx_models import convolution, convolved, picture_model, text_model, tokenizer, tokens
+from tests.refusals import raises
 
 pytestmark = pytest.mark.long
 
@@ -83,7 +84,7 @@ def test_the_output_may_be_named(tmp_path):
     first, named = Embedder(f"onnx:{path}"), Embedder(f"onnx:{path}", output="doubled")
     picture = np.array([1, 2, 3, 4], np.uint8)
     assert (named.loaded.one(picture) == 2 * first.loaded.one(picture)).all()
-    with pytest.raises(lw.BadRule, match="output is 'z'; the model has y, doubled"):
+    with raises(lw.BadRule):
         Embedder(f"onnx:{path}", output="z").loaded  # noqa: B018
 
 
@@ -120,7 +121,7 @@ def test_a_model_that_pools_itself_is_taken_as_it_comes(tmp_path):
 
 def test_a_vector_for_each_word_wants_pooling(texts):
     declare, _ = texts
-    with pytest.raises(lw.BadDecision, match="declare pooling, mean or first"):
+    with raises(lw.BadDecision):
         declare(pooling=None).loaded.one("red")
 
 
@@ -131,7 +132,7 @@ def test_a_model_that_wants_something_else_says_what(tmp_path):
         tokenizer=str(tokenizer(tmp_path / "k.json")),
         pooling="mean",
     )
-    with pytest.raises(lw.BadDecision, match="the model wants positions; known are input_ids"):
+    with raises(lw.BadDecision):
         made.loaded.one("red")
 
 
@@ -154,7 +155,7 @@ def test_pictures_in_a_batch_are_pictures_one_by_one(tmp_path):
 def test_an_empty_text_is_a_vector_of_nothing(texts):
     declare, _ = texts
     assert declare().loaded.one("").tolist() == [0.0] * 6
-    with pytest.raises(lw.BadDecision, match=r"item 1 is '', of which .* without direction"):
+    with raises(lw.BadDecision):
         declare(normalise=True).loaded.many(["red", ""])
 
 
@@ -181,7 +182,7 @@ def test_the_check_vector_comes_from_a_declared_shape_or_size(tmp_path):
     expected = Embedder(name).loaded.one(fixed_picture((6, 4, 3)))
     assert close(Embedder(name, shape=(6, 4, 3)).mark.check, expected)
     assert close(Embedder(name, size=(6, 4)).mark.check, expected)
-    with pytest.raises(lw.BadRule, match="a check vector cannot be made"):
+    with raises(lw.BadRule):
         Embedder(name, shape=(5, 4, 3)).mark  # noqa: B018
 
 
@@ -235,13 +236,13 @@ def test_the_identity_follows_the_tokenizer(texts, tmp_path):
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x08\x07" * 40])
 def test_a_file_that_is_no_model_is_refused(tmp_path, content):
     (tmp_path / "m.onnx").write_bytes(content)
-    with pytest.raises(lw.BadRule, match=r"m\.onnx', which cannot be loaded"):
+    with raises(lw.BadRule):
         lw.Monitor(lw.Rule("l2", 1, embed=f"onnx:{tmp_path / 'm.onnx'}"))
 
 
 @pytest.mark.parametrize("name", ["gone.onnx", "."])
 def test_a_file_that_is_not_there_is_refused(tmp_path, name):
-    with pytest.raises(lw.BadRule, match="cannot be read"):
+    with raises(lw.BadRule):
         Embedder(f"onnx:{tmp_path / name}").loaded  # noqa: B018
 
 
@@ -251,7 +252,7 @@ def test_a_tokenizer_that_is_none_is_refused(texts, tmp_path, content):
     wrong = tmp_path / "other.json"
     if content is not None:
         wrong.write_text(content)
-    with pytest.raises(lw.BadRule, match=r"other\.json"):
+    with raises(lw.BadRule):
         declare(tokenizer=str(wrong)).loaded  # noqa: B018
 
 
@@ -263,5 +264,5 @@ def test_a_model_for_one_picture_at_a_time_gets_one_at_a_time(tmp_path):
 
 def test_a_model_for_a_fixed_number_of_pictures_is_refused(tmp_path):
     picture_model(tmp_path / "eight.onnx", (4, 3), many=8)
-    with pytest.raises(lw.BadRule, match="batches of exactly 8; expected one for batches of any"):
+    with raises(lw.BadRule):
         _ = Embedder(f"onnx:{tmp_path / 'eight.onnx'}").loaded

@@ -19,6 +19,7 @@ from likewise import Embedder, Feature
 from tests.letter_embedders import pixels
 from tests.looping import each
 from tests.onnx_models import picture_model
+from tests.refusals import raises
 
 RNG = np.random.default_rng(12)
 PICTURE = RNG.integers(0, 256, (6, 5, 3), dtype=np.uint8)
@@ -249,7 +250,7 @@ def test_links_within_the_folder_and_to_the_folder_are_followed(monitor_of, fold
 def test_a_batch_names_the_row_whose_file_is_closed(folder):
     monitor = lw.Monitor(table_rule(folder=folder))
     rows = [{"photo": one, "z": 0} for one in ("a.png", "more/b.png", "../secret.png")]
-    with pytest.raises(lw.BadDecision, match=r"^row 2: 'photo' is no picture: '\.\./secret\.png'"):
+    with raises(lw.UnexpectedValue, column="photo", place=2):
         monitor.observe_many(rows)
     assert len(monitor) == 0
 
@@ -267,7 +268,7 @@ def test_a_function_of_ones_own_gets_a_path_that_is_not_opened_for_it(folder):
     assert seen == [folder / "a.png"] * 2
     assert not [one for one in OPENED if "a.png" in one]
     declared = Embedder(own, folder=folder)
-    with pytest.raises(lw.BadDecision, match="item 1 is no picture"):
+    with raises(lw.UnexpectedValue, place=1):
         declared([folder / "a.png", folder.parent / "secret.png"])
 
 
@@ -387,21 +388,21 @@ def test_folder_and_limits_are_written_and_read_with_a_rule(folder):
     ids=str,
 )
 def test_a_folder_or_a_limit_that_makes_no_sense_is_refused(wrong):
-    (name,) = wrong
-    with pytest.raises(lw.BadRule, match=rf"^{name} is .*; expected "):
+    (setting,) = wrong
+    with raises(lw.BadRule, setting=setting):
         Embedder("onnx:m.onnx", **wrong)
 
 
 def test_a_folder_says_nothing_for_texts():
-    with pytest.raises(lw.BadRule, match="folder is given, which says nothing for 'wordllama'"):
+    with raises(lw.BadRule):
         Embedder("wordllama", folder="pictures")
-    with pytest.raises(lw.BadRule, match="a tokenizer is given, for texts"):
+    with raises(lw.BadRule):
         Embedder("onnx:m.onnx", tokenizer="t.json", folder="pictures")
 
 
 @pytest.mark.parametrize("name", ["gone", "a.png"])
 def test_a_folder_that_is_not_there_is_told_before_a_decision_comes(folder, name):
-    with pytest.raises(lw.BadRule, match=r"folder is .*; expected a folder"):
+    with raises(lw.BadRule, setting="folder"):
         lw.Monitor(table_rule(folder=folder / name))
 
 
@@ -425,5 +426,5 @@ def test_a_model_that_is_no_regular_file_is_refused_and_not_waited_for(tmp_path,
     embed = Embedder(f"onnx:{tmp_path / 'queue'}")
     if which == "tokenizer":
         embed = Embedder(f"onnx:{tmp_path / 'm.onnx'}", tokenizer=str(tmp_path / "queue"))
-    with pytest.raises(lw.BadRule, match="queue' cannot be read: it is not a regular file"):
+    with raises(lw.BadRule):
         lw.Monitor(lw.Rule("l2", 1, embed=embed))

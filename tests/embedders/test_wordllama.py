@@ -5,6 +5,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder
+from tests.refusals import raises
 
 TEXTS = [
     "Your loan was approved.",
@@ -57,9 +58,9 @@ def test_a_monitor_finds_the_text_in_other_words():
 
 def test_an_empty_text_is_refused_and_its_place_is_named():
     monitor = lw.Monitor(lw.Rule("cosine", 0.5, embed="wordllama"))
-    with pytest.raises(lw.BadDecision, match=r"^decision 1 is '', of which .* without direction"):
+    with raises(lw.UnexpectedValue, place=1):
         monitor.observe_many(["a text", "", "b"], [1, 2, 3])
-    with pytest.raises(lw.BadDecision, match=r"^the input is ''"):
+    with raises(lw.UnexpectedValue):
         monitor.observe("", 1)
     assert len(monitor) == 0
 

@@ -24,6 +24,7 @@ from examples.gallery.texts import marked
 from tests import hostile_text
 from tests.example_scripts import EXAMPLES
 from tests.looping import each
+from tests.refusals import raises
 from tests.strict_html import read_strictly
 
 MORE = ("img", "mark", "blockquote", "caption")
@@ -334,7 +335,7 @@ def test_page_is_written_whole_or_not_at_all(tmp_path):
     gallery = plain()
     gallery.write(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == gallery.page()
-    with pytest.raises(lw.BadFile, match=r"cannot be written to .*no.page.html.*name a file"):
+    with raises(lw.BadFile):
         gallery.write(tmp_path / "no" / "page.html")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 

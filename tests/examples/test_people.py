@@ -20,6 +20,7 @@ import pytest
 import likewise as lw
 from likewise import Feature
 from tests.lazily import pandas as pd
+from tests.refusals import raises
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("example people")]
 
@@ -90,7 +91,7 @@ def test_rule_fits_people_near_and_far(name):
         if feature.missing == "mismatch":
             assert contradicts(**{column: None}) == (feature.kind == "protected")
         elif feature.kind not in ("key", "ignore"):
-            with pytest.raises(lw.BadDecision, match=f"'{re.escape(column)}' is missing"):
+            with raises(lw.BadDecision):
                 contradicts(**{column: None})
 
 

@@ -9,6 +9,7 @@ import pytest
 import likewise as lw
 from likewise.history import files
 from likewise.history.files import RowFile
+from tests.refusals import raises
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +83,7 @@ def test_a_place_that_cannot_be_used_is_refused_and_left_alone(what, tmp_path):
         place.mkdir()
     else:
         place = tmp_path / "not there" / "rows"
-    with pytest.raises(lw.BadFile, match="rows") as error:
+    with raises(lw.BadFile) as error:
         opened(place, 8)
     assert isinstance(error.value, ValueError)
     assert what != "something in it" or place.read_bytes() == b"precious"
@@ -101,7 +102,7 @@ def test_a_file_that_cannot_grow_stays_as_it_was(tmp_path, monkeypatch):
     if not hasattr(os, "posix_fallocate"):
         pytest.skip("space cannot be claimed on this system")
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(lw.BadFile, match="No space left"):
+    with raises(lw.BadFile):
         rows.grow(10**6)
     assert (rows.size, rows.rows) == (size, held) and (tmp_path / "rows").stat().st_size == size
     assert (rows.view(np.uint8, 160) == 5).all()
@@ -132,7 +133,7 @@ def test_what_was_begun_and_cut_off_is_begun_again(tmp_path):
 
 def test_a_file_is_one_monitors_from_the_beginning(tmp_path):
     first = lw.Monitor(lw.Rule("linf", 0.1), rows=tmp_path / "rows")
-    with pytest.raises(lw.BadFile, match="another monitor"):
+    with raises(lw.BadFile):
         lw.Monitor(lw.Rule("linf", 0.1), rows=tmp_path / "rows")
     first.observe([0.5], "yes")
     first.close()

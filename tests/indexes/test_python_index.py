@@ -19,6 +19,7 @@ from likewise.indexes.protocol import Point, Points, Rows, Space
 from tests.index_cases import Scan, scan_of
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 from tests.play import VERBS, play
+from tests.refusals import raises
 from tests.strategies import METRICS, Tally, prove, streams
 
 pytestmark = pytest.mark.pairwise
@@ -72,21 +73,21 @@ def test_needless_candidates_are_harmless(proposal):
     assert any(len(one.rows) for one in expected)
 
 
-NO_ROWS: dict[str, tuple[Callable[[int], Any], str]] = {
-    "a mask": (lambda count: np.ones(count, dtype=bool), "of type bool"),
-    "a mask that rules out all": (lambda count: np.zeros(count, dtype=bool), "of type bool"),
-    "a list of truths": (lambda count: [True] * count, "of type bool"),
-    "floats": (lambda count: np.arange(count) * 1.0, "of type float64"),
-    "text": (lambda count: [str(row) for row in range(count)], "of type text"),
-    "rows in a matrix": (lambda count: np.arange(count)[:, None], r"shape \(\d+, 1\)"),
-    "one row alone": (lambda count: np.int64(0), r"shape \(\)"),
-    "nothing at all": (lambda count: None, "of type object"),
+NO_ROWS: dict[str, Callable[[int], Any]] = {
+    "a mask": lambda count: np.ones(count, dtype=bool),
+    "a mask that rules out all": lambda count: np.zeros(count, dtype=bool),
+    "a list of truths": lambda count: [True] * count,
+    "floats": lambda count: np.arange(count) * 1.0,
+    "text": lambda count: [str(row) for row in range(count)],
+    "rows in a matrix": lambda count: np.arange(count)[:, None],
+    "one row alone": lambda count: np.int64(0),
+    "nothing at all": lambda count: None,
 }
 
 
 @pytest.mark.parametrize("wrap", [None, "split", "periodic"])
-@pytest.mark.parametrize(("answer", "says"), NO_ROWS.values(), ids=NO_ROWS)
-def test_an_answer_that_is_no_row_numbers_is_refused(answer, says, wrap):
+@pytest.mark.parametrize("answer", NO_ROWS.values(), ids=NO_ROWS)
+def test_an_answer_that_is_no_row_numbers_is_refused(answer, wrap):
     """A mask read as numbers would be the rows 0 and 1."""
     right = True
 
@@ -108,9 +109,8 @@ def test_an_answer_that_is_no_row_numbers_is_refused(answer, says, wrap):
     oracle.load(X, Z)
     right = False
     for verb in ("observe", "check", "observe_many"):
-        with pytest.raises(lw.BadRule, match=rf"index .*{says}.*expected row numbers") as error:
+        with raises(lw.BadRule):
             offer(monitor, verb, X, Z)
-        assert "Nothing was stored" in str(error.value)
     right = True
     assert_goes_on(monitor, oracle)
 
@@ -451,7 +451,7 @@ def test_an_object_cannot_forget_and_says_so(wrap):
     monitor.observe_many(X, Z)
     oracle.load(X, Z)
     for rows in (3, [5, 6], range(30)):
-        with pytest.raises(lw.BadRule, match=CANNOT_FORGET):
+        with raises(lw.BadRule):
             monitor.forget(rows)
     assert monitor.forget([]) == 0
     assert monitor.explain().forgotten == 0
@@ -489,14 +489,14 @@ def test_an_object_that_failed_half_way_is_not_asked_again():
     make.countdown["add, before"] = 4
     with pytest.raises(Broken):
         monitor.observe_many(X, Z)
-    with pytest.raises(lw.BadRule, match="given as an object, and another is needed"):
+    with raises(lw.BadRule):
         monitor.observe(X[0], Z[0])
     assert len(monitor) == 20
 
 
 def test_an_object_in_several_parts_is_refused_and_nothing_is_remembered():
     monitor = lw.Monitor(RULE, index=lw.Split(scan_of("linf", 3), 2))
-    with pytest.raises(lw.BadRule, match="given as an object, and another is needed"):
+    with raises(lw.BadRule):
         monitor.observe([0.1, 0.2, 0.3], "yes")
     assert len(monitor) == 0
 

@@ -10,6 +10,7 @@ from likewise import Feature
 from likewise.intake.binding import bind_features, bind_vectors, judge_with
 from likewise.sources.chunk import Chunk
 from tests.lazily import polars as pl
+from tests.refusals import raises
 
 TABLE_RULE = lw.Rule(
     features={
@@ -39,15 +40,15 @@ def test_features_are_bound_to_the_columns_that_they_use():
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "unfit"),
     [
-        (["id", "age", "z"], "r.toml names a column that is not in d.csv: 'grade'. The file has"),
-        (["id"], "columns that are not in d.csv: 'age', 'grade', 'z'"),
-        (["id", "age", "grade", "z", "a b"], r"does not know: 'a b'.*\[features.'a b'\]"),
+        (["id", "age", "z"], ("grade",)),
+        (["id"], ("age", "grade", "z")),
+        (["id", "age", "grade", "z", "a b"], ("a b",)),
     ],
 )
-def test_columns_that_do_not_fit_are_the_fault_of_the_data(columns, told):
-    with pytest.raises(lw.BadDecision, match=told):
+def test_columns_that_do_not_fit_are_the_fault_of_the_data(columns, unfit):
+    with raises(lw.BadTable, path="d.csv", columns=unfit):
         bind_features(TABLE_RULE, columns, **NAMES)
 
 
@@ -70,16 +71,16 @@ def test_vectors_are_all_columns_but_the_output():
 
 
 @pytest.mark.parametrize(
-    ("rule", "columns", "error", "told"),
+    ("rule", "columns", "error"),
     [
-        (VECTOR_RULE, ["a"], lw.BadDecision, "the request names a column that is not in d.csv"),
-        (VECTOR_RULE, ["z"], lw.BadDecision, "no column but the output"),
-        (lw.Rule("linf", 1, weights=(1, 2)), ["a", "z"], lw.BadDecision, "has 2 weights"),
-        (lw.Rule("linf", 1, output="probabilities"), ["a", "z"], lw.BadRule, "several columns"),
+        (VECTOR_RULE, ["a"], lw.BadTable),
+        (VECTOR_RULE, ["z"], lw.BadTable),
+        (lw.Rule("linf", 1, weights=(1, 2)), ["a", "z"], lw.WrongShape),
+        (lw.Rule("linf", 1, output="probabilities"), ["a", "z"], lw.BadRule),
     ],
 )
-def test_vectors_that_cannot_be_read_are_told_by_whose_fault_it_is(rule, columns, error, told):
-    with pytest.raises(error, match=told):
+def test_vectors_that_cannot_be_read_are_told_by_whose_fault_it_is(rule, columns, error):
+    with raises(error):
         bind_vectors(rule, columns, "z", **VECTOR_NAMES)
 
 

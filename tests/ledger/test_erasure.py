@@ -11,6 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger import folder as ledger_folder
+from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.05, output="number", delta=0.2)
 
@@ -92,7 +93,7 @@ def test_nothing_of_a_person_is_left_in_any_file(tmp_path, seed, kind):
         assert len(monitor) == len(people) + 1
         x, z = people[0][1:]
         assert monitor.check(x, z + 0.5).over.absent == len(gone)
-        with pytest.raises(lw.BadRow, match="no decision here has the key"):
+        with raises(lw.BadRow):
             monitor.erase(key="nobody")
 
 
@@ -134,7 +135,7 @@ def test_what_was_said_of_a_person_in_words_is_gone_too(tmp_path):
         verdict = monitor.observe({"age": 33.0, "job": "baker", "answer": "granted"})
         assert verdict.over.absent == 2
     with lw.open(folder) as monitor:  # the same words may come again, as new ones
-        with pytest.raises(lw.ErasedKey, match="was erased"):
+        with raises(lw.ErasedKey, key="citizen seventy-seven"):
             monitor.observe(rows[77], key="citizen seventy-seven")
         assert left(folder, needles) == []
         monitor.observe(rows[77], key="another citizen")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from tests.refusals import raises
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "verify_ledger.py"
 
@@ -206,7 +207,7 @@ def test_head_kept_elsewhere_shows_a_chain_written_anew(lived, tmp_path):
         assert not found.ok and "not the one that the head given" in found.problem
         assert ledger.verify(heads[1]).ok
         assert not ledger.verify(lw.Head(9, 9, bytes(32))).ok
-    with pytest.raises(lw.BadFile, match="is no head; expected 'likewise-head 2 ROWS EVENTS HASH'"):
+    with raises(lw.BadFile):
         lw.Head.of("likewise-head 3 0 0 00")
     assert lw.Head.of(str(heads[0])) == heads[0]
 

@@ -12,6 +12,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger import write_buffer
+from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 
@@ -81,28 +82,25 @@ for i in range(9):
 
 def test_other_rule_is_refused_and_the_difference_told(folder):
     lw.open(folder, lw.Rule("linf", 0.1, weights=[1, 2])).close()
-    with pytest.raises(lw.BadRule) as told:
+    with raises(lw.BadRule):
         lw.open(folder, lw.Rule("l2", 0.1, slack=0))
-    assert "weights is [1.0, 2.0] in the ledger, and not set was given" in str(told.value)
-    assert "metric is 'linf' in the ledger, and 'l2' was given" in str(told.value)
-    assert "slack is not set in the ledger, and 0.0 was given" in str(told.value)
     lw.open(folder, lw.Rule("linf", 0.1, weights=[1, 2])).close()  # and the lock is free again
 
 
 REFUSED = {
-    "no rule": (lw.open, "holds no ledger yet: give the rule of a new one"),
-    "no such rule": (lambda path: lw.open(path, "linf"), "the rule is 'linf'; expected"),
-    "durability": (lambda path: lw.open(path, RULE, durability="x"), "durability is 'x'; expected"),
-    "window": (lambda path: lw.open(path, RULE, window="5 cats"), "window is '5 cats'; expected"),
-    "no window": (lambda path: lw.open(path, RULE, window="0 rows"), "window is '0 rows'"),
-    "batch": (lambda path: lw.open(path, RULE, durability="batch", batch_rows=0), "batch_rows is"),
-    "nothing to look at": (lw.Ledger, "holds no ledger"),
+    "no rule": (lw.open, lw.BadFile),
+    "no such rule": (lambda path: lw.open(path, "linf"), lw.BadRule),
+    "durability": (lambda path: lw.open(path, RULE, durability="x"), lw.BadRule),
+    "window": (lambda path: lw.open(path, RULE, window="5 cats"), lw.BadRule),
+    "no window": (lambda path: lw.open(path, RULE, window="0 rows"), lw.BadRule),
+    "batch": (lambda path: lw.open(path, RULE, durability="batch", batch_rows=0), lw.BadRule),
+    "nothing to look at": (lw.Ledger, lw.BadFile),
 }
 
 
-@pytest.mark.parametrize(("do", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_opened_is_refused_and_leaves_no_folder(folder, do, says):
-    with pytest.raises(lw.LikewiseError, match=says):
+@pytest.mark.parametrize(("do", "kind"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_opened_is_refused_and_leaves_no_folder(folder, do, kind):
+    with raises(kind):
         do(folder)
     assert not folder.exists()
 
@@ -110,41 +108,41 @@ def test_what_cannot_be_opened_is_refused_and_leaves_no_folder(folder, do, says)
 def test_folder_with_other_files_is_left_alone(folder):
     folder.mkdir()
     (folder / "thesis.txt").write_text("years of work")
-    with pytest.raises(lw.BadFile, match="has files in it"):
+    with raises(lw.BadFile):
         lw.open(folder, RULE)
     assert [file.name for file in folder.iterdir()] == ["thesis.txt"]
 
 
 BAD = {
-    "a key twice": ({"key": "a"}, "the key 'a' was given to row 0 already"),
-    "a key that is a list": ({"key": [1]}, "the key is .1. of type list; expected a string"),
-    "a key without UTF-8": ({"key": "\ud800"}, "expected a string or a whole number"),
-    "a key too large": ({"key": 2**63}, "expected a string or a whole number"),
-    "no time": ({"time": "noon"}, "the time is None; expected a datetime"),
-    "an endless time": ({"time": float("inf")}, "the time is inf; expected a datetime"),
-    "a label of no known type": ({"z": object}, "which a ledger cannot keep; expected a string"),
-    "an input": ({"x": [np.nan]}, "expected a finite number"),
+    "a key twice": ({"key": "a"}, lw.RepeatedKey),
+    "a key that is a list": ({"key": [1]}, lw.UnexpectedValue),
+    "a key without UTF-8": ({"key": "\ud800"}, lw.UnexpectedValue),
+    "a key too large": ({"key": 2**63}, lw.UnexpectedValue),
+    "no time": ({"time": "noon"}, lw.UnexpectedValue),
+    "an endless time": ({"time": float("inf")}, lw.UnexpectedValue),
+    "a label of no known type": ({"z": object}, lw.UnexpectedValue),
+    "an input": ({"x": [np.nan]}, lw.UnexpectedValue),
 }
 
 
-@pytest.mark.parametrize(("change", "says"), BAD.values(), ids=BAD)
-def test_refused_decision_leaves_no_trace(folder, change, says):
+@pytest.mark.parametrize(("change", "kind"), BAD.values(), ids=BAD)
+def test_refused_decision_leaves_no_trace(folder, change, kind):
     with lw.open(folder, RULE) as monitor:
         monitor.observe([0.5], "yes", key="a")
         before = monitor.head()
         given = {"x": [0.5], "z": "no", **change}
         x, z = given.pop("x"), given.pop("z")
-        with pytest.raises(lw.BadDecision, match=says):
+        with raises(kind):
             monitor.observe(x, z, **given)
         many = {f"{name}s": ["b", one] for name, one in given.items() if name == "key"}
         many |= {f"{name}s": [0, one] for name, one in given.items() if name == "time"}
-        with pytest.raises(lw.BadDecision, match=says):
+        with raises(kind):
             monitor.observe_many([[0.4], x], ["yes", z], **many)
         assert monitor.head() == before
         assert monitor.observe([0.5], "no", key="b").row == 1
-        with pytest.raises(lw.BadDecision, match="there are 1 decisions and 2 keys"):
+        with raises(lw.WrongShape):
             monitor.observe_many([[0.4]], ["yes"], keys=["c", "d"])
-        with pytest.raises(lw.BadDecision, match="there are 1 decisions and 2 times"):
+        with raises(lw.WrongShape):
             monitor.load([[0.4]], ["yes"], times=[1, 2])
 
 
@@ -236,7 +234,7 @@ def test_closed_ledger_says_so(folder):
     monitor = lw.open(folder, RULE)
     monitor.close()
     monitor.close()
-    with pytest.raises(lw.BadFile, match="is closed"):
+    with raises(lw.BadFile):
         monitor.observe([0.5], "yes")
 
 
@@ -244,7 +242,7 @@ def test_row_or_key_that_is_not_there_is_told(folder):
     with lw.open(folder, RULE) as monitor:
         monitor.observe([0.5], "yes", key=5)
         assert (monitor.row_of(5), monitor.row_of("5")) == (0, None)
-        with pytest.raises(lw.BadRow, match="no decision here has the key '5'"):
+        with raises(lw.BadRow):
             monitor.erase(key="5")
         with pytest.raises(lw.BadRow):
             monitor.erase(rows=[3])
@@ -252,15 +250,15 @@ def test_row_or_key_that_is_not_there_is_told(folder):
             monitor.erase()
         assert monitor.erase(key=[5]).rows == (0,)
         assert monitor.erase(rows=[0]).rows == ()
-        with pytest.raises(lw.ErasedKey, match="the decision with the key 5 was erased"):
+        with raises(lw.ErasedKey, key=5):
             monitor.observe([0.5], "no", key=5)
         monitor.observe([0.5], "no", key=6)
-        with pytest.raises(lw.BadRule, match="this rule has no columns"):
+        with raises(lw.BadRule):
             monitor.values(1)
     with lw.Ledger(folder) as ledger:
-        with pytest.raises(lw.BadRow, match="row 9 is not in this ledger, which has rows 0 to 1"):
+        with raises(lw.BadRow, row=9):
             ledger.entry(9)
-        with pytest.raises(lw.BadRow, match="row 0 was erased"):
+        with raises(lw.BadRow, row=0):
             ledger.values(0)
         assert ledger.entry(0).erased
         assert ledger.row_of(6) == 1
@@ -309,5 +307,5 @@ def test_inputs_may_stay_on_disk(tmp_path):
     }
     all_pairs = zip(expected.owners, expected.witnesses.rows, strict=True)
     assert pairs == {(int(i), int(j)) for i, j in all_pairs if j != 3}
-    with pytest.raises(lw.BadRule, match="rows is 'both'; expected"):
+    with raises(lw.BadRule, setting="rows"):
         lw.open(tmp_path, rows="both")

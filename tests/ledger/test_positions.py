@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.ledger import records
+from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 SOURCES = ["decisions/0", "decisions/1", "redis"]
@@ -43,26 +44,26 @@ def test_positions_are_kept_with_decisions_and_there_after_a_restart(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("given", "kind"),
     [
-        ({"source": "s"}, "the source is 's', and there is no position in it"),
-        ({"position": 3}, "the position is 3, and there is no source"),
-        ({"source": "", "position": 3}, "the source is ''"),
-        ({"source": "s", "position": -1}, "the position is -1; expected a whole number from 0"),
-        ({"source": "s", "position": 2**64}, "expected a whole number from 0"),
-        ({"source": "s", "position": 1.0}, "the position is 1.0; expected a whole number"),
-        ({"source": "s", "position": True}, "the position is True; expected a whole number"),
-        ({"source": "s", "position": (1, 2, 3)}, "expected a whole number"),
-        ({"source": "s", "position": (5, 1)}, "positions of the source 's' are whole numbers"),
-        ({"source": "p", "position": 6}, "positions of the source 'p' are pairs"),
-        ({"source": "s", "position": 5}, "the last one of the source 's' is 5; expected one above"),
-        ({"source": "p", "position": (4, 9)}, r"the last one of the source 'p' is \(5, 0\)"),
+        ({"source": "s"}, lw.BadDecision),
+        ({"position": 3}, lw.BadDecision),
+        ({"source": "", "position": 3}, lw.UnexpectedValue),
+        ({"source": "s", "position": -1}, lw.UnexpectedValue),
+        ({"source": "s", "position": 2**64}, lw.UnexpectedValue),
+        ({"source": "s", "position": 1.0}, lw.UnexpectedValue),
+        ({"source": "s", "position": True}, lw.UnexpectedValue),
+        ({"source": "s", "position": (1, 2, 3)}, lw.UnexpectedValue),
+        ({"source": "s", "position": (5, 1)}, lw.UnexpectedValue),
+        ({"source": "p", "position": 6}, lw.UnexpectedValue),
+        ({"source": "s", "position": 5}, lw.OldPosition),
+        ({"source": "p", "position": (4, 9)}, lw.OldPosition),
     ],
 )
-def test_what_is_no_position_leaves_no_trace(tmp_path, given, expected):
+def test_what_is_no_position_leaves_no_trace(tmp_path, given, kind):
     with lw.open(tmp_path, RULE) as monitor:
         monitor.observe_many([[0.1]] * 2, ["a"] * 2, sources=["s", "p"], positions=[5, (5, 0)])
-        with pytest.raises(lw.BadDecision, match=expected):
+        with raises(kind):
             monitor.observe([0.2], "a", **given)
         assert (monitor.rows, monitor.positions) == (2, {"s": 5, "p": (5, 0)})
         assert monitor.observe([0.2], "a", source="s", position=6).row == 2
@@ -89,12 +90,12 @@ def test_a_repeat_under_a_key_is_answered_whatever_its_position(tmp_path):
 
 def test_positions_need_a_ledger():
     monitor = lw.Monitor(RULE)
-    with pytest.raises(lw.BadRule, match="in memory only, which keeps none"):
+    with raises(lw.BadRule):
         monitor.observe([0.1], "a", source="s", position=5)
-    with pytest.raises(lw.BadRule, match="in memory only, which keeps none"):
+    with raises(lw.BadRule):
         monitor.observe_many([[0.1]], ["a"], sources="s", positions=[5])
     assert monitor.rows == 0 and monitor.observe([0.1], "a").row == 0
-    with pytest.raises(lw.BadRule, match="in memory only"):
+    with raises(lw.BadRule):
         _ = monitor.positions
 
 
@@ -226,14 +227,14 @@ def test_position_moves_without_a_decision_where_nothing_could_be_made_of_a_reco
                 monitor.passed(old)
         with pytest.raises(lw.OldPosition):
             monitor.observe([0.1], "a", source="decisions/0", position=20)
-        with pytest.raises(lw.BadDecision, match="pairs"):
+        with raises(lw.UnexpectedValue):
             monitor.passed({"redis": 5000})
         monitor.observe([0.1], "a", source="decisions/0", position=21)
     with lw.open(tmp_path) as monitor:
         assert monitor.positions == {**last, "decisions/0": 21}
         assert monitor.verify().ok
     assert lw.Ledger(tmp_path).positions == {**last, "decisions/0": 21}
-    with pytest.raises(lw.BadRule, match="memory"):
+    with raises(lw.BadRule):
         lw.Monitor(RULE).passed({"redis": 1})
 
 
@@ -245,12 +246,12 @@ def test_loss_and_the_position_behind_it_are_one_step(tmp_path):
         with pytest.raises(lw.OldPosition):
             monitor.lost(4, "expired", source="decisions/0", position=21)
         assert monitor.missing == 4
-        with pytest.raises(lw.BadDecision, match="no position"):
+        with raises(lw.BadDecision):
             monitor.lost(1, "expired", source="decisions/0")
         verdict = monitor.observe([0.1], "b", source="decisions/0", position=22)
         assert verdict.missing == 4
     with lw.open(tmp_path) as monitor:
         assert (monitor.missing, monitor.positions) == (4, {"decisions/0": 22})
         assert monitor.verify().ok
-    with pytest.raises(lw.BadRule, match="memory"):
+    with raises(lw.BadRule):
         lw.Monitor(RULE).lost(1, "x", source="s", position=1)

@@ -17,6 +17,7 @@ import pytest
 import likewise as lw
 from tests.contracts import crashing
 from tests.killing import program
+from tests.refusals import raises
 from tests.segments import small_segments
 
 RULE = lw.Rule("linf", 0.1)
@@ -46,7 +47,7 @@ def filled(folder, **how):
 
 def test_a_second_writer_is_refused_and_told_who_writes(folder):
     with filled(folder) as monitor:
-        with pytest.raises(lw.BadFile, match=rf"written by process {os.getpid()}; one writes"):
+        with raises(lw.BadFile):
             lw.open(folder)
         assert monitor.observe([0.1, 0.2], "no", key="c").violation
     with lw.open(folder) as monitor:
@@ -68,7 +69,7 @@ def feeder(folder):
 
 
 def test_a_writer_that_was_killed_leaves_no_lock(folder, feeder):
-    with pytest.raises(lw.BadFile, match=f"written by process {feeder.child};"):
+    with raises(lw.BadFile):
         lw.open(folder)
     os.kill(feeder.child, signal.SIGKILL)
     assert any(json.loads(line) == ["gone", signal.SIGKILL] for line in feeder.stdout)
@@ -92,7 +93,7 @@ def test_readers_see_a_whole_ledger_while_it_is_written(folder, feeder):
                 try:
                     last = ledger.entry(ledger.rows - 1)
                 except lw.BadRow as error:  # 200 rows were written since this ledger was opened
-                    assert "has left the window" in str(error)
+                    assert error.row == ledger.rows - 1
                     continue
                 _, z, key = crashing.decision("7", last.row)
                 assert last.erased or (last.output, last.key) == (z, key)
@@ -108,10 +109,10 @@ def test_a_row_that_left_the_window_while_somebody_looks_is_not_called_damaged(f
             assert ledger.entry(0).output == "yes"
             for _ in range(500):
                 monitor.observe([0.0], "yes")
-            with pytest.raises(lw.BadRow, match="row 0 has left the window") as raised:
+            with raises(lw.BadRow, row=0):
                 ledger.entry(0)
         with lw.Ledger(folder) as ledger:
-            assert ledger.first > 0 and f"begins with row {ledger.first} now" in str(raised.value)
+            assert ledger.first > 0
             assert ledger.entry(ledger.first).output == "yes"
 
 
@@ -183,7 +184,7 @@ def test_a_read_only_folder_can_be_looked_at(nobody, killed):
     become(True)
     with pytest.raises(PermissionError):  # it is what it is meant to be
         (folder / "new").touch()
-    with pytest.raises(lw.BadFile, match=r"cannot be written: Permission denied\. To look"):
+    with raises(lw.BadFile, text=False):  # the folder is not one of pytest's
         lw.open(folder)
     try:
         ledger = lw.Ledger(folder)
@@ -193,7 +194,7 @@ def test_a_read_only_folder_can_be_looked_at(nobody, killed):
         with ledger:
             assert ledger.verify().ok
             assert [entry.output for entry in ledger.entries()] == ["yes", "no"]
-    with pytest.raises(lw.BadFile, match=r"cannot become a ledger: Permission denied"):
+    with raises(lw.BadFile, text=False):
         lw.open(folder / "new", RULE)
     become(False)
     assert content(folder) == before
@@ -248,7 +249,7 @@ def test_a_newer_format_is_refused_politely(folder):
     database.close()
     before = content(folder)
     for way in (lw.open, lw.Ledger, lw.replay):
-        with pytest.raises(lw.BadFile, match=r"has format 3, .* format 2 only.*install a newer"):
+        with raises(lw.BadFile):
             way(folder)
     assert content(folder) == before
 
@@ -260,7 +261,7 @@ def test_a_database_that_is_no_ledger_is_left_alone(folder):
     database.close()
     before = content(folder)
     for way in (lambda path: lw.open(path, RULE), lw.Ledger):
-        with pytest.raises(lw.BadFile, match="a database, but not a ledger's"):
+        with raises(lw.BadFile):
             way(folder)
     assert content(folder) == before
 
@@ -270,9 +271,9 @@ def test_a_folder_whose_making_was_cut_short_is_made(folder, there):
     folder.mkdir()
     for name in there:
         (folder / name).touch()
-    with pytest.raises(lw.BadFile, match="give the rule of a new one"):
+    with raises(lw.BadFile):
         lw.open(folder)
-    with pytest.raises(lw.BadFile, match="holds no ledger"):
+    with raises(lw.BadFile):
         lw.Ledger(folder)
     with filled(folder) as monitor:
         assert monitor.verify().ok

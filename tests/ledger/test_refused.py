@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from tests.refusals import raises
 
 PEOPLE = lw.Rule(
     features={"age": lw.Feature("number", tolerance=5), "id": lw.Feature("key")},
@@ -32,8 +33,8 @@ def person(row, age=30, approved="yes"):
 
 LOOKS = {
     "row_of": lambda monitor: monitor.row_of("p2") is None,
-    "values": lambda monitor: raises(lw.BadRow, lambda: monitor.values(2)),
-    "inputs": lambda monitor: raises(lw.BadRow, lambda: monitor.inputs([2])),
+    "values": lambda monitor: does_raise(lw.BadRow, lambda: monitor.values(2)),
+    "inputs": lambda monitor: does_raise(lw.BadRow, lambda: monitor.inputs([2])),
     "explain": lambda monitor: monitor.explain().remembered == 2,
     "rows": lambda monitor: monitor.rows == 2,
     "len": lambda monitor: len(monitor) == 2,
@@ -41,7 +42,7 @@ LOOKS = {
 }
 
 
-def raises(error, action):
+def does_raise(error, action):
     with contextlib.suppress(error):
         action()
         return False
@@ -53,7 +54,7 @@ def raises(error, action):
 def test_a_refused_decision_is_seen_by_no_look(tmp_path, look, durability):
     with lw.open(tmp_path, PEOPLE, durability=durability) as monitor:
         monitor.observe_many([person(0), person(1)])
-        with no_larger_files(), pytest.raises(lw.BadFile, match="could not take"):
+        with no_larger_files(), raises(lw.BadFile):
             monitor.observe_many([person(2), person(3)])
         assert LOOKS[look](monitor)
         assert monitor.observe(person(2)).row == 2

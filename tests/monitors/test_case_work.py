@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 
@@ -44,20 +45,20 @@ def test_reviews_are_chained_and_the_last_one_counts(folder):
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "match"),
+    ("given", "error", "facts"),
     [
-        ((2, None, "error", "a", "b"), lw.BadRow, "row 2 contradicts no earlier one"),
-        ((1, 3, "error", "a", "b"), lw.BadRow, "row 3 is no earlier row than 1"),
-        ((1, 0, "fine", "a", "b"), lw.BadRule, "the disposition is 'fine'; expected one of"),
-        ((1, 0, "error", " ", "b"), lw.BadRule, "the reason is ' '; expected some words"),
-        ((1, 0, "error", "a", ""), lw.BadRule, "the reviewer is ''; expected some words"),
+        ((2, None, "error", "a", "b"), lw.BadRow, {"row": 2}),
+        ((1, 3, "error", "a", "b"), lw.BadRow, {"row": 3}),
+        ((1, 0, "fine", "a", "b"), lw.BadRule, {}),
+        ((1, 0, "error", " ", "b"), lw.BadRule, {}),
+        ((1, 0, "error", "a", ""), lw.BadRule, {}),
     ],
 )
-def test_a_review_that_makes_no_sense_is_refused(folder, given, error, match):
+def test_a_review_that_makes_no_sense_is_refused(folder, given, error, facts):
     row, witness, disposition, reason, reviewer = given
     with lw.open(folder) as monitor:
         head = monitor.head()
-        with pytest.raises(error, match=match):
+        with raises(error, **facts):
             monitor.review(row, witness, disposition, reason=reason, reviewer=reviewer)
         assert monitor.head() == head
 
@@ -69,7 +70,7 @@ def test_an_overruled_decision_stays_as_evidence_and_accuses_no_one(folder):
         later = monitor.observe([0.1, 0.25], "yes", key="gus")
         assert later.witnesses.rows.tolist() == [3]
         assert later.over == lw.Compared(0, 5, 1)
-        with pytest.raises(lw.BadRow, match="was overruled before"):
+        with raises(lw.BadRow):
             monitor.supersede("ben", "no", by="eve", why="again")
         assert monitor.rows == 6 and len(monitor) == 5
     with lw.open(folder) as monitor:  # the same after a restart
@@ -129,7 +130,7 @@ def test_truths_keep_their_type(folder):
     with lw.open(folder) as monitor:
         for key, value in (("ann", True), ("ben", 12.5), ("cid", "repaid")):
             monitor.truth(key, value)
-        with pytest.raises(lw.BadRow, match="no decision here has the key 'zoe'"):
+        with raises(lw.BadRow):
             monitor.truth("zoe", 1)
     with lw.Ledger(folder) as ledger:
         assert [(one.row, one.value) for one in ledger.truths()] == [
@@ -147,7 +148,7 @@ def test_stats_count_a_stretch_of_time_with_its_denominators(folder):
         part = ledger.stats(since=1.7e9 + 10, until=1.7e9 + 30)
         assert (part.decisions, part.violations) == (2, 1)
         assert ledger.stats(last="1 hour").decisions == 0
-        with pytest.raises(lw.BadRule, match="last is 'soon'; expected how long before now"):
+        with raises(lw.BadRule, setting="last"):
             ledger.stats(last="soon")
         assert [e.row for e in ledger.violations(since=1.7e9 + 15)] == [3]
         assert [e.row for e in ledger.violations(until=1.7e9 + 15)] == [1]

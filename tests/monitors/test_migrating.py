@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from tests.refusals import raises
 from tests.segments import small_segments
 
 PEOPLE = lw.Rule(
@@ -89,14 +90,14 @@ def test_a_rule_that_changes_no_verdict_is_an_event(old):
     with lw.Ledger(old) as ledger:
         assert [event.kind for event in ledger.events()].count("rule") == 2
         assert ledger.rule.favourable == "no" and ledger.verify().ok
-    with pytest.raises(lw.BadRule, match="was begun under another rule"):
+    with raises(lw.BadRule):
         lw.open(old, PEOPLE)
 
 
 def test_a_rule_that_changes_verdicts_needs_a_new_folder(old):
-    with pytest.raises(lw.BadRule, match="the history has to be judged again: name a new folder"):
+    with raises(lw.BadRule):
         lw.migrate(old, rule=lw.Rule(features=dict(PEOPLE.features), epsilon=2, output_column="ok"))
-    with pytest.raises(lw.BadRule, match="say where the new ledger goes"):
+    with raises(lw.BadRule):
         lw.migrate(old)
 
 
@@ -106,7 +107,7 @@ def test_categories_are_renamed_and_columns_added(old, tmp_path):
         output_column="ok",
         favourable="granted",
     )
-    with pytest.raises(lw.BadRule, match="column 'branch' is new, and nothing says which value"):
+    with raises(lw.BadRule):
         lw.migrate(old, tmp_path / "new", rule=rule)
     assert not (tmp_path / "new").exists() and not (tmp_path / "new.partial").exists()
     done = lw.migrate(
@@ -137,48 +138,22 @@ WITHOUT_JOB = lw.Rule(
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    "asked",
     [
-        (
-            {"rename": {"jobb": {"nurse": "carer"}}},
-            r"column 'jobb' are to be renamed, and the ledger keeps no such column; it keeps 'age',"
-            r" 'job' and 'sex'",
-        ),
-        (
-            {"rename": {"job": {"nurze": "carer"}}},
-            r"'nurze' is to be renamed in column 'job', and no decision has that value; the nearest"
-            r" that it has are 'nurse' and 'cook'",
-        ),
-        (
-            {"rename": {"": {"yess": "granted"}}},
-            r"'yess' is to be renamed in the output, .* the nearest that it has are 'yes' and 'no'",
-        ),
-        (
-            {"rename": {"age": {19.5: 20}}},
-            r"19.5 is to be renamed in column 'age', which holds numbers, and none of them is that",
-        ),
-        (
-            {"rename": {"job": {"nurse": "carer"}}, "rule": WITHOUT_JOB},
-            r"column 'job' are to be renamed, and the new rule keeps no such column",
-        ),
-        ({"add": {"branch": "Graz"}}, r"column 'branch' is to be added, and the rule of the new"),
-        (
-            {"add": {"brunch": "Graz"}, "rule": BRANCHES},
-            r"column 'brunch' is to be added, and the rule of the new ledger keeps no such column",
-        ),
-        (
-            {"add": {"branch": "Graz", "job": "cook"}, "rule": BRANCHES},
-            r"column 'job' is to be added, and decisions of the past have values in it already",
-        ),
-        (
-            {"rule": lw.Rule("linf", 0.1)},
-            r"the ledger holds rows of tables, and the new rule is for vectors",
-        ),
+        {"rename": {"jobb": {"nurse": "carer"}}},
+        {"rename": {"job": {"nurze": "carer"}}},
+        {"rename": {"": {"yess": "granted"}}},
+        {"rename": {"age": {19.5: 20}}},
+        {"rename": {"job": {"nurse": "carer"}}, "rule": WITHOUT_JOB},
+        {"add": {"branch": "Graz"}},
+        {"add": {"brunch": "Graz"}, "rule": BRANCHES},
+        {"add": {"branch": "Graz", "job": "cook"}, "rule": BRANCHES},
+        {"rule": lw.Rule("linf", 0.1)},
     ],
 )
-def test_what_fits_nothing_is_refused_before_anything_is_written(old, tmp_path, asked, why):
+def test_what_fits_nothing_is_refused_before_anything_is_written(old, tmp_path, asked):
     for new in (tmp_path / "new", None):
-        with pytest.raises(lw.BadRule, match=f"{why}.* Nothing was written"):
+        with raises(lw.BadRule):
             lw.migrate(old, new, **asked)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
@@ -186,11 +161,11 @@ def test_what_fits_nothing_is_refused_before_anything_is_written(old, tmp_path, 
 def test_vectors_are_not_migrated_to_a_rule_for_tables(tmp_path):
     with lw.open(tmp_path / "old", lw.Rule("linf", 0.1, output="number", delta=0.1)) as monitor:
         monitor.observe([0.5], 1.0)
-    with pytest.raises(lw.BadRule, match="holds vectors, and the new rule is for rows of tables"):
+    with raises(lw.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "new", rule=PEOPLE)
-    with pytest.raises(lw.BadRule, match=r"2\.0 is to be renamed in the output, which holds"):
+    with raises(lw.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "new", rename={"": {2.0: 3.0}})
-    with pytest.raises(lw.BadRule, match="the ledger keeps no such column; it keeps none, beside"):
+    with raises(lw.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "new", rename={"input": {0.5: 3.0}})
     assert lw.migrate(tmp_path / "old", tmp_path / "new", rename={"": {1.0: 3.0}}).judged_again
     with lw.Ledger(tmp_path / "new") as ledger:
@@ -204,7 +179,7 @@ def test_a_ledger_without_keys_is_not_judged_by_a_rule_with_a_key_column(tmp_pat
 
     with lw.open(tmp_path / "old", rule(5)) as monitor:
         monitor.observe({"age": 40, "ok": "yes"})
-    with pytest.raises(lw.BadRule, match="column 'id' holds keys, and decisions of the past have"):
+    with raises(lw.BadRule):
         lw.migrate(tmp_path / "old", tmp_path / "new", rule=rule(6, id=lw.Feature("key")))
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
@@ -228,13 +203,13 @@ def test_numbers_and_missing_values_are_renamed(tmp_path):
 def test_nothing_is_made_of_an_altered_ledger_or_over_something_else(old, tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").touch()
-    with pytest.raises(lw.BadFile, match="is there already"):
+    with raises(lw.BadFile):
         lw.migrate(old, tmp_path / "there")
     name = next(old.glob("*.rows"))
     content = bytearray(name.read_bytes())
     content[3] ^= 1
     name.write_bytes(content)
-    with pytest.raises(lw.BadFile, match=r"row 0: .* Nothing was written"):
+    with raises(lw.BadFile):
         lw.migrate(old, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -281,7 +256,7 @@ def test_what_a_killed_migration_left_is_not_in_the_way(tmp_path):
     other = tmp_path / "newer.partial"
     other.mkdir()
     (other / "letter.txt").touch()
-    with pytest.raises(lw.BadFile, match="is in the way, and is no ledger"):
+    with raises(lw.BadFile):
         lw.migrate(tmp_path / "old", tmp_path / "newer")
     assert (other / "letter.txt").exists()
 

@@ -5,6 +5,7 @@ import pytest
 
 import likewise as lw
 from tests.looping import each
+from tests.refusals import raises
 
 RULE = lw.Rule("linf", 3)
 SHAPES = [(5,), (1,), (2, 3), (4, 4, 3), (1, 1, 1, 2), (40,), (8, 8, 3)]
@@ -75,7 +76,7 @@ def test_forgotten_rows_have_no_input():
     monitor.load(X, Z)
     monitor.forget([4, 9])
     for rows in (4, [0, 9], range(20)):
-        with pytest.raises(lw.BadRow, match=r"\b[49]\b"):
+        with raises(lw.BadRow):
             monitor.inputs(rows)
     assert np.array_equal(monitor.inputs([3, 5, 10]), X[[3, 5, 10]])
 
@@ -95,7 +96,7 @@ def test_another_shape_is_refused_and_leaves_no_trace(shape, call):
         one.observe_many(X[:20], Z[:20])
     for other in misfits(shape):
         bad = np.ones(other, dtype=np.uint8)
-        with pytest.raises(lw.BadDecision, match=f"{other[0]}.*{shape[0]}"):
+        with raises(lw.WrongShape):
             if call in ("observe", "check"):
                 getattr(monitor, call)(bad, 1)
             else:
@@ -132,7 +133,7 @@ def test_weights_are_one_for_each_coordinate_of_the_flattened_input():
     monitor.observe(np.zeros((2, 3)), "a")
     assert monitor.check([[9.0, 1.0, 0.5], [9.0, 0.0, 0.0]], "b").violation
     assert not monitor.check([[0.0, 0.0, 0.6], [0.0, 0.0, 0.0]], "b").violation
-    with pytest.raises((lw.BadDecision, lw.BadRule), match=r"\b8\b.*\b6\b"):
+    with raises(lw.WrongShape):
         lw.Monitor(monitor.rule).observe(np.zeros((2, 4)), "a")
 
 

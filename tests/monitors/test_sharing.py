@@ -9,6 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise.monitors import sharing
+from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.2)
 
@@ -104,7 +105,7 @@ def test_calls_whose_transaction_fails_are_refused_together_and_leave_no_trace(
         with monitor._lock:  # so that they wait for each other
             answers = [monitor.submit([0.1, 0.1], "no", key=f"k{i}") for i in range(5)]
         for answer in answers:
-            with pytest.raises(lw.BadFile, match="the disk is full"):
+            with raises(lw.BadFile):
                 answer.result(30)
         monkeypatch.setattr(store, "append", append)
         assert monitor.rows == 1 and len(monitor) == 1

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import likewise as lw
 from tests.looping import each
 from tests.nearest_oracle import hunt, slope, steepest
+from tests.refusals import raises
 from tests.strategies import FAMILIES, METRICS, prove, streams
 
 EXPONENTS = (1.0, 0.5, 2.0, 0.1, 7.3)
@@ -178,33 +179,33 @@ def test_result_is_frozen():
 
 @each("exponent", [0, -1, math.nan, math.inf, "1", None, True, 101])
 def test_exponents_that_make_no_sense_are_refused(exponent):
-    with pytest.raises(lw.BadRule, match=r"input_exponent is .*; expected a number from 0\.01"):
+    with raises(lw.BadRule, setting="input_exponent"):
         lw.SlopeMonitor(lw.Rule("l2", 1), input_exponent=exponent)
 
 
 @pytest.mark.parametrize("level", [-1, math.nan, "1", True])
 def test_levels_that_make_no_sense_are_refused(level):
-    with pytest.raises(lw.BadRule, match="level is"):
+    with raises(lw.BadRule, setting="level"):
         lw.SlopeMonitor(lw.Rule("l2", 1), level=level)
 
 
 def test_rules_with_features_are_refused():
     age = {"age": lw.Feature("number", tolerance=5)}
-    with pytest.raises(lw.BadRule, match="the rule has features"):
+    with raises(lw.BadRule):
         lw.SlopeMonitor(lw.Rule(features=age, output_column="z"))
 
 
 def test_bad_decisions_are_refused_in_the_words_of_a_monitor_and_leave_no_trace():
     monitor = lw.SlopeMonitor(lw.Rule("l2", 1, output="number"))
-    with pytest.raises(lw.BadDecision, match=r"feature 1 of the input is .*nan"):
+    with raises(lw.UnexpectedValue):
         monitor.observe([0.0, math.nan], 1.0)
     assert len(monitor) == 0
     monitor.observe([0.0], 1.0)
-    with pytest.raises(lw.BadDecision, match="has 2 features, but this history holds 1"):
+    with raises(lw.WrongShape):
         monitor.check([0.0, 1.0], 1.0)
-    with pytest.raises(lw.BadDecision, match="the output is inf"):
+    with raises(lw.UnexpectedValue):
         monitor.observe([0.0], math.inf)
-    with pytest.raises(lw.BadDecision, match="of decision 1 of the batch"):
+    with raises(lw.UnexpectedValue, place=1):
         monitor.observe_many([[0.0], [math.inf]], [1.0, 2.0])
     assert len(monitor) == 1
     assert monitor.observe([0.0], 2.0).witness == 0
@@ -224,7 +225,7 @@ def test_a_closed_monitor_refuses_everything_and_says_so():
         lambda: monitor.observe_many([[0.0]], [1.0]),
         lambda: monitor.load([[0.0]], [1.0]),
     ):
-        with pytest.raises(lw.BadDecision, match="this monitor is closed"):
+        with raises(lw.BadDecision):
             call()
     for call in (monitor.forget, monitor.inputs):
         with pytest.raises(lw.BadRow):
@@ -238,5 +239,5 @@ def test_a_monitor_is_closed_when_something_fails_inside():
     ):
         monitor.observe([0.0], 1.0)
         raise ZeroDivisionError
-    with pytest.raises(lw.BadDecision, match="this monitor is closed"):
+    with raises(lw.BadDecision):
         monitor.observe([0.0], 1.0)

@@ -16,6 +16,7 @@ from likewise.rules.steepest import Steepest
 from tests.commands import likewise
 from tests.interruptions import at_step
 from tests.nearest_oracle import hunt, slope, steepest
+from tests.refusals import raises
 from tests.segments import small_segments
 from tests.strategies import prove, streams
 
@@ -152,13 +153,13 @@ def test_each_kind_refuses_the_other_and_changes_nothing(tmp_path):
     with lw.open(contradictions, RULE) as monitor:
         monitor.observe([0.1, 0.2], 0.3)
     before = content(slopes), content(contradictions)
-    with pytest.raises(lw.BadRule, match=r"holds slopes, .* lw\.SlopeMonitor\.open\(folder\)"):
+    with raises(lw.BadRule):
         lw.open(slopes, window="5 rows")
-    with pytest.raises(lw.BadRule, match=r"holds contradictions, .* lw\.open\(folder\)"):
+    with raises(lw.BadRule):
         lw.SlopeMonitor.open(contradictions, RULE, window="5 rows")
-    with pytest.raises(lw.BadRule, match=r"input_exponent is 2, and the ledger .* begun with 1"):
+    with raises(lw.BadRule, setting="input_exponent"):
         lw.SlopeMonitor.open(slopes, input_exponent=2, window="5 rows", level=3)
-    with pytest.raises(lw.BadRule, match="begun under another rule"):
+    with raises(lw.BadRule):
         lw.SlopeMonitor.open(slopes, lw.Rule("l1", 1, output="number"), level=3)
     assert (content(slopes), content(contradictions)) == before
 
@@ -232,7 +233,7 @@ def test_what_is_only_in_memory_says_that_it_has_no_ledger():
     monitor = lw.SlopeMonitor(RULE)
     assert not monitor.durable
     for call in (monitor.verify, monitor.head, lambda: monitor.path):
-        with pytest.raises(lw.BadRule, match="in memory only"):
+        with raises(lw.BadRule):
             call()
     monitor.observe([1.0], 0.5, key="a")
     assert monitor.erase(key="a").rows == (0,) and monitor.window.text == "all"
@@ -267,7 +268,7 @@ def test_commands_look_after_it(tmp_path, ledger):
         assert "holds slopes" in likewise(*command, code=2).stderr
     with lw.Ledger(ledger) as opened:
         for look in (opened.stats, lambda: list(opened.violations())):
-            with pytest.raises(lw.BadRule, match="holds slopes"):
+            with raises(lw.BadRule):
                 look()
 
 
@@ -283,7 +284,7 @@ def test_migrating_keeps_what_is_asked(tmp_path, ledger):
         found = [[one.row for one in entry.nearest] for entry in again.entries()]
     assert found == [[row] * (row >= 0) for row, _, _ in hunt(steepest(0.5), other, x, z)]
     age = {"age": lw.Feature("number", tolerance=5)}
-    with pytest.raises(lw.BadRule, match="the rule has features"):
+    with raises(lw.BadRule):
         lw.migrate(ledger, tmp_path / "never", rule=lw.Rule(features=age, output_column="z"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "copied", "ledger"]
     favourable = lw.Rule("l2", 1, output="number", favourable="higher")
@@ -300,7 +301,7 @@ def test_an_altered_witness_is_found(ledger):
         at = bytes(whole).index(opened.values(40)["input"].tobytes())
     whole[at] ^= 1
     segment.write_bytes(whole)
-    with pytest.raises(lw.BadFile, match="row 40"):
+    with raises(lw.BadFile, row=40):
         lw.SlopeMonitor.open(ledger)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
+from tests.refusals import raises
 
 pytestmark = pytest.mark.torch
 
@@ -89,13 +90,13 @@ def test_a_label_is_the_same_as_a_tensor_and_as_a_number(torch):
 def test_a_tensor_of_several_numbers_is_no_label(torch):
     monitor = lw.Monitor(RULE)
     for z in (torch.tensor([1, 2]), torch.tensor([[1.0]]), torch.tensor([1])):
-        with pytest.raises(lw.BadDecision, match=r"the output is tensor.*(several|hashed)"):
+        with raises(lw.BadDecision):
             monitor.observe(ROWS[0], z)
         with pytest.raises(lw.BadDecision):
             monitor.observe_many(ROWS[:2], [z, z])
-        with pytest.raises(lw.BadDecision, match="expected one finite number"):
+        with raises(lw.BadDecision):
             lw.Monitor(NUMBER).observe(ROWS[0], z)
-    with pytest.raises(lw.BadDecision, match="equals nothing"):
+    with raises(lw.BadDecision):
         monitor.observe(ROWS[0], torch.tensor(float("nan")))
     assert len(monitor) == 0
 
@@ -108,9 +109,9 @@ def test_tensors_that_numpy_cannot_have_are_refused(torch):
     ):
         for rule in (RULE, NUMBER):
             monitor = lw.Monitor(rule)
-            with pytest.raises(lw.BadDecision, match=r"the input is .*Nothing was stored"):
+            with raises(lw.BadDecision):
                 monitor.observe(x, 1)
-            with pytest.raises(lw.BadDecision, match=r"the input is .*Nothing was stored"):
+            with raises(lw.BadDecision):
                 monitor.observe_many([x, x], [1, 1])
             for z in (x, torch.ones((), device="meta")):
                 with pytest.raises(lw.BadDecision):
@@ -124,11 +125,11 @@ def test_tensors_that_numpy_cannot_have_are_refused(torch):
 
 
 def test_whole_numbers_that_float64_rounds_are_refused(torch):
-    with pytest.raises(lw.BadDecision, match=r"2\*\*53"):
+    with raises(lw.BadDecision):
         lw.Monitor(RULE).observe(torch.tensor([BIG + 1]), "a")
-    with pytest.raises(lw.BadDecision, match=r"2\*\*53"):
+    with raises(lw.BadDecision):
         lw.Monitor(NUMBER).observe([1.0], torch.tensor(BIG + 1))
-    with pytest.raises(lw.BadDecision, match=r"2\*\*53"):
+    with raises(lw.BadDecision):
         lw.Monitor(RULE).observe([0.5, torch.tensor(BIG + 1)], "a")
     monitor = lw.Monitor(RULE)
     monitor.observe([1.0], torch.tensor(BIG))
@@ -160,13 +161,13 @@ def test_values_of_a_row_may_be_tensors(torch):
     assert monitor.observe(row(2, torch.tensor(2))).witnesses.rows.tolist() == [0, 1]
     assert monitor.observe_many([row(3, 1), row(4, 1)]).counts.tolist() == [1, 1]
     assert monitor.row_of(3) == monitor.row_of(torch.tensor(3)) == 3
-    with pytest.raises(lw.BadDecision, match="given to row 0 already"):
+    with raises(lw.BadDecision):
         monitor.observe(row(0, 1))
     several = torch.tensor([1.0, 2.0])
     for name in ("a", "c", "id", "z"):
-        with pytest.raises(lw.BadDecision, match=f"'{name}'|the output"):
+        with raises(lw.BadDecision):
             monitor.observe({**row(9, 1), name: several})
-    with pytest.raises(lw.BadDecision, match=r"'a' is .*2\*\*53"):
+    with raises(lw.BadDecision):
         monitor.observe({**row(9, 1), "a": torch.tensor(BIG + 1)})
     assert len(monitor) == 5
 

@@ -18,6 +18,7 @@ from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
 from tests.looping import each
+from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
 NUMBER = lw.Rule("linf", 0.1, output="number", delta=0.5)
@@ -81,34 +82,34 @@ class Colour(enum.Enum):
 
 
 MEANINGLESS = {
-    "an object": (Plain(), "Plain.*equal only to itself"),
-    "a function": (lambda: 0, "function.*equal only to itself"),
-    "a value hashed by identity": (HalfWay(1), "HalfWay.*equal only to itself"),
-    "several numbers": (Several(), "Several.*several values"),
-    "an object in a tuple": (("a", Plain()), "Plain.*equal only to itself"),
-    "an object in a set": (frozenset({Plain()}), "Plain.*equal only to itself"),
-    "NaN in a tuple": (("a", float("nan")), "nan.*equals nothing"),
-    "pandas' NA": (pd.NA, "<NA>.*equals nothing"),
-    "pandas' NaT": (pd.NaT, "NaT.*equals nothing"),
-    "NumPy's NaT": (np.datetime64("NaT"), "NaT.*equals nothing"),
-    "a masked place": (np.ma.masked, "masked; expected a value"),
-    "a time finer than Python's": (np.datetime64(1, "ns"), "finer than microseconds"),
-    "a year beyond Python's": (np.datetime64("20000-01-01"), "beyond the years"),
-    "months without a length": (np.timedelta64(1, "M"), "a time that Python has none for"),
+    "an object": Plain(),
+    "a function": lambda: 0,
+    "a value hashed by identity": HalfWay(1),
+    "several numbers": Several(),
+    "an object in a tuple": ("a", Plain()),
+    "an object in a set": frozenset({Plain()}),
+    "NaN in a tuple": ("a", float("nan")),
+    "pandas' NA": pd.NA,
+    "pandas' NaT": pd.NaT,
+    "NumPy's NaT": np.datetime64("NaT"),
+    "a masked place": np.ma.masked,
+    "a time finer than Python's": np.datetime64(1, "ns"),
+    "a year beyond Python's": np.datetime64("20000-01-01"),
+    "months without a length": np.timedelta64(1, "M"),
 }
 
 
-@each(("label", "says"), MEANINGLESS.values(), ids=MEANINGLESS)
-def test_a_label_that_cannot_be_found_again_is_refused(label, says):
+@each("label", MEANINGLESS.values(), ids=MEANINGLESS)
+def test_a_label_that_cannot_be_found_again_is_refused(label):
     monitor = lw.Monitor(RULE)
     for call in (monitor.observe, monitor.check):
-        with pytest.raises(lw.BadDecision, match=f"the output is .*{says}"):
+        with raises(lw.UnexpectedValue):
             call(X[0], label)
     labels = np.empty(3, dtype=object)
     labels[:] = ["a", label, "a"]
     for given in (labels.tolist(), labels):
         for call in (monitor.observe_many, monitor.load):
-            with pytest.raises(lw.BadDecision, match=f"output 1 of the batch is .*{says}"):
+            with raises(lw.UnexpectedValue, place=1):
                 call(X, given)
     assert_untouched(monitor)
 
@@ -161,7 +162,7 @@ def test_numpy_dates_are_what_python_has_for_them(unit):
 def test_dates_in_an_array_that_python_has_none_for_are_refused():
     monitor = lw.Monitor(RULE)
     for dates in (np.array([0, 1, 1000], "M8[ns]"), np.array([0, 0, 2**40], "M8[D]")):
-        with pytest.raises(lw.BadDecision, match=r"output [12] of the batch .* Python has none"):
+        with raises(lw.UnexpectedValue):
             monitor.observe_many(X, dates)
     assert_untouched(monitor)
 
@@ -174,9 +175,9 @@ def table_rule(**settings: Any) -> lw.Rule:
 def test_a_category_that_cannot_be_found_again_is_refused():
     monitor = lw.Monitor(table_rule())
     rows = [{"a": 1, "c": "x", "z": 0}, {"a": 1, "c": Plain(), "z": 1}]
-    with pytest.raises(lw.BadDecision, match=r"row 0: 'c' is .*Plain.*equal only to itself"):
+    with raises(lw.UnexpectedValue, place=0):
         monitor.observe(rows[1])
-    with pytest.raises(lw.BadDecision, match=r"row 1: 'c' is .*Plain.*equal only to itself"):
+    with raises(lw.UnexpectedValue, place=1):
         monitor.observe_many(rows)
     assert len(monitor) == 0
 
@@ -200,9 +201,9 @@ def test_a_key_is_the_same_alone_and_in_a_table():
     monitor.observe({"a": 1, "c": "x", "z": 0, "id": day})
     assert monitor.row_of(day) == monitor.row_of(datetime.date(2020, 1, 1)) == 0
     for key in (day, datetime.date(2020, 1, 1)):
-        with pytest.raises(lw.BadDecision, match="given to row 0 already"):
+        with raises(lw.RepeatedKey, place=0, row=0):
             monitor.observe_many([{"a": 1, "c": "x", "z": 0, "id": key}])
-    with pytest.raises(lw.BadDecision, match=r"row 0: the key 'id' is .*equal only to itself"):
+    with raises(lw.UnexpectedValue, place=0):
         monitor.observe({"a": 1, "c": "x", "z": 0, "id": Plain()})
 
 
@@ -254,7 +255,7 @@ def test_probabilities_may_come_as_a_frame():
 def test_outputs_without_an_order_are_refused():
     monitor = lw.Monitor(RULE)
     for given in ({0: "a", 1: "b", 2: "c"}, {"a", "b", "c"}):
-        with pytest.raises(lw.BadDecision, match=r"expected a list or an array"):
+        with raises(lw.UnexpectedValue):
             monitor.observe_many(X, given)
     assert_untouched(monitor)
 
@@ -272,21 +273,21 @@ def test_masked_places_are_refused():
     one, many = masked([1.0, 2.0, 3.0], 1), masked(np.ones((3, 2)), (1, 0))
     for rule in (RULE, NUMBER):
         monitor = lw.Monitor(rule)
-        with pytest.raises(lw.BadDecision, match=r"the input is masked at position 1;"):
+        with raises(lw.UnexpectedValue):
             monitor.observe(one, 1)
         for given in (many, list(many)):
             for call in (monitor.observe_many, monitor.load):
-                with pytest.raises(lw.BadDecision, match=r"the input is masked at position"):
+                with raises(lw.UnexpectedValue):
                     call(given, [1, 1, 1])
         for call in (monitor.observe_many, monitor.load):
-            with pytest.raises(lw.BadDecision, match=r"masked at position 1;"):
+            with raises(lw.UnexpectedValue):
                 call(X, one)
-        with pytest.raises(lw.BadDecision, match=r"the output is masked"):
+        with raises(lw.UnexpectedValue):
             monitor.observe(X[0], np.ma.masked)
         assert len(monitor) == 0
-    with pytest.raises(lw.BadDecision, match="masked"):
+    with raises(lw.UnexpectedValue):
         lw.Monitor(CHANCES).observe(X[0], masked([0.5, 0.5], 1))
-    with pytest.raises(lw.BadDecision, match="masked"):
+    with raises(lw.UnexpectedValue):
         lw.calibrate(RULE, many, [1, 2, 1])
 
 
@@ -298,10 +299,10 @@ def test_masked_columns_are_refused():
     by_place = masked(np.zeros((3, 3)), (2, 1))
     for given in (named, by_place):
         monitor = lw.Monitor(rule)
-        with pytest.raises(lw.BadDecision, match=r"'c'.* masked at position 2"):
+        with raises(lw.UnexpectedValue):
             monitor.observe_many(given)
         assert len(monitor) == 0
-    with pytest.raises(lw.BadDecision, match="'c' is masked"):
+    with raises(lw.UnexpectedValue, column="c", place=0):
         lw.Monitor(rule).observe({"a": 1.0, "c": np.ma.masked, "z": 0})
 
 
@@ -335,10 +336,10 @@ WHOLE = {
 def test_an_input_that_float64_rounds_is_refused(whole, storage):
     monitor = lw.Monitor(lw.Rule("linf", 0.1, storage=storage))
     for call in (monitor.observe, monitor.check):
-        with pytest.raises(lw.BadDecision, match=rf"{whole[-1]} at position .*beyond 2\*\*53"):
+        with raises(lw.UnexpectedValue):
             call(whole, "a")
     for call in (monitor.observe_many, monitor.load):
-        with pytest.raises(lw.BadDecision, match=rf"{whole[-1]} at position .*beyond 2\*\*53"):
+        with raises(lw.UnexpectedValue):
             call([whole, whole], ["a", "b"])
     assert len(monitor) == 0
 
@@ -368,7 +369,7 @@ def test_a_frame_of_whole_numbers_and_fractions_is_not_rounded(name):
     monitor = lw.Monitor(RULE)
     for number in (BIG + 1, -BIG - 1):
         given = frames([1, number], [0.5, 1.5])[name]
-        with pytest.raises(lw.BadDecision, match=rf"has {number} at position 1, a whole number"):
+        with raises(lw.UnexpectedValue):
             monitor.observe_many(given, ["a", "b"])
     given = frames([1, 2], [0.5, 1e300])[name]  # a float is what it is
     assert monitor.observe_many(given, ["a", "b"]).pairs == 0
@@ -388,12 +389,12 @@ NUMBERS = {
 def test_a_number_as_output_that_float64_rounds_is_refused(number):
     monitor = lw.Monitor(NUMBER)
     for call in (monitor.observe, monitor.check):
-        with pytest.raises(lw.BadDecision, match=r"the output is .*beyond 2\*\*53"):
+        with raises(lw.UnexpectedValue):
             call(X[0], number)
     if not isinstance(number, Decimal | fractions.Fraction):
         whole = np.array([1, 2, int(number)], dtype=np.uint64 if number > 0 else np.int64)
         for given in ([1, 0.5, number], whole, pd.Series(whole)):
-            with pytest.raises(lw.BadDecision, match=r"at position 2.*beyond 2\*\*53"):
+            with raises(lw.UnexpectedValue):
                 monitor.observe_many(X, given)
     assert len(monitor) == 0
 
@@ -435,12 +436,12 @@ def test_a_column_that_float64_rounds_is_refused(hole, sign, tolerance):
     rule = table_rule(a=Feature("number", tolerance=tolerance, missing="mismatch"))
     for name, given in columns(numbers).items():
         monitor = lw.Monitor(rule)
-        with pytest.raises(lw.BadDecision, match=rf"row 2: 'a' is {numbers[2]}, .*2\*\*53"):
+        with raises(lw.UnexpectedValue, column="a", place=2):
             monitor.observe_many(given)
         assert len(monitor) == 0, name
     monitor = lw.Monitor(rule)
     for row in ({"a": numbers[2]}, {"a": np.int64(numbers[2])}, {"a": Decimal(numbers[2])}):
-        with pytest.raises(lw.BadDecision, match=rf"'a' is .*{abs(numbers[2])}.*2\*\*53"):
+        with raises(lw.UnexpectedValue, column="a", place=0):
             monitor.observe({**row, "c": "x", "z": 0})
     assert len(monitor) == 0
 
@@ -449,18 +450,18 @@ def test_a_number_column_as_output_that_float64_rounds_is_refused():
     features = {"a": Feature("number", tolerance=1)}
     rule = lw.Rule(features=features, output="number", output_column="z", delta=0.5)
     monitor = lw.Monitor(rule)
-    with pytest.raises(lw.BadDecision, match=r"'z' is .*2\*\*53"):
+    with raises(lw.UnexpectedValue, column="z", place=0):
         monitor.observe({"a": 1, "z": BIG + 1})
-    with pytest.raises(lw.BadDecision, match=r"row 1: 'z' is .*2\*\*53"):
+    with raises(lw.UnexpectedValue, column="z", place=1):
         monitor.observe_many(pd.DataFrame({"a": [1, 1], "z": [BIG, BIG + 1]}))
-    with pytest.raises(lw.BadDecision, match=r"the output is .*2\*\*53"):
+    with raises(lw.UnexpectedValue):
         monitor.observe({"a": 1}, BIG + 1)
     assert len(monitor) == 0
 
 
 def test_vectors_of_an_embedder_that_float64_rounds_are_refused():
     rule = lw.Rule("linf", 0.1, embed=lambda texts: [[len(text), BIG + 1] for text in texts])
-    with pytest.raises(lw.BadDecision, match=r"2\*\*53"):
+    with raises(lw.UnexpectedValue):
         lw.Monitor(rule).observe("a text", "a")
 
 
@@ -502,20 +503,20 @@ def test_a_scalar_array_is_its_number():
         assert not contradicted(monitor, X[0], number)
         assert not contradicted(monitor, X[0], Scalar(number))
         assert contradicted(monitor, X[0], Scalar(number + 1))
-    with pytest.raises(lw.BadDecision, match=r"2\*\*53"):
+    with raises(lw.UnexpectedValue):
         lw.Monitor(NUMBER).observe(X[0], Scalar(BIG + 1))
 
 
 def test_an_array_that_does_not_come_is_refused():
     for rule in (RULE, NUMBER, CHANCES):
         monitor = lw.Monitor(rule)
-        with pytest.raises(lw.BadDecision, match=r"the input is .*Elsewhere.*not allowed"):
+        with raises(lw.UnexpectedValue):
             monitor.observe(Elsewhere(), "a")
-        with pytest.raises(lw.BadDecision, match=r"the input is .*Elsewhere.*not allowed"):
+        with raises(lw.UnexpectedValue):
             monitor.observe_many(Elsewhere(), ["a"])
         with pytest.raises(lw.BadDecision):
             monitor.observe(X[0], Elsewhere())
-        with pytest.raises(lw.BadDecision, match="output"):
+        with raises(lw.UnexpectedValue):
             monitor.observe_many(X[:1], [Elsewhere()])
         assert len(monitor) == 0
 
@@ -582,5 +583,5 @@ def test_keys_of_a_type_of_its_own_are_compared_with_nothing_else():
     keys = [_Reserved(i) for i in range(3)]
     monitor.observe_many([[0.0]] * 3, ["a"] * 3, keys=keys)
     assert monitor.observe([0.0], "b", key=_Reserved(9)).count == 3
-    with pytest.raises(lw.BadDecision, match="was given to row 1 already"):
+    with raises(lw.BadDecision):
         monitor.observe_many([[0.0]], ["a"], keys=[_Reserved(1)])

@@ -12,6 +12,7 @@ from likewise.service.service import Service
 from likewise.service.settings import Served, ServiceSettings
 from likewise.values.errors import BadRule
 from tests.pages.asking import Asker, paging, token
+from tests.refusals import raises
 
 OVERVIEW = "/m/default/overview"
 VERIFY = "/m/default/health/verify"
@@ -359,5 +360,5 @@ def test_ids_are_kept_as_hashes_only(signing):
 )
 def test_settings_that_cannot_be_meant_are_refused(tmp_path, told, words):
     settings = ServiceSettings({"default": Served(rule="rule.toml")}, pages=told)
-    with pytest.raises(BadRule, match=words):
+    with raises(BadRule):
         pages_settings(settings)

@@ -11,8 +11,6 @@ from likewise.partition.folder import Folder
 from likewise.partition.job import Job
 from tests.lazily import polars as pl
 
-_NUMBERS = itertools.count()
-
 
 def bound(rule, frame, beside=()):
     """A rule for the columns of a frame; without features, "z" is the output."""
@@ -28,7 +26,7 @@ def bound(rule, frame, beside=()):
 
 def job_over(folder, rule, frames, *, beside=(), **settings):
     """A job over frames, each a Parquet file, in folders that no other job has."""
-    number = next(_NUMBERS)
+    number = len(list(folder.glob("data-*-00.parquet")))
     names = []
     for i, frame in enumerate(frames):
         path = folder / f"data-{number}-{i:02d}.parquet"

@@ -8,6 +8,7 @@ import pytest
 import likewise as lw
 from likewise import Feature
 from tests.looping import each
+from tests.refusals import raises
 
 WORDS = ["red", "green", "blue"]
 
@@ -132,9 +133,9 @@ def test_what_must_match_contradicts_at_no_epsilon():
 
 def test_what_a_hunt_cannot_answer_is_refused():
     rule, rows = table_of(5, "linf")
-    with pytest.raises(lw.BadRule, match="protected_must_differ is set"):
+    with raises(lw.BadRule):
         lw.calibrate(replace(rule, protected_must_differ=True), rows)
     features = {**rule.features, "income": Feature("number", tolerance="10%", missing="match")}
     at = next(i for i, row in enumerate(rows) if row["income"] is None)
-    with pytest.raises(lw.BadDecision, match=f"row {at} has a missing place that matches"):
+    with raises(lw.BadDecision, place=at):
         lw.calibrate(replace(rule, features=features), rows)

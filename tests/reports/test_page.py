@@ -21,6 +21,7 @@ from likewise.reports.page import page, write_page
 from likewise.values.safe import both_shown, safe
 from tests import hostile_text
 from tests.looping import each
+from tests.refusals import raises
 from tests.report_streams import RULE, SCORES, found, people
 from tests.strict_html import Reader, read_strictly
 
@@ -245,7 +246,7 @@ def test_page_that_cannot_be_written_says_so(findings, tmp_path, where):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("kept")
     before = names_in(tmp_path)
-    with pytest.raises(lw.BadFile, match=r"the report cannot be written to .*: .*name a file"):
+    with raises(lw.BadFile):
         write_page(findings, tmp_path / where)
     assert names_in(tmp_path) == before
     assert (tmp_path / "file").read_text() == "kept"

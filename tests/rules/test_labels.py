@@ -1,7 +1,6 @@
 """Labels name values for people, and change nothing else."""
 
 import pickle
-import re
 
 import pytest
 
@@ -9,6 +8,7 @@ import likewise as lw
 from likewise import Feature
 from likewise.reports.words import in_words
 from likewise.rules.labels import named
+from tests.refusals import raises
 
 TOML = """
 [output]
@@ -63,21 +63,21 @@ def test_a_value_without_a_label_stays_what_it_is(value):
 
 
 @pytest.mark.parametrize(
-    ("labels", "says"),
+    "labels",
     [
-        ({}, "labels is {}; expected a name for each value"),
-        ("women", "labels is 'women'; expected a name for each value"),
-        ({"1": 7}, "labels calls '1' 7; expected a name, as text"),
-        ({"1": " "}, "labels calls '1' ' '; expected a name, as text"),
+        {},
+        "women",
+        {"1": 7},
+        {"1": " "},
     ],
 )
-def test_labels_that_are_no_names_are_refused(labels, says):
-    with pytest.raises(lw.BadRule, match=re.escape(says)):
+def test_labels_that_are_no_names_are_refused(labels):
+    with raises(lw.BadRule):
         Feature("protected", labels=labels)
-    with pytest.raises(lw.BadRule, match=re.escape(says.replace("labels", "output_labels", 1))):
+    with raises(lw.BadRule):
         lw.Rule(epsilon=1, output_labels=labels)
 
 
 def test_labels_are_for_protected_columns():
-    with pytest.raises(lw.BadRule, match="labels is given, which says nothing for kind 'number'"):
+    with raises(lw.BadRule):
         Feature("number", tolerance=1, labels={"1": "one"})

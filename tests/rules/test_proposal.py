@@ -12,6 +12,7 @@ from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
 from tests.looping import each
+from tests.refusals import raises
 
 N = 200
 RNG = np.random.default_rng(5)
@@ -234,17 +235,17 @@ def test_protected_may_be_one_name():
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    "settings",
     [
-        ({"output": "y"}, "there is no column 'y'; the table has 'x', 'sex', 'z'"),
-        ({"output": ["z", "y"]}, "there is no column 'y'; the table has"),
-        ({"output": "z", "protected": ["race"]}, "there is no column 'race'; the table has"),
-        ({"output": "z", "protected": ["x", "sex"]}, "no feature takes part in the distance"),
+        {"output": "y"},
+        {"output": ["z", "y"]},
+        {"output": "z", "protected": ["race"]},
+        {"output": "z", "protected": ["x", "sex"]},
     ],
 )
-def test_what_cannot_be_proposed_says_why(settings, says):
+def test_what_cannot_be_proposed_says_why(settings):
     rows = [{"x": i % 9, "sex": "f", "z": i % 2} for i in range(50)]
-    with pytest.raises(lw.BadRule, match=says):
+    with raises(lw.BadRule):
         lw.Rule.from_data(rows, **settings)
 
 
@@ -253,7 +254,7 @@ def test_a_few_numbers_beyond_float64_do_not_hide_a_column():
     rows = [{"x": 2**60 + 1 if i == 7 else i, "z": i % 2} for i in range(50)]
     rule = lw.Rule.from_data(rows, output="z")
     assert rule.features["x"] == number(2)
-    with pytest.raises(lw.BadDecision, match="row 7: 'x' is 1152921504606846977"):
+    with raises(lw.UnexpectedValue, column="x", place=7):
         lw.Monitor(rule).observe_many(rows)
 
 
@@ -271,12 +272,12 @@ def test_a_key_may_be_a_whole_number_of_any_size(start):
 def test_a_column_of_lists_has_no_role(role):
     rows = [{"x": i % 9, "many": [i, i], "z": i % 2} for i in range(50)]
     settings = {"output": "z", role: "many"}
-    with pytest.raises(lw.BadRule, match=r"'many' .*list.*expected"):
+    with raises(lw.BadRule):
         lw.Rule.from_data(rows, **settings)
 
 
 def test_infinite_numbers_are_refused_by_row_and_column():
     rows = [{"x": float("inf") if i == 7 else float(i), "z": i % 2} for i in range(50)]
     rows[3]["x"] = None
-    with pytest.raises(lw.BadDecision, match="row 7: 'x' is infinite"):
+    with raises(lw.UnexpectedValue, column="x", place=7):
         lw.Rule.from_data(rows, output="z")

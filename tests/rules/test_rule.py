@@ -12,67 +12,66 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from tests.looping import each
+from tests.refusals import raises
 
 NAN, INF = float("nan"), float("inf")
 BAD_FIELDS = {
-    "metric unknown": ({"metric": "manhattan"}, "manhattan"),
-    "metric not text": ({"metric": 2}, r"\b2\b"),
-    "metric None": ({"metric": None}, "none"),
-    "metric in capitals": ({"metric": "LINF"}, "LINF"),
-    "epsilon zero": ({"epsilon": 0.0}, r"\b0"),
-    "epsilon negative": ({"epsilon": -0.5}, r"-0\.5"),
-    "epsilon NaN": ({"epsilon": NAN}, "nan"),
-    "epsilon infinite": ({"epsilon": INF}, "inf"),
-    "epsilon too small": ({"epsilon": 1e-151}, "1e-151"),
-    "epsilon too large": ({"epsilon": 1e151}, r"1e\+?151"),
-    "epsilon text": ({"epsilon": "0.1"}, r"0\.1"),
-    "epsilon None": ({"epsilon": None}, "none"),
-    "epsilon a list": ({"epsilon": [0.1]}, r"0\.1|list"),
-    "epsilon complex": ({"epsilon": 1j}, "1j|complex"),
-    "delta negative": ({"delta": -1e-9}, "-1e-0?9"),
-    "delta NaN": ({"delta": NAN}, "nan"),
-    "delta infinite": ({"delta": INF}, "inf"),
-    "delta text": ({"delta": "much"}, "much"),
-    "output unknown": ({"output": "picture"}, "picture"),
-    "output None": ({"output": None}, "none"),
-    "output metric unknown": ({"output": "probabilities", "output_metric": "kl"}, "kl"),
-    "slack negative": ({"slack": -1e-9}, "-1e-0?9"),
-    "slack above one": ({"slack": 1.5}, r"1\.5"),
-    "slack NaN": ({"slack": NAN}, "nan"),
-    "slack text": ({"slack": "some"}, "some"),
-    "storage unknown": ({"storage": "float16"}, "float16"),
-    "storage nonsense": ({"storage": "bigger"}, "bigger"),
-    "storage None": ({"storage": None}, "none"),
-    "weight negative": ({"weights": [1.0, -2.5]}, r"-2\.5"),
-    "weight NaN": ({"weights": [1.0, NAN]}, "nan"),
-    "weight infinite": ({"weights": [1.0, INF]}, "inf"),
-    "weight too small": ({"weights": [1.0, 1e-101]}, "1e-101"),
-    "weight too large": ({"weights": [1.0, 1e101]}, r"1e\+?101"),
-    "weights all zero": ({"weights": [0.0, 0.0]}, "zero|0"),
-    "weights empty": ({"weights": []}, "empty|none|no |at least|weight"),
-    "weights a number": ({"weights": 2.0}, "weight"),
-    "weights a table": ({"weights": [[1.0, 2.0]]}, "weight"),
-    "weights ragged": ({"weights": [[1.0, 2.0], [1.0]]}, "weight"),
-    "weights text": ({"weights": ["heavy", "light"]}, "weight"),
-    "weights digits": ({"weights": ["1", "2"]}, "weight"),
-    "weights complex": ({"weights": [1j, 1.0]}, "weight"),
+    "metric unknown": {"metric": "manhattan"},
+    "metric not text": {"metric": 2},
+    "metric None": {"metric": None},
+    "metric in capitals": {"metric": "LINF"},
+    "epsilon zero": {"epsilon": 0.0},
+    "epsilon negative": {"epsilon": -0.5},
+    "epsilon infinite": {"epsilon": INF},
+    "epsilon too small": {"epsilon": 1e-151},
+    "epsilon too large": {"epsilon": 1e151},
+    "epsilon text": {"epsilon": "0.1"},
+    "epsilon None": {"epsilon": None},
+    "epsilon a list": {"epsilon": [0.1]},
+    "epsilon complex": {"epsilon": 1j},
+    "delta negative": {"delta": -1e-9},
+    "delta NaN": {"delta": NAN},
+    "delta infinite": {"delta": INF},
+    "delta text": {"delta": "much"},
+    "output unknown": {"output": "picture"},
+    "output None": {"output": None},
+    "output metric unknown": {"output": "probabilities", "output_metric": "kl"},
+    "slack negative": {"slack": -1e-9},
+    "slack above one": {"slack": 1.5},
+    "slack NaN": {"slack": NAN},
+    "slack text": {"slack": "some"},
+    "storage unknown": {"storage": "float16"},
+    "storage nonsense": {"storage": "bigger"},
+    "storage None": {"storage": None},
+    "weight negative": {"weights": [1.0, -2.5]},
+    "weight NaN": {"weights": [1.0, NAN]},
+    "weight infinite": {"weights": [1.0, INF]},
+    "weight too small": {"weights": [1.0, 1e-101]},
+    "weight too large": {"weights": [1.0, 1e101]},
+    "weights all zero": {"weights": [0.0, 0.0]},
+    "weights empty": {"weights": []},
+    "weights a number": {"weights": 2.0},
+    "weights a table": {"weights": [[1.0, 2.0]]},
+    "weights ragged": {"weights": [[1.0, 2.0], [1.0]]},
+    "weights text": {"weights": ["heavy", "light"]},
+    "weights digits": {"weights": ["1", "2"]},
+    "weights complex": {"weights": [1j, 1.0]},
 }
 
 
-@each(("fields", "says"), BAD_FIELDS.values(), ids=BAD_FIELDS)
-def test_rule_that_makes_no_sense_is_refused(fields, says):
-    with pytest.raises(lw.BadRule) as error:
+@each("fields", BAD_FIELDS.values(), ids=BAD_FIELDS)
+def test_rule_that_makes_no_sense_is_refused(fields):
+    with raises(lw.BadRule) as error:
         lw.Rule(**{"metric": "linf", "epsilon": 0.1, **fields})
-    message = str(error.value)
-    assert re.search(says, message, re.IGNORECASE), message
     (named,) = [name for name in fields if name != "output" or len(fields) == 1]
-    subject = named.removesuffix("s").replace("_", "[_ ]")
-    assert re.search(subject, message, re.IGNORECASE), f"{named} is not mentioned: {message}"
+    assert error.value.setting.startswith(named.removesuffix("s")), "such as weight 1"
 
 
 def test_rule_needs_an_epsilon():
-    with pytest.raises((TypeError, lw.BadRule), match="epsilon"):
+    with raises(lw.BadRule):
         lw.Rule("linf")
+    with raises(lw.BadRule):
+        lw.Rule("linf", NAN)
 
 
 def test_rule_has_the_promised_defaults():

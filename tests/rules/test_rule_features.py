@@ -3,7 +3,6 @@
 import copy
 import datetime
 import pickle
-import re
 import tomllib
 
 import numpy as np
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise import Feature
 from tests.looping import each
+from tests.refusals import raises
 
 WRITTEN = """
 metric = "linf"
@@ -281,95 +281,60 @@ def test_fingerprint_changes_with_anything():
 # What is refused
 
 SEX = {"x": Feature("number", tolerance=1), "sex": Feature("protected")}
-COLUMN = "expected the name of a column, or for probabilities a list of two or more"
 BAD = {
-    "features a list": ({"features": ["x"]}, "features are ['x']; expected a Feature for each"),
-    "a feature a number": ({"features": {"x": 5}}, "feature 'x': it is 5; expected a Feature"),
-    "no features": ({"features": {}}, "no feature takes part in the distance"),
-    "nothing measured": (
-        {"features": {"sex": Feature("protected"), "id": Feature("key")}},
-        "no feature takes part in the distance; expected a number at least",
-    ),
-    "two keys": (
-        {"features": {**SEX, "a": Feature("key"), "b": Feature("key")}},
-        "several features are keys; expected one at most",
-    ),
-    "weights": ({"weights": [1.0]}, "with features, tolerances take the place of weights"),
-    "cosine": ({"metric": "cosine"}, "the metric is linf, l1 or l2"),
-    "storage": ({"storage": "float32"}, "storage is left to them"),
-    "nobody protected": (
-        {"protected_must_differ": True},
-        "protected_must_differ is set, but no feature is protected",
-    ),
-    "protected_must_differ text": (
-        {"features": SEX, "protected_must_differ": "yes"},
-        "protected_must_differ is 'yes'; expected True or False",
-    ),
-    "output a feature": (
-        {"output_column": "x"},
-        "column 'x' is the output and a feature; expected one of them",
-    ),
-    "no output": ({"output_column": None}, f"output_column is None; {COLUMN}"),
-    "output a number": ({"output_column": 5}, f"output_column is 5; {COLUMN}"),
-    "outputs of numbers": (
-        {"output": "probabilities", "output_column": [5, 6]},
-        f"output_column is [5, 6]; {COLUMN}",
-    ),
-    "two labels": ({"output_column": ["y", "z"]}, f"output_column is ['y', 'z']; {COLUMN}"),
-    "one probability": (
-        {"output": "probabilities", "output_column": "p"},
-        f"output_column is 'p'; {COLUMN}",
-    ),
-    "no probabilities": (
-        {"output": "probabilities", "output_column": []},
-        f"output_column is []; {COLUMN}",
-    ),
-    "no columns of probabilities": (
-        {"output": "probabilities", "output_column": None},
-        f"output_column is None; {COLUMN}",
-    ),
-    "one probability twice": (
-        {"output": "probabilities", "output_column": ["p", "q", "p"]},
-        f"output_column is ['p', 'q', 'p']; {COLUMN}",
-    ),
-    "favourable a tuple": (
-        {"favourable": (1, 2)},
-        "favourable is (1, 2); expected a label that TOML can hold",
-    ),
-    "output column without features": (
-        {"features": None, "epsilon": 1},
-        "output_column, protected_must_differ and extra need features: say what they are",
-    ),
-    "protected without features": (
-        {"features": None, "epsilon": 1, "output_column": None, "protected_must_differ": True},
-        "output_column, protected_must_differ and extra need features: say what they are",
-    ),
-    "epsilon negative": ({"epsilon": -1}, "epsilon is -1; expected a number"),
-    "metric unknown": ({"metric": "gower"}, "metric is 'gower'; expected one of linf"),
+    "features a list": {"features": ["x"]},
+    "a feature a number": {"features": {"x": 5}},
+    "no features": {"features": {}},
+    "nothing measured": {"features": {"sex": Feature("protected"), "id": Feature("key")}},
+    "two keys": {"features": {**SEX, "a": Feature("key"), "b": Feature("key")}},
+    "weights": {"weights": [1.0]},
+    "cosine": {"metric": "cosine"},
+    "storage": {"storage": "float32"},
+    "nobody protected": {"protected_must_differ": True},
+    "protected_must_differ text": {"features": SEX, "protected_must_differ": "yes"},
+    "output a feature": {"output_column": "x"},
+    "no output": {"output_column": None},
+    "output a number": {"output_column": 5},
+    "outputs of numbers": {"output": "probabilities", "output_column": [5, 6]},
+    "two labels": {"output_column": ["y", "z"]},
+    "one probability": {"output": "probabilities", "output_column": "p"},
+    "no probabilities": {"output": "probabilities", "output_column": []},
+    "no columns of probabilities": {"output": "probabilities", "output_column": None},
+    "one probability twice": {"output": "probabilities", "output_column": ["p", "q", "p"]},
+    "favourable a tuple": {"favourable": (1, 2)},
+    "output column without features": {"features": None, "epsilon": 1},
+    "protected without features": {
+        "features": None,
+        "epsilon": 1,
+        "output_column": None,
+        "protected_must_differ": True,
+    },
+    "epsilon negative": {"epsilon": -1},
+    "metric unknown": {"metric": "gower"},
 }
 
 
-@each(("settings", "says"), BAD.values(), ids=BAD)
-def test_rule_that_makes_no_sense_is_refused(settings, says):
-    with pytest.raises(lw.BadRule, match=re.escape(says)):
+@each("settings", BAD.values(), ids=BAD)
+def test_rule_that_makes_no_sense_is_refused(settings):
+    with raises(lw.BadRule):
         small(**settings)
 
 
 @each(
-    ("text", "says"),
+    "text",
     [
-        ('[output]\ncolumm = "z"\n', "[output] has an unknown key 'columm'; expected column, kind"),
-        ("features = 3\n", "features are 3; expected a Feature for each column"),
-        ('[features]\nx = "number"\n', "feature 'x': it is 'number'; expected a Feature"),
-        ("[features.x]\ntolerance = 1\n", "feature 'x': kind is missing"),
-        ('[features.x]\nkind = "number"\ntolerance = nan\n', "feature 'x': tolerance is nan"),
-        ('[feature.x]\nkind = "number"\n', "the rule has an unknown key 'feature'"),
-        ('[features.x]\nkind = "number"\ntolerance = 1\n', "output_column is None"),
-        ("[features.x]\nkind = ", "the rule is not valid TOML"),
+        '[output]\ncolumm = "z"\n',
+        "features = 3\n",
+        '[features]\nx = "number"\n',
+        "[features.x]\ntolerance = 1\n",
+        '[features.x]\nkind = "number"\ntolerance = nan\n',
+        '[feature.x]\nkind = "number"\n',
+        '[features.x]\nkind = "number"\ntolerance = 1\n',
+        "[features.x]\nkind = ",
     ],
 )
-def test_toml_that_is_no_rule_is_refused(text, says):
-    with pytest.raises(lw.BadRule, match=re.escape(says)):
+def test_toml_that_is_no_rule_is_refused(text):
+    with raises(lw.BadRule):
         lw.Rule.from_toml(text)
 
 
@@ -394,5 +359,5 @@ def test_what_must_match_is_near_within_no_radius(metric, epsilon, missing):
 
 
 def test_names_that_are_no_unicode_are_refused():
-    with pytest.raises(lw.BadRule, match=r"text that is not Unicode, near .*udcff"):
+    with raises(lw.BadRule):
         lw.Rule(features={"age\udcff": Feature("number", tolerance=1)}, output_column="z")

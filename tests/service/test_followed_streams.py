@@ -8,6 +8,7 @@ from likewise.service.service import Service
 from likewise.service.settings import Served, ServiceSettings, StreamSource
 from likewise.values.errors import BadRule
 from tests.brokers import broker, to_address, wait_for
+from tests.refusals import raises
 from tests.serving import serving
 from tests.serving import settings as written
 from tests.streams.streaming import RULE, bodies, check_ledger, check_lines, decisions
@@ -86,6 +87,6 @@ def test_rule_without_an_output_column_leaves_no_ledger(tmp_path):
     rule.write_text('metric = "linf"\nepsilon = 0.1\n')
     source = StreamSource("redis://127.0.0.1:1/0?stream=decisions")
     served = Served(rule=str(rule), ledger=str(tmp_path / "ledger"), source=source)
-    with pytest.raises(BadRule, match="output_column"):
+    with raises(BadRule):
         Service(ServiceSettings({"default": served})).open()
     assert not (tmp_path / "ledger").exists()

@@ -159,7 +159,7 @@ def test_no_line_has_a_value_of_a_person(tmp_path, written):
         assert str(NUMBER) not in text
     lines = objects(written)
     refused = {line["reason"]: line["count"] for line in lines if line.get("event") == "refused"}
-    assert {"422", "400", "413", "BadDecision", "RepeatedKey", "mismatch"} <= refused.keys()
+    assert {"422", "400", "413", "unexpected-value", "repeated-key", "mismatch"} <= refused.keys()
     assert any(line.get("event") == "dropped" for line in lines)
     assert any("ValueError" in json.dumps(line) for line in lines)
 

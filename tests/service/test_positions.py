@@ -8,6 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise.service.settings import Limits
+from tests.refusals import raises
 from tests.served_monitors import connected, running
 from tests.service.asgi_calls import call, serving
 
@@ -90,14 +91,14 @@ def test_an_old_position_is_409_and_says_where_its_source_is(tmp_path):
             refused = await ask(verb, body)
             assert refused.status == 409, refused
             told = refused.json
-            assert (told["error"], told["source"], told["position"], told["last"]) == (
-                "OldPosition",
+            assert (told["code"], told["source"], told["position"], told["last"]) == (
+                "old-position",
                 "s",
                 5,
                 5,
             )
         told = (await ask("stream", json.dumps(one).encode())).json
-        assert (told["status"], told["error"], told["last"]) == (409, "OldPosition", 5)
+        assert (told["status"], told["code"], told["last"]) == (409, "old-position", 5)
         assert (await ask("observe", {**one, "position": 6})).json["row"] == 1
 
     run(tmp_path, do)
@@ -205,11 +206,11 @@ def test_a_client_carries_positions_and_knows_where_to_go_on(tmp_path):
         )
         client.load([[1.0]] * 2, ["a"] * 2, sources="decisions/0", positions=np.array([18, 19]))
         assert client.positions == {"decisions/0": 19, "redis": (1700, 3)}
-        with pytest.raises(lw.OldPosition, match="the last one of the source 'redis'") as refused:
+        with raises(lw.OldPosition, source="redis") as refused:
             client.observe([1.0], "a", source="redis", position=(1700, 2))
         error = refused.value
         assert (error.source, error.position, error.last) == ("redis", (1700, 2), (1700, 3))
-        with pytest.raises(lw.BadDecision, match="there is no position in it"):
+        with raises(lw.BadDecision):
             client.observe([1.0], "a", source="redis")
         assert client.rows == 5
 
@@ -230,9 +231,9 @@ def test_a_client_carries_positions_and_knows_where_to_go_on(tmp_path):
 
 def test_a_client_of_a_monitor_in_memory_is_told_that_it_keeps_none():
     with connected(lw.Monitor(RULE)) as client:
-        with pytest.raises(lw.BadRule, match="in memory only"):
+        with raises(lw.BadRule):
             client.observe([1.0], "a", source="s", position=1)
-        with pytest.raises(lw.BadRule, match="in memory only"):
+        with raises(lw.BadRule):
             _ = client.positions
         assert client.rows == 0
 
@@ -252,10 +253,10 @@ def test_a_request_sent_again_to_another_process_is_told_by_its_position(tmp_pat
         assert unpack(first.content)["row"] == 0  # the other process had not done it
         later = {"likewise-request": "another-id-of-ours 1.0 another-process"}
         assert http.post(url + "observe", content=one, headers=later).json()["last"] == 4
-        for positions, error in (([4, 5], "OldPosition"), ([6, None], "InDoubt")):
+        for positions, error in (([4, 5], "old-position"), ([6, None], "in-doubt")):
             body = pack({**several, "positions": positions})
             refused = http.post(url + "observe_many", content=body, headers=later)
-            assert (refused.status_code, refused.json()["error"]) == (409, error)
+            assert (refused.status_code, refused.json()["code"]) == (409, error)
         rows = unpack(http.post(url + "state", content=pack({})).content)["rows"]
     assert rows == 1
     running().service.monitors[name].close()

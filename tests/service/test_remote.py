@@ -55,7 +55,7 @@ def test_nothing_that_is_sent_breaks_it(url, http, verb, fields):
 
 
 def test_what_is_no_body_and_no_verb(url, http):
-    assert http.post(url + "observe", content=b"{}").json()["error"] == "BadDecision"
+    assert http.post(url + "observe", content=b"{}").json()["code"] == "bad-decision"
     assert http.post(url + "__class__", content=b"").status_code == 404
     assert http.get(url + "observe").status_code == 405
     bad = {"likewise-request": "short"}

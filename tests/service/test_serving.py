@@ -79,9 +79,9 @@ def test_a_key_that_comes_again_is_answered_again_or_refused(server):
     again = server.post("observe", decision).json()
     assert again == {**first, "known": True}
     other = server.post("observe", {**decision, "z": "b"})
-    assert (other.status, other.json()["error"], other.json()["row"]) == (
+    assert (other.status, other.json()["code"], other.json()["row"]) == (
         409,
-        "RepeatedKey",
+        "repeated-key",
         first["row"],
     )
     assert server.post("erase", {"keys": ["again"]}).json() == {
@@ -89,7 +89,7 @@ def test_a_key_that_comes_again_is_answered_again_or_refused(server):
         "complete": True,
     }
     gone = server.post("observe", decision)
-    assert (gone.status, gone.json()["error"]) == (410, "ErasedKey")
+    assert (gone.status, gone.json()["code"]) == (410, "erased-key")
 
 
 @pytest.mark.parametrize("wait", ["judged", "durable"])
@@ -425,7 +425,7 @@ def test_requests_under_way_and_rates_are_limited(tmp_path):
         assert statuses == [200] * 5 + [429] * 3
         refused = server.get()
         assert refused.status == 429 and int(refused.headers["retry-after"]) >= 1
-        assert json.loads(refused.body)["error"] == "Refused"
+        assert json.loads(refused.body)["code"] == "refused"
 
 
 def test_started_fails_where_the_server_does(tmp_path):

@@ -112,7 +112,7 @@ def test_every_body_is_answered_and_counted(own_server):
         ((status, headers, answer),) = sent(own_server, request(own_server, body))
         assert int(status.split()[1]) == expected, (body[:100], answer)
         assert headers[b"content-type"] == b"application/json"
-        assert ("error" in json.loads(answer)) == (expected != 200)
+        assert ("code" in json.loads(answer)) == (expected != 200)
     taken = sum(status == 200 for status in BODIES.values())
     stats = own_server.get("stats").json()
     assert stats["decisions"] == own_server.get().json()["rows"] == taken
@@ -128,7 +128,7 @@ def test_a_time_that_cannot_be_read_is_refused(server):
     rows = server.get().json()["rows"]
     body = b'{"x":[0.1,0.2],"z":"a","time":"soon"}'
     ((status, _, answer),) = sent(server, request(server, body))
-    assert status.startswith(b"HTTP/1.1 422") and json.loads(answer)["error"] == "BadDecision"
+    assert status.startswith(b"HTTP/1.1 422") and json.loads(answer)["code"] == "unexpected-value"
     assert server.get().json()["rows"] == rows
 
 
@@ -166,7 +166,7 @@ def test_requests_with_the_same_first_lines_are_each_judged_by_their_own_body(se
     other = request(server, bodies[0], path="/v1/monitors/default/check")
     mixed = [other, pieces[0], pieces[0] + other, b"\r\n" + pieces[0], b"\r\n", pieces[0]]
     found = sent(server, *pieces, *joined, *mixed, pause=0.03, answers=len(pieces) + 11)
-    kinds = [(status[9:12], json.loads(answer)["row"]) for status, _, answer in found]
+    kinds = [(status[9:12], json.loads(answer).get("row")) for status, _, answer in found]
     rows = [row for _, row in kinds if row is not None]
     assert rows == list(range(rows[0], rows[0] + 18)), "each once, in order"
     refused = [i for i, (status, _) in enumerate(kinds) if status != b"200"]
@@ -219,7 +219,7 @@ def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):
             assert await status(b'{"x":[1.0]}') == 422
             assert await status(b'{"x":[1.0, 2.0],"z":"a"}') == 422
             assert service.refused == {"401": 1}
-            assert hosted.counts.refused == {"400": 1, "422": 1, "BadDecision": 1}
+            assert hosted.counts.refused == {"400": 1, "422": 1, "wrong-shape": 1}
             service.under_way = service.settings.limits.requests
             assert await status(good) == 503, "too many are under way"
             service.under_way, service.ready = 0, False

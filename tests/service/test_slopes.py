@@ -9,6 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise.service.settings import Served, ServiceSettings
+from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
 
 RULE = 'metric = "l2"\nepsilon = 1.0\noutput = "number"\n'
@@ -125,7 +126,7 @@ def test_what_is_about_contradictions_refuses_with_the_reason(tmp_path):
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, table, words):
-    with pytest.raises(lw.BadRule, match=words):
+    with raises(lw.BadRule):
         ServiceSettings.of({"monitors": {"m": {"rule": "r.toml", **table}}}, tmp_path)
 
 
@@ -135,12 +136,12 @@ def test_a_rule_or_a_ledger_that_has_no_slopes_is_refused(tmp_path):
             pass
 
     table = 'output_column = "ok"\n[features.age]\nkind = "number"\ntolerance = 5\n'
-    with pytest.raises(lw.BadRule, match="monitor 'default': the rule has features"):
+    with raises(lw.BadRule):
         asyncio.run(serve(rule=table, kind="slopes"))
-    with pytest.raises(lw.BadRule, match="monitor 'default': level is -1"):
+    with raises(lw.BadRule):
         asyncio.run(serve(rule=RULE, kind="slopes", level=-1.0))
     with lw.open(tmp_path / "ledger", lw.Rule.from_toml(RULE)) as monitor:
         monitor.observe([0.0], 1.0)
-    with pytest.raises(lw.BadRule, match="holds contradictions"):
+    with raises(lw.BadRule):
         asyncio.run(serve(rule=RULE, kind="slopes", ledger=True))
     assert Served(rule="r", kind="slopes").level is None

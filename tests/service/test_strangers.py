@@ -243,7 +243,7 @@ def test_a_monitor_under_hostile_labels_does_not_grow():
     asyncio.run(run())
     assert hosted.monitor.rows == LIMITS.labels
     assert len(hosted.recent.after(-1)) <= LIMITS.recent
-    assert hosted.counts.refused["BadDecision"] == 3000 - LIMITS.labels
+    assert hosted.counts.refused["too-many-names"] == 3000 - LIMITS.labels
     assert len(hosted.counts.decisions) <= LIMITS.labels + 1
     hosted.close()
 

@@ -22,6 +22,7 @@ from likewise.sharding.protocol import Fenced, ShardDown
 from likewise.sharding.settings import ClusterSettings
 from likewise.values.verdicts import NO_WITNESSES, Beside
 from tests.oracle import Oracle
+from tests.refusals import raises
 from tests.sharded import FailingShards, in_process
 
 RULE = lw.Rule("linf", 0.1)
@@ -152,9 +153,9 @@ def test_a_second_coordinator_fences_the_first(tmp_path):
     found = named(second.observe_many(X[40:], Z[40:]))
     assert found == expected(X, Z)[40:]
     for _ in range(2):
-        with pytest.raises(Fenced, match="a coordinator of epoch 2 has these shards"):
+        with raises(Fenced):
             first.observe_many(X[40:50], Z[40:50])
-        with pytest.raises(Fenced, match="another `name`"):
+        with raises(Fenced):
             first.observe(X[40], Z[40])
     assert first.rows == 40
     first.close()
@@ -242,7 +243,7 @@ def test_more_shards_move_nothing_and_fewer_are_refused(tmp_path):
         assert [shard.ping() > 0 for shard in backend.shards] == [True] * 4
     assert backend.replayed == 100
     assert found == expected(X, Z)
-    with pytest.raises(lw.BadRule, match="placed on 4"):
+    with raises(lw.BadRule, setting="shards"):
         in_process(tmp_path / "ledger", RULE, LocalShards(2), settings=_with(shards=2))
 
 
@@ -335,16 +336,16 @@ def test_a_cluster_says_what_it_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "text"),
+    "settings",
     [
-        ({"shards": 0}, "shards is 0; expected a whole number from 1"),
-        ({"micro_batch": 2.5}, "micro_batch is 2.5"),
-        ({"when_down": "hope"}, "when_down is 'hope'; expected block or incomplete"),
-        ({"cpus": -1}, "cpus is at least 0"),
-        ({"index": "kdtree"}, "index is 'kdtree'; shards have one of auto, live, flat"),
+        {"shards": 0},
+        {"micro_batch": 2.5},
+        {"when_down": "hope"},
+        {"cpus": -1},
+        {"index": "kdtree"},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(tmp_path, settings, text):
-    with pytest.raises(lw.BadRule, match=text):
+def test_settings_that_make_no_sense_are_refused(tmp_path, settings):
+    with raises(lw.BadRule):
         lw.cluster(tmp_path / "ledger", RULE, **settings)
     assert not (tmp_path / "ledger").exists()

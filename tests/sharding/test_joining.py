@@ -11,6 +11,7 @@ from likewise.runtime.listening import why_not_listening
 from likewise.values.errors import BadRule
 from tests.brokers import free_port
 from tests.ray_cluster import cluster_address
+from tests.refusals import raises
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
 
@@ -24,19 +25,19 @@ def test_an_address_where_nobody_listens_is_told_at_once(scheme, tmp_path, monke
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray would try for minutes"))
     address = f"{scheme}127.0.0.1:{free_port()}"
-    with pytest.raises(lw.Unreachable, match=r"nothing answers at .*ray start --head"):
+    with raises(lw.Unreachable):
         lw.cluster(tmp_path / "ledger", RULE, address=address)
     assert not (tmp_path / "ledger").exists()
-    with pytest.raises(BadRule, match="nothing answers there"):
+    with raises(BadRule):
         list(RayTasks(address).run(print, [()]))
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(lw.Unreachable, match="nothing answers"):
+    with raises(lw.Unreachable):
         lw.cluster(tmp_path / "ledger", RULE, address="auto")
 
 
 def test_without_ray_no_ledger_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(BadRule, match="which is not installed"):
+    with raises(BadRule):
         lw.cluster(tmp_path / "ledger", RULE)
     assert not (tmp_path / "ledger").exists()
     lw.open(tmp_path / "ledger", lw.Rule("l2", 0.2)).close()  # under any rule

@@ -22,6 +22,7 @@ from likewise.sharding.opening import open_cluster
 from likewise.sharding.protocol import Fenced
 from likewise.sharding.settings import ClusterSettings
 from tests.ray_cluster import cluster_address, joined, reused
+from tests.refusals import raises
 from tests.sharding.coordinating import RULE, stream
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
@@ -116,7 +117,7 @@ def test_a_second_coordinator_fences_the_first(tmp_path):
         tmp_path / "copy", None, settings, Keeping(), make=lambda name, told: backend
     )
     assert named(second.observe_many(X[60:], Z[60:])) == expected[60:]
-    with pytest.raises(Fenced, match="epoch 2 has these shards"):
+    with raises(Fenced):
         first.observe_many(X[60:], Z[60:])
     assert first.rows == 60
     first.close()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from likewise.sharding.placement import Placement, Plan
 from likewise.values.errors import BadFile, BadRule
+from tests.refusals import raises
 
 PLANS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 5), st.integers(1, 9)), min_size=1, max_size=4
@@ -61,11 +62,11 @@ def test_a_further_shard_moves_nothing():
 
 def test_fewer_shards_than_rows_are_placed_on_are_refused():
     stored = Placement.of(None, 0, 4, 10).stored()
-    with pytest.raises(BadRule, match=r"shards is 3, and rows of this ledger are placed on 4"):
+    with raises(BadRule, setting="shards"):
         Placement.of(stored, 50, 3, 10)
 
 
 @pytest.mark.parametrize("stored", [[[0, 0, 5]], [[0, 2]], ["x"], [[0, 2, 5.0]]])
 def test_plans_that_make_no_sense_are_refused(stored):
-    with pytest.raises(BadFile, match="makes no sense"):
+    with raises(BadFile):
         Placement.of(stored, 5, 2, 5)

@@ -20,6 +20,7 @@ from likewise.sharding.on_ray import NAMESPACE
 from likewise.sharding.settings import ClusterSettings
 from tests.oracle import Oracle
 from tests.ray_cluster import cluster_address, joined
+from tests.refusals import raises
 from tests.serving import settings, started
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("ray")]
@@ -38,21 +39,21 @@ def test_settings_of_a_cluster_are_read():
 
 
 @pytest.mark.parametrize(
-    ("cluster", "text"),
+    "cluster",
     [
-        ({"shard": 8}, "monitor 'loans', cluster: 'shard' is no setting"),
-        ({"shards": "8"}, "monitor 'loans', cluster: shards is '8', which is no whole number"),
-        ({"when_down": "hope"}, "when_down is 'hope'"),
+        {"shard": 8},
+        {"shards": "8"},
+        {"when_down": "hope"},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(cluster, text):
-    with pytest.raises(lw.BadRule, match=text):
+def test_settings_that_make_no_sense_are_refused(cluster):
+    with raises(lw.BadRule):
         ServiceSettings.of(told(cluster), Path("folder"))
 
 
 def test_a_cluster_without_a_ledger_is_refused():
     table = {"rule": "rule.toml", "cluster": {"shards": 2}}
-    with pytest.raises(lw.BadRule, match="a cluster needs a ledger"):
+    with raises(lw.BadRule):
         ServiceSettings.of({"monitors": {"loans": table}}, Path("folder"))
 
 

@@ -9,6 +9,7 @@ import pytest
 from likewise.sources.files import open_source
 from likewise.values.errors import BadFile
 from tests.lazily import polars as pl
+from tests.refusals import raises
 
 FRAME = pl.DataFrame({"a": range(5_000), "z": ["x", "y"] * 2_500})
 WRITE = {
@@ -55,7 +56,7 @@ def test_file_that_is_read_by_name_and_changes_meanwhile_is_refused(tmp_path):
     FRAME.write_parquet(path)
     source = read(path)
     FRAME.head(10).write_parquet(path)
-    with pytest.raises(BadFile, match="was changed while it was read"):
+    with raises(BadFile):
         source.digest()
 
 

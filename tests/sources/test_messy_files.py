@@ -20,6 +20,7 @@ from likewise.sources.guessing import first_rows
 from likewise.sources.times import moments_of
 from tests.lazily import polars as pl
 from tests.looping import each
+from tests.refusals import raises
 from tests.sources.messy_files import COUNT, NAMES, Style, packed, workbook, write
 
 GERMAN = {"delimiter": ";", "decimal": ","}
@@ -407,7 +408,7 @@ def test_index_counts_if_the_rule_names_it(capsys):
 
 def test_first_column_without_a_name_that_is_no_index_is_told():
     Path("t.csv").write_text(",a\nx,1\ny,2\n")
-    with pytest.raises(lw.BadFile, match="column 1 of the header has no name"):
+    with raises(lw.BadFile):
         open_source("t.csv")
 
 
@@ -441,7 +442,7 @@ def test_names_of_columns_are_taken_as_such(text):
 ])  # fmt: skip
 def test_file_without_a_header_is_asked_about(text):
     Path("t.csv").write_text(text)
-    with pytest.raises(lw.BadFile, match=r"t.csv, line 1: the file seems to have no header: '"):
+    with raises(lw.BadFile):
         open_source("t.csv")
     source = open_source("t.csv", header=True)
     assert source.columns == text.split("\n")[0].split(",")
@@ -484,7 +485,7 @@ def test_byte_that_windows_does_not_define_is_a_bad_row():
 
 def test_encoding_that_nobody_knows_is_told():
     Path("t.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(lw.BadFile, match="encoding 'klingon' is unknown; expected one such as"):
+    with raises(lw.BadFile):
         open_source("t.csv", encoding="klingon")
 
 
@@ -539,7 +540,7 @@ def test_favourable_that_occurs_late_is_fine(outputs, favourable, capsys):
 
 def test_sheet_is_the_one_asked_for():
     workbook("t.xlsx", Style(), ["Notes"])
-    with pytest.raises(lw.BadFile, match="no sheet 'Notiz'; it has 'Applications', 'Notes'"):
+    with raises(lw.BadFile):
         open_source("t.xlsx", sheet="Notiz")
     source = open_source("t.xlsx", sheet="Applications")
     source.close()
@@ -599,7 +600,7 @@ def test_bad_cell_is_told_with_its_row(capsys):
 def test_workbook_without_its_reader_is_told(monkeypatch):
     workbook("t.xlsx", Style())
     monkeypatch.setitem(__import__("sys").modules, "fastexcel", None)
-    with pytest.raises(lw.BadFile, match=r"pip install 'likewise\[excel\]'; or save the sheet"):
+    with raises(lw.BadFile):
         open_source("t.xlsx")
 
 

@@ -5,6 +5,7 @@ import pytest
 from likewise.streams.address import address_of
 from likewise.values.errors import BadRule
 from tests.looping import each
+from tests.refusals import raises
 
 
 @pytest.mark.parametrize(
@@ -26,30 +27,30 @@ def test_address_says_where_and_what(text, kind, hosts, streams, tls):
 
 
 @each(
-    ("text", "word"),
+    "text",
     [
-        ("http://h?stream=a", "expected redis://"),
-        ("redis://", "expected redis://"),
-        ("redis://h", "names its stream"),
-        ("redis://h?stream=", "names its stream"),
-        ("kafka://h?topic=a&topic=b", "names its topic"),
-        ("redis://h?stream=a&stream=a", "twice"),
-        ("redis://h?stream=a&gap=lost", "'gap' is no parameter"),
-        ("redis://h?stream=a&format=xml", "format is 'xml'"),
-        ("redis://h?stream=a&start=middle", "start is 'middle'"),
-        ("redis://h?stream=a&maxlen=-1", "maxlen"),
-        ("redis://h:x?stream=a", "expected HOST"),
-        ("kafka://h/0?topic=a", "behind its host"),
+        "http://h?stream=a",
+        "redis://",
+        "redis://h",
+        "redis://h?stream=",
+        "kafka://h?topic=a&topic=b",
+        "redis://h?stream=a&stream=a",
+        "redis://h?stream=a&gap=lost",
+        "redis://h?stream=a&format=xml",
+        "redis://h?stream=a&start=middle",
+        "redis://h?stream=a&maxlen=-1",
+        "redis://h:x?stream=a",
+        "kafka://h/0?topic=a",
     ],
 )
-def test_address_that_makes_no_sense_is_refused(text, word):
-    with pytest.raises(BadRule, match=word.replace("?", r"\?")):
+def test_address_that_makes_no_sense_is_refused(text):
+    with raises(BadRule):
         address_of(text)
 
 
 @pytest.mark.parametrize("scheme", ["redis", "nats", "kafka"])
 def test_password_in_an_address_is_refused_and_not_repeated(scheme):
-    with pytest.raises(BadRule, match="password_file") as refused:
+    with raises(BadRule) as refused:
         address_of(f"{scheme}://ann:hunter2@h?stream=a&topic=a")
     assert "hunter2" not in str(refused.value)
 
@@ -65,7 +66,7 @@ def test_password_comes_from_a_file_or_the_environment_and_is_never_shown(tmp_pa
         assert "hunter" not in str(one)
         assert "hunter" not in repr(one)
     assert str(of_file) == "redis://h?stream=a"
-    with pytest.raises(BadRule, match="NO_SUCH"):
+    with raises(BadRule):
         address_of("redis://h?stream=a&password_env=NO_SUCH").password()
-    with pytest.raises(BadRule, match="cannot be read"):
+    with raises(BadRule):
         address_of(f"redis://h?stream=a&password_file={tmp_path / 'none'}").password()

@@ -12,6 +12,7 @@ from likewise.streams.following import GapFound
 from likewise.values.errors import BadFile
 from tests.brokers import KINDS, broker, to_address, wait_for
 from tests.lazily import polars as pl
+from tests.refusals import raises
 from tests.streams.streaming import (
     bodies,
     check_ledger,
@@ -219,7 +220,7 @@ def test_gap_stops_where_the_policy_says_so(kind, tmp_path):
             follow_until(monitor, running.address(), 20)
             running.publish(bodies(published[20:]))
             trim(running, 10)
-            with pytest.raises(GapFound, match="decisions"):
+            with raises(GapFound, text=False):
                 follow_until(monitor, running.address(), 30, gaps="stop")
             assert (monitor.rows, monitor.missing) == (20, 0)
 
@@ -255,7 +256,7 @@ def test_expired_offsets_are_lost_and_counted(tmp_path):
         consumer.close()
         assert (low > 10, high) == (True, 410)
         with lw.open(tmp_path / "ledger", rule()) as monitor:
-            with pytest.raises(GapFound, match=f"offsets 10 to {low - 1}"):
+            with raises(GapFound, text=False):
                 follow_until(monitor, running.address(), high - low + 10, gaps="stop")
             follow_until(monitor, running.address(), high - low + 10)
             assert monitor.missing == low - 10
@@ -311,7 +312,7 @@ def test_stream_that_begins_anew_does_not_go_unnoticed(kind, tmp_path):
             await jetstream.add_stream(name="decisions", subjects=["decisions"])
 
         running.ask(again)
-        refused = pytest.raises(BadFile, match="deleted and created again")
+        refused = raises(BadFile)
         with opened(tmp_path / "ledger") as monitor, refused:
             follow_until(monitor, running.address(), 25)
 
@@ -332,7 +333,7 @@ def test_target_of_another_ledger_is_refused(running, tmp_path):
     with opened(tmp_path / "ledger") as monitor:
         follow_until(monitor, running.address(), 10, to=to)
         wait_for(lambda: len(running.read("verdicts", "verdict")) == 10, "all lines")
-    with opened(tmp_path / "other") as monitor, pytest.raises(BadFile, match="another ledger"):
+    with opened(tmp_path / "other") as monitor, raises(BadFile):
         follow_until(monitor, running.address(), 10, to=to)
 
 

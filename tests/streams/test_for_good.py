@@ -13,6 +13,7 @@ from likewise.streams.targets import target_of
 from likewise.values.errors import BadRule, Unreachable
 from tests.brokers import broker, to_address
 from tests.looping import each
+from tests.refusals import raises
 from tests.streams.streaming import follow_until, rule
 
 
@@ -27,7 +28,7 @@ def test_a_key_that_is_no_stream_ends_it(redis, start):
     with redis.client() as client:
         client.set("plain", "text")
     told = []
-    with lw.Monitor(rule()) as monitor, pytest.raises(BadRule, match="no stream, but another kind"):
+    with lw.Monitor(rule()) as monitor, raises(BadRule):
         follow_until(monitor, redis.address("plain", start=start), 1, tell=told.append)
     assert told == []
 
@@ -36,9 +37,9 @@ def test_verdicts_for_a_key_that_is_no_stream_end_it(redis):
     with redis.client() as client:
         client.set("plain", "text")
     with closing(target_of(redis.address("plain"), "verdict")) as target:
-        with pytest.raises(BadRule, match="no stream, but another kind"):
+        with raises(BadRule):
             target.last()
-        with pytest.raises(BadRule, match="no stream, but another kind"):
+        with raises(BadRule):
             target.send([b"{}"])
 
 
@@ -47,7 +48,7 @@ def test_a_server_without_room_is_waited_for(redis):
         target.send([b"{}"])
         with redis.client() as client:
             client.config_set("maxmemory", 1)
-            with pytest.raises(Unreachable, match="cannot do it now: OOM"):
+            with raises(Unreachable):
                 target.send([b"{}"])
             client.config_set("maxmemory", 0)
         target.send([b"{}"])
@@ -58,7 +59,7 @@ def test_a_command_that_the_server_does_not_have_ends_it(tmp_path):
         source, _ = source_of(running.address())
         with closing(source):
             source.seek({})
-            with pytest.raises(BadRule, match=r"waiting does not mend: .*unknown command"):
+            with raises(BadRule):
                 source.poll(10, 0.0)
 
 
@@ -69,10 +70,10 @@ def test_a_nats_stream_whose_messages_go_once_they_are_read_ends_it(tmp_path):
     with broker("nats", tmp_path) as running:
         running.ask(make)
         source, _ = source_of(running.address("work"))
-        with closing(source), pytest.raises(BadRule, match=r"refuses what is asked .*name another"):
+        with closing(source), raises(BadRule):
             source.seek({})
         source, _ = source_of(running.address("nowhere"))
-        with closing(source), pytest.raises(BadRule, match="no such stream"):
+        with closing(source), raises(BadRule):
             source.seek({})
 
 
@@ -81,7 +82,7 @@ def test_a_nats_stream_without_the_subject_ends_it(tmp_path):
         wrong = to_address(running, "verdicts").replace("subject=verdicts", "subject=other.one")
         with closing(target_of(wrong, "verdict")) as target:
             assert target.last() is None
-            with pytest.raises(BadRule, match=r"takes verdicts, .* not .*'other\.one'"):
+            with raises(BadRule):
                 target.send([b"{}"])
 
 

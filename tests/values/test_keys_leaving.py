@@ -1,11 +1,11 @@
 """Keys of rows that left a window: refused while their rows are on disk, and then forgotten."""
 
 import numpy as np
-import pytest
 
 import likewise as lw
 from likewise.ledger import records
 from likewise.values.keys import Keys
+from tests.refusals import raises
 
 
 def rows(start, stop):
@@ -18,11 +18,11 @@ def test_keys_leave_in_order_and_are_forgotten_with_the_files_of_their_rows():
     for first in range(0, 60, 10):
         keys.leave(rows(first, first + 10), 0)
     assert keys.row_of("k50") is None and keys.row_on_disk("k50") == 50
-    with pytest.raises(lw.BadDecision, match="left the window but is still on disk"):
+    with raises(lw.BadDecision):
         keys.check(["k1"], 1, 100)
     keys.leave(rows(60, 70), 40)
     assert keys.check(["k1", "k38"], 2, 100) == ["k1", "k38"]
-    with pytest.raises(lw.BadDecision, match="row 40 already"):
+    with raises(lw.BadDecision):
         keys.check(["k40"], 1, 100)
     keys.forget(rows(40, 41))  # erased, though it had left
     assert keys.check(["k40"], 1, 100) == ["k40"]

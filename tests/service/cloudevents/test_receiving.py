@@ -297,7 +297,7 @@ def test_one_bad_row_does_not_take_the_others_with_it(tmp_path):
             answer = await both(app, first, b'{"predictions": [1, 1, 1]}')
             assert answer.status == 422
             assert answer.json["decisions"] == 2
-            assert hosted(app).counts.refused == {"BadDecision": 1}
+            assert hosted(app).counts.refused == {"wrong-shape": 1}
             assert hosted(app).monitor.rows == 2
 
     run(scenario())

@@ -85,7 +85,7 @@ def test_scrape_says_what_the_oracle_counts(tmp_path):
         assert told["likewise_witness_pairs_total", here] == pairs
         assert told["likewise_comparable_decisions_total", here] == comparable
         assert told["likewise_repeated_decisions_total", here] == 1
-        assert told["likewise_refused_decisions_total", here, ("reason", "BadDecision")] == 1
+        assert told["likewise_refused_decisions_total", here, ("reason", "wrong-shape")] == 1
         assert told["likewise_refused_decisions_total", here, ("reason", "422")] == 1
         assert told["likewise_repeated_events_total", ("kind", "request"), here] == 2
         assert told["likewise_waiting_events", here] == 1
