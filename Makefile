@@ -60,7 +60,8 @@ test-torch: kernels .venv-torch/project  ## run the tests that need torch (in an
 	LIKEWISE_TORCH=required $(TORCH)/pytest -m "torch and not slow" $(shell grep -rl --include='test_*.py' 'pytest\.mark\.torch' tests) $(ARGS)
 
 # The tests that write golden files; `make golden TESTS=tests/rules` rewrites what these say, and
-# `make golden TESTS=tests` also removes messages of tests that are gone.
+# `make golden TESTS=tests` also removes messages of tests that are gone. Messages of tests that need
+# torch: make test-torch ARGS=--golden
 TESTS ?= $(shell grep -rlE --include='test_*.py' 'tests\.refusals|golden_files' tests)
 golden: kernels  ## rewrite the golden files (tests/golden_files.py); look at the diff before you commit
 	$(ON_ALL_CORES) -m "not slow and not torch" --golden $(TESTS) $(ARGS)

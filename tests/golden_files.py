@@ -190,7 +190,9 @@ class _Run:
         passed = not (failed or self.incomplete)
         for name, members in self.members.items():
             known = _stored(name)
-            merged = {} if whole_suite and passed else dict(known)
+            merged = dict(known)
+            if whole_suite and passed:  # but for tests that were left out, such as those of torch
+                merged = {test: cases for test, cases in known.items() if test in self.partly}
             for test, cases in members.items():
                 stored = {} if passed and test not in self.partly else known.get(test, {})
                 texts = stored | {case: sorted(some) for case, some in cases.items()}
