@@ -103,7 +103,7 @@ class Exchange:
             return None
         try:
             facts = json.loads(answer.body)
-            code, message = facts.pop("code"), str(facts.pop("message"))
+            code, message = str(facts.pop("code")), str(facts.pop("message"))
         except (ValueError, TypeError, KeyError, AttributeError):  # from a proxy, or something else
             code, message, facts = "", f"status {answer.status} without a reason", {}
         if code == "in-doubt":
