@@ -6,6 +6,7 @@ import time
 import pytest
 
 import likewise as lw
+from likewise.ledger.folder import WriterLock
 from tests.buffering.slow import RULE, Gated, decisions, inline, is_balanced
 from tests.interruptions import Interruptions, at_step
 from tests.refusals import raises
@@ -117,6 +118,17 @@ def test_close_may_be_interrupted_and_called_again(tmp_path):
         assert [one.verdict for one in buffer.results()] == inline(X[:30], Z[:30])
         step += 3
     assert step > 30
+
+
+def test_the_lock_of_a_folder_is_released_once_wherever_a_signal_arrives(tmp_path):
+    step, where = 0, "begin"
+    while where:
+        lock = WriterLock(tmp_path)
+        where = at_step(step, lock.release, signals=True)
+        lock.release()
+        WriterLock(tmp_path).release()
+        step += 1
+    assert step > 1
 
 
 def test_a_call_out_of_a_call_is_refused_and_changes_nothing():

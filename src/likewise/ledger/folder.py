@@ -324,9 +324,10 @@ class WriterLock:
             )
 
     def release(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        # A signal can arrive after the call, but not before it: a descriptor is closed once.
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
 
 
 _held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
