@@ -300,7 +300,7 @@ def test_a_log_that_is_lost_is_told_of_before_anything_is_written(whole, tmp_pat
         pytest.skip("closed in good order, so there is no log")
     flip(folder / "ledger.sqlite-wal", 5000, 1)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with raises(lw.BadFile):
+    with raises(lw.BadFile, text=False):  # whether there is a log depends on the moment of the kill
         lw.open(folder)
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert {k: v for k, v in after.items() if k[-3:] not in ("shm", "ock")} == {

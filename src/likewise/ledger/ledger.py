@@ -415,6 +415,7 @@ class Ledger:
             assert layout is not None
             upto = min(end, start + (1 << 14))
             some = self.reader.decisions(start, upto, keys=keys)
+            self.reader.check_window(start)  # what was read of rows that have left is not whole
             packed = np.ascontiguousarray(some.records["input"]).view(layout.dtype.base)
             inputs: dict[str, npt.NDArray[Any]]
             vectors: dict[str, npt.NDArray[Any]] = {}

@@ -304,7 +304,7 @@ class LedgerReader:
         try:
             return self.format.decisions(self, first, stop, keys=keys, witnesses=witnesses)
         except BadFile:
-            self._check_window(first)
+            self.check_window(first)
             raise
         except (TypeError, ValueError, OverflowError) as error:
             raise BadFile(
@@ -312,7 +312,7 @@ class LedgerReader:
                 f" cannot be read: {error}. It was altered."
             ) from None
 
-    def _check_window(self, first: int) -> None:
+    def check_window(self, first: int) -> None:
         """Raise BadRow if row `first` was dropped, maybe while it was being read."""
         since = self.first_kept()
         if first < since:
