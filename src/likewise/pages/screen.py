@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 from likewise.pages.computing import Computing
 from likewise.pages.frame import HEADERS, page, whole
 from likewise.pages.live import Live
-from likewise.pages.monitor_state import MonitorState
+from likewise.pages.page_state import PageState
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, SigningIn, Viewer
 from likewise.pages.visit import Visit
@@ -94,7 +94,7 @@ class Entrance:
         self.signing_in = SigningIn(app.service, settings)
         self.live = Live(app.service)
         self._computing = Computing()
-        self._states: dict[Hosted, MonitorState] = {}
+        self._states: dict[Hosted, PageState] = {}
         app.service.at_close.append(self._computing.close)
 
     def routes(self, parts: Sequence[Part]) -> list[BaseRoute]:
@@ -169,7 +169,7 @@ class Entrance:
         hosted = self.service.named(name)
         state = self._states.get(hosted)
         if state is None:
-            state = self._states[hosted] = MonitorState(hosted)
+            state = self._states[hosted] = PageState(hosted)
         return Visit(
             request,
             self.service,

@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from likewise.pages.computing import Computing
 from likewise.pages.live import Live
-from likewise.pages.monitor_state import MonitorState
+from likewise.pages.page_state import PageState
 from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, Viewer
 from likewise.service.auditing import note
@@ -34,7 +34,7 @@ class Visit:
     hosted: Hosted
     live: Live
     computing: Computing
-    state: MonitorState
+    state: PageState
 
     @property
     def query(self) -> Mapping[str, str]:

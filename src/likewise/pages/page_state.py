@@ -12,7 +12,7 @@ from likewise.service.hosted import Hosted
 
 
 @dataclass
-class MonitorState:
+class PageState:
     """The counts, reviews and leases of one monitor."""
 
     hosted: Hosted
