@@ -84,8 +84,9 @@ fix: .venv/project  ## format, and mend what ruff can mend by itself
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# CLEMONT: a checkout of the authors' repository, whose newer code is not on the package index.
 bench: kernels .venv-bench/project .venv-faiss/packages  ## measure, beside other libraries (in two environments of their own, 0.9 GB)
-	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks $(ARGS)
+	PYTHONPATH="$(CURDIR)$(if $(CLEMONT),:$(CLEMONT))" $(BENCH)/python -m benchmarks $(ARGS)
 
 paper: kernels .venv-bench/project  ## reproduce the paper's table and figures from its data (40 minutes, can be resumed)
 	PYTHONPATH="$(CURDIR)" $(BENCH)/python -m benchmarks.paper $(ARGS)

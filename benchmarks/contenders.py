@@ -232,7 +232,7 @@ class ScipyMonitor:
 
 
 class Clemont(ABC):
-    """The paper's own tool (clemont 0.1.0): a data frame goes in, lists of row numbers come out.
+    """The paper's own tool, its older backends: a data frame goes in, row numbers come out.
 
     Reported, not asserted: its brute force stops at 128 neighbours per class and compares with
     a bare `<` in float32, and its k-d tree searches with the decision as one more coordinate.
@@ -277,6 +277,51 @@ class ClemontBrute(Clemont):
         from clemont.backends.faiss import BruteForce
 
         return BruteForce(frame, decision, epsilon, metric="infinity", nthreads=1)
+
+
+class ClemontFRNN(ABC):
+    """The newer monitor of the paper's authors. It is not on the package index: see `make bench`.
+
+    Reported, not asserted: short-term memory and brute force compare in float32.
+    """
+
+    name: ClassVar[str]
+    exact = False
+
+    def __init__(self, question: Question, columns: list[str], points: Array, outputs: Array):
+        from clemont.monitor import Monitor
+
+        self.monitor = Monitor(lambda: self.make(question.epsilon))
+        self.points, self.outputs = points, outputs.tolist()
+
+    @abstractmethod
+    def make(self, epsilon: float) -> Any:
+        """One backend of theirs: they keep one for each output."""
+
+    def observe(self, i: int) -> int:
+        return len(self.monitor.observe(self.points[i], self.outputs[i]).counterexamples)
+
+
+class ClemontFRNNTree(ClemontFRNN):
+    name: ClassVar[str] = "Clemont frnn, k-d tree"
+
+    def make(self, epsilon: float) -> Any:
+        from clemont.frnn import KdTreeFRNN
+
+        return KdTreeFRNN(epsilon=epsilon, metric="linf", bf_threads=1)
+
+
+class ClemontFRNNFaiss(ClemontFRNN):
+    name: ClassVar[str] = "Clemont frnn, FAISS"
+
+    def make(self, epsilon: float) -> Any:
+        from clemont.frnn import FaissFRNN
+
+        return FaissFRNN(epsilon=epsilon, metric="linf", nthreads=1)
+
+
+def has_clemont_frnn() -> bool:
+    return installed("clemont") and installed("clemont.frnn")
 
 
 def run_stream(contender: Any, rows: int, budget_seconds: float) -> Streamed:

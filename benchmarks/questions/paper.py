@@ -14,9 +14,12 @@ from benchmarks import oracle
 from benchmarks.answer import Answer, Setting, Table
 from benchmarks.contenders import (
     ClemontBrute,
+    ClemontFRNNFaiss,
+    ClemontFRNNTree,
     ClemontTree,
     Question,
     ScipyMonitor,
+    has_clemont_frnn,
     installed,
     run_stream,
     warm_up,
@@ -100,6 +103,7 @@ def _file(
     others: list[Any] = [ScipyMonitor] if any(p.package == "scipy" for p in setting.peers) else []
     if setting.with_clemont and installed("clemont"):
         others += [ClemontTree, ClemontBrute]
+        others += [ClemontFRNNTree, ClemontFRNNFaiss] if has_clemont_frnn() else []
     streamed = {}
     budget = BUDGET_SECONDS * max(setting.scale, 0.01)
     for make in others:

@@ -2,7 +2,8 @@
 
 Their algorithm asks for the k nearest past inputs and stops when no farther one could be steeper,
 given how far apart outputs can be at all; else it asks for twice as many. Here it stands on FAISS's
-flat index, which needs no rebuilding.
+flat index, which needs no rebuilding. Their own QuantitativeMonitor is not on the package index; it
+takes part where a checkout of their repository is given (`make bench CLEMONT=folder`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 import likewise as lw
 from benchmarks import oracle
 from benchmarks.answer import Answer, Setting, Skipped, Table
+from benchmarks.contenders import has_clemont_frnn
 from benchmarks.measure import timed
 
 Array = NDArray[Any]
@@ -32,7 +34,9 @@ COLUMNS = {
     "us": "likewise, one `observe`",
     "batch_us": "in a batch, one thread",
     "doubling_us": "doubling k, on FAISS",
+    "clemont_us": "Clemont's QuantitativeMonitor",
     "ratio": "doubling ÷ `observe`",
+    "clemont_ratio": "Clemont ÷ `observe`",
     "batch_ratio": "doubling ÷ batch",
 }
 
@@ -44,8 +48,11 @@ def ask(setting: Setting) -> Answer:
     higgs, _ = setting.rows_source().rows(setting.rows(100_000), 12)
     scores = 1.0 / (1.0 + np.exp(-4.0 * (higgs[:, :4].sum(axis=1) - 2.0)))
     jitter = np.random.default_rng(0).normal(0.0, 0.05, len(scores))
+    adult = _row("Adult, probability of the model", points, outputs, 0)
+    if setting.with_clemont and has_clemont_frnn():
+        adult |= _clemont(points, outputs, adult["us"])
     rows = [
-        _row("Adult, probability of the model", points, outputs, 0),
+        adult,
         _row("HIGGS-like × 12, made-up score", higgs.astype(np.float64), scores + jitter, SAMPLE),
     ]
     return Answer(
@@ -92,6 +99,27 @@ class Doubling:
                 return best
             k *= 2
         return 0.0
+
+
+def _clemont(points: Array, outputs: Array, us: float) -> dict[str, float]:
+    """Time their monitor on the same decisions, and require that it finds the same slopes.
+
+    It adds 1e-6 to the distance between inputs, so slopes are compared where inputs are apart.
+    """
+    from clemont.frnn import KdTreeFRNN
+    from clemont.quantitative_monitor import QuantitativeMonitor
+
+    monitor = QuantitativeMonitor(lambda: KdTreeFRNN(metric="l2", bf_threads=1))
+    answers = np.column_stack([outputs, 1.0 - outputs])
+    theirs, timing = timed(
+        lambda: [monitor.observe(x, z).max_ratio for x, z in zip(points, answers, strict=True)]
+    )
+    mine = lw.SlopeMonitor(lw.Rule("l2", 1.0, output="number")).observe_many(points, outputs)
+    apart = mine.input_distances > 1e-2
+    close = np.isclose(mine.slopes[apart], np.array(theirs)[apart], rtol=1e-3)
+    oracle.require(bool(close.mean() > 0.99 and apart.any()), "Clemont's slopes differ")
+    clemont_us = timing.wall / len(points) * 1e6
+    return {"clemont_us": clemont_us, "clemont_ratio": clemont_us / us}
 
 
 def _row(name: str, points: Array, outputs: Array, sample: int) -> dict[str, Any]:
