@@ -182,9 +182,12 @@ class Entrance:
         )
 
     def viewer(self, request: Request) -> Viewer:
+        """Who asks, and one request more of theirs; Refusal if they have to sign in, or wait."""
         viewer = self.signing_in.viewer(request)
         if viewer is None:
             raise Refusal(401, "sign in first, with a token of the service.")
+        if self.service.tokens or self.settings.proxy_header is not None:
+            self.door.count(viewer.name)
         return viewer
 
     async def fields(self, request: Request) -> Fields:
@@ -201,7 +204,7 @@ class Entrance:
         self, request: Request, error: LikewiseError | Refusal, visit: Visit | None, here: str
     ) -> Response:
         """Why it is refused, as a page; whoever can sign in is led there."""
-        status, _, _ = told(error)
+        status, _, retry = told(error)
         if status == 401:
             back = request.url.path if request.method == "GET" else "/"
             if request.method == "GET" and request.url.query:
@@ -212,6 +215,8 @@ class Entrance:
         if visit is not None:
             return page(visit, "This was refused", main, here=here, status=status)
         response = whole("Refused", "", "This was refused", main, None, status)
+        if retry is not None:
+            response.headers["retry-after"] = str(max(1, round(retry)))
         if status == 503 and request.method == "GET":  # such as while ledgers are opened
             response.headers["refresh"] = "3"
         return response
