@@ -96,6 +96,7 @@ class Entrance:
         self._computing = Computing()
         self._states: dict[Hosted, PageState] = {}
         app.service.at_close.append(self._computing.close)
+        app.service.opened.append(self._forget_with)
 
     def routes(self, parts: Sequence[Part]) -> list[BaseRoute]:
         routes: list[BaseRoute] = []
@@ -109,6 +110,15 @@ class Entrance:
             else:
                 routes.append(Route(path, self._download(part), methods=["GET"]))
         return routes
+
+    def _forget_with(self, hosted: Hosted) -> None:
+        """Have pages forget what they keep of a monitor when something is erased there."""
+
+        def forget(_: Any) -> None:
+            self._computing.forget(hosted)
+            self.live.forget()
+
+        hosted.monitor.when_erased.append(forget)
 
     # What each kind of part answers
 
