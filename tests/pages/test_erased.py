@@ -252,6 +252,7 @@ async def erase_in_process(app):
     await asyncio.to_thread(erase, rows=rows_of_secrets(app))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ledger", [True, False], ids=["ledger", "memory"])
 @pytest.mark.parametrize(
     "erase", [erase_by_key, erase_by_row, erase_by_client, erase_by_page, erase_in_process]
