@@ -22,7 +22,9 @@ def token(name, *scopes, monitors=None):
 
 
 @contextlib.asynccontextmanager
-async def paging(folder, rule=RULE, *, ledger=True, tokens=(), pages=None, names=("default",)):
+async def paging(
+    folder, rule=RULE, *, ledger=True, tokens=(), pages=None, names=("default",), limits=None
+):
     """An application with pages, and monitors of these names."""
     path = folder / "rule.toml"
     path.write_text(rule)
@@ -31,7 +33,11 @@ async def paging(folder, rule=RULE, *, ledger=True, tokens=(), pages=None, names
         for name in names
     }
     settings = ServiceSettings(
-        monitors, server=Server(), limits=Limits(), tokens=tuple(tokens), pages=pages or {}
+        monitors,
+        server=Server(),
+        limits=limits or Limits(),
+        tokens=tuple(tokens),
+        pages=pages or {},
     )
     service = Service(settings)
     app = App(service, [screens])

@@ -146,6 +146,32 @@ def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):
     asyncio.run(told())
 
 
+def test_answers_of_a_monitor_are_dropped_when_something_is_erased():
+    async def run():
+        requests = Requests()
+
+        async def once(monitor, id, do):
+            return await requests.once(monitor, Repeat(id), do, if_unknown=None)
+
+        async def observe():
+            return b"a verdict"
+
+        async def erase():
+            requests.forget("m")
+            return b"erased"
+
+        for monitor in ("m", "other"):
+            await once(monitor, "first", observe)
+        assert await once("m", "erase", erase) == b"erased"
+        with pytest.raises(InDoubt):
+            await once("m", "first", observe)
+        assert await once("other", "first", erase) == b"a verdict"
+        assert await once("m", "erase", observe) == b"erased"
+        assert requests._bytes == len(b"a verdict" + b"erased")
+
+    asyncio.run(run())
+
+
 def test_a_header_that_makes_no_sense_is_refused():
     assert Repeat.of(None) is None and Repeat.of("12345678") == Repeat("12345678")
     assert Repeat.of("12345678 1.5 abc") == Repeat("12345678", 1.5, "abc")

@@ -2,14 +2,20 @@
 
 import asyncio
 
+import pytest
+
 import likewise as lw
+from likewise.intake.verdict_json import stored_answer
+from likewise.monitors.hunting import slope_monitor
 from likewise.monitors.protocol import Decision
+from likewise.rules.steepest import Steepest
 from likewise.service.hosted import Hosted
 from likewise.service.recent import Recent
 from likewise.service.refusals import Refusal
 from likewise.service.routes.events import _told
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.slopes import Slopes
 
 LIMITS = Limits(recent=5, witnesses=2)
 
@@ -138,3 +144,84 @@ def test_a_caller_that_goes_away_takes_nothing_back(tmp_path):
         served.close()
 
     asyncio.run(run())
+
+
+def test_ring_says_of_erased_decisions_what_their_ledger_says(tmp_path):
+    """Verdicts that came one by one and in a batch, in memory and with a ledger."""
+    rule = lw.Rule("linf", 0.5)
+    x, z = [[0.0], [0.1], [0.2], [0.3], [0.35], [0.4], [9.0], [9.1]], list("abcabcab")
+    keys = [f"k{i}" for i in range(8)]
+    told = []
+    for ledger in (False, True):
+        path = tmp_path / "ledger"
+        monitor = lw.open(path, rule, witnesses=10) if ledger else lw.Monitor(rule)
+        served = Hosted("default", monitor, Served(rule="-"), Limits())
+        for i in range(3):
+            served.took(monitor.observe(x[i], z[i], key=keys[i]))
+        served.took_many(monitor.observe_many(x[3:], z[3:], keys=keys[3:]))
+        assert monitor.erase(rows=[2, 5]).complete
+        told.append([served.told(one) for one in served.recent.after(-1)])
+        if ledger:
+            with lw.Ledger(tmp_path / "ledger") as stored:
+                entries = stored.violations()
+                told.append([stored_answer(one, 100, stored.keys_of) for one in entries])
+        served.close()
+    assert told[0] == told[1] == told[2]
+    assert [one["row"] for one in told[0]] == [1, 2, 3, 4, 5, 7]
+    assert [one["key"] for one in told[0]] == ["k1", None, "k3", "k4", None, "k7"]
+    distances = [{one["input_distance"] for one in each["witnesses"]} for each in told[0]]
+    assert [each == {None} for each in distances] == [False, True, True, True, True, False]
+
+
+def test_slope_of_an_erased_decision_is_forgotten():
+    question = Steepest(level=0.5)
+    monitor = slope_monitor(lw.Rule("linf", 0.5, output="number"), question)
+    served = Hosted("default", monitor, Served(rule="-", kind="slopes"), Limits(), Slopes(question))
+    for i, z in enumerate((0.0, 1.0, 7.0)):
+        served.took(monitor.observe([i / 8], z, key=f"k{i}"))
+    before = [served.told(one) for one in served.recent.after(-1)]
+    assert [one["slope"] for one in before] == [8.0, 48.0]
+    monitor.erase(key="k2")
+    after = [served.told(one) for one in served.recent.after(-1)]
+    assert after[0] == before[0]
+    assert (after[1]["key"], after[1]["slope"]) == (None, None)
+    assert after[1]["witnesses"] == [
+        {"row": 1, "key": "k1", "input_distance": None, "output_distance": None}
+    ]
+    served.close()
+
+
+def test_ring_forgets_all_if_an_erasure_fails_half_way(tmp_path, monkeypatch):
+    monitor = lw.open(tmp_path / "ledger", lw.Rule("linf", 0.5))
+    served = Hosted("default", monitor, Served(rule="-"), Limits())
+    for i in range(4):
+        served.took(monitor.observe([i / 8], "ab"[i % 2], key=f"k{i}"))
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    with pytest.raises(lw.BadRow):
+        monitor.erase(key="nobody")
+    assert len(served.recent.after(-1)) == 3, "what is refused leaves no trace"
+    monkeypatch.setattr(monitor._journal.store, "erase", fail)
+    with pytest.raises(OSError):
+        monitor.erase(key="k2")
+    assert served.recent.after(-1) == [] and served.recent.dropped == 3
+    served.close()
+
+
+def test_erasure_is_complete_when_all_have_forgotten_it():
+    monitor, told, fails = lw.Monitor(lw.Rule("linf", 0.5)), [], [True]
+
+    def forget(rows):
+        if fails:
+            raise OSError(fails.pop())
+        told.append(rows.tolist())
+
+    monitor.when_erased += [forget, lambda rows: told.append(rows.tolist())]
+    monitor.observe_many([[0.0]] * 3, ["a"] * 3)
+    assert monitor.erase(rows=[1]).complete is False
+    assert told == [[1]], "the others are told"
+    again = monitor.erase(rows=[1])
+    assert (again.rows, again.complete) == ((), True)
+    assert told == [[1]] * 3

@@ -27,8 +27,9 @@ class Erasure:
     rows: tuple[int, ...]
     """Rows that were there until now."""
     complete: bool
-    """False while a reader looks at an old state of the database. When it is done, erase the same
-    rows again, or close and open the ledger."""
+    """False while a reader looks at an old state of the database, or if a service could not take
+    the rows out of its alerts. When that is over, erase the same rows again, or close and open the
+    ledger."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ Not here: reading (reading/), judging (engine/), disks (ledger/).
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -42,6 +43,7 @@ from likewise.reading.protocol import FROM_ROW, Reader
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.log import logger
 from likewise.runtime.reentry import called_within
 from likewise.values.errors import BadDecision, BadFile, LikewiseError, NestedCall
 from likewise.values.explanation import Explanation
@@ -141,6 +143,9 @@ class Monitor:
         self.known_keys = keys
         self._kept: OwnLedger | None = None
         self._embeds = isinstance(reader, EmbeddedReader)
+        self.when_erased: list[Callable[[Rows | None], None]] = []
+        """Called with the rows after each erasure, by whoever keeps something about decisions
+        elsewhere; with None if an erasure failed half way, and it may be any."""
         self.closed = False
         copied_by_fork(self)
 
@@ -453,9 +458,34 @@ class Monitor:
         )
 
     def _erase(self, meant: Callable[[], Rows]) -> Erasure:
+        failed: BaseException | None = None
         with self._lock:
             self._ready(note=True)
-            return self._steps.erase(meant())
+            wanted = meant()
+            try:
+                erasure = self._steps.erase(wanted)
+            except BaseException as error:
+                if self._steps.settled:  # it was refused
+                    raise
+                failed = error
+        if failed is not None:
+            self._tell_erased(None)
+            raise failed
+        # Also rows that were erased before: whoever could not forget them then can do so now.
+        told = self._tell_erased(np.union1d(wanted, np.array(erasure.rows, np.int64)))
+        return erasure if told else replace(erasure, complete=False)
+
+    def _tell_erased(self, rows: Rows | None) -> bool:
+        """Whether all who keep something about these rows have forgotten it. Without the lock:
+        they may be waiting for it."""
+        told = True
+        for forget in self.when_erased:
+            try:
+                forget(rows)
+            except Exception as error:
+                logger.error("something about erased rows is still kept: %s", type(error).__name__)
+                told = False
+        return told
 
     def _rows_meant(self, rows: Any) -> Rows:
         what = "forgotten" if self._kept is None else "erased"

@@ -101,6 +101,10 @@ class Computing:
         computation.future = self._thread.submit(timed)
         return computation
 
+    def forget(self, hosted: Hosted) -> None:
+        """Drop the answers about a monitor, also those that are being computed."""
+        self._asked.pop(hosted, None)
+
     def close(self) -> None:
         """Drop what has not begun. What runs is not waited for, so that ledgers close soon."""
         self._thread.shutdown(wait=False, cancel_futures=True)

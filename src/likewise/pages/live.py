@@ -94,6 +94,10 @@ class Live:
             before = pulse.rows_before
             pulse.add(*await hosted.look(lambda it: counted_in(it, before, asked=asked)))
 
+    def forget(self) -> None:
+        """Drop what was made, since something was erased; may be called in any thread."""
+        self._made = {}
+
     def stream(self, place: str, make: Callable[[], Awaitable[Parts]]) -> EventStream:
         """The parts of a screen as they change.
 
@@ -120,10 +124,11 @@ class Live:
         yield b"event: end\ndata: {}\n\n"
 
     async def _parts(self, place: str, make: Callable[[], Awaitable[Parts]]) -> Parts:
-        made = self._made.get(place)
+        kept = self._made  # another one if something is erased meanwhile
+        made = kept.get(place)
         now = clock.monotonic()
         if made is None or now - made[0] >= EVERY_SECONDS / 2:
-            if len(self._made) >= _MOST_KEPT:
-                self._made.clear()
-            made = self._made[place] = (now, await make())
+            if len(kept) >= _MOST_KEPT:
+                kept.clear()
+            made = kept[place] = (now, await make())
         return made[1]

@@ -6,6 +6,7 @@ the table below it, which says the same without a script.
 Cost: counts that are at hand; no ledger is read for this page.
 """
 
+import math
 import time as clock
 from datetime import datetime
 
@@ -18,6 +19,7 @@ from likewise.pages.times import ago, iso, moment
 from likewise.pages.visit import Visit
 from likewise.reports.words import in_words
 from likewise.service.routes.events import EventStream
+from likewise.values.plain import json_value
 from likewise.values.printing import figure, percent
 from likewise.values.safe import safe
 
@@ -118,7 +120,7 @@ async def known(visit: Visit) -> OverviewBody:
             LatestSaid(
                 verdict.row,
                 verdict.count,
-                float(verdict.witnesses.input_distances.min()) if len(verdict.witnesses) else None,
+                json_value(verdict.witnesses.input_distances.min(initial=math.inf)),
                 verdict.model,
             )
             for verdict in reversed(hosted.recent.last(_LATEST))

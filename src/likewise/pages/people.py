@@ -12,6 +12,7 @@ came.
 
 import time as clock
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def _in_ledger(
         return None
     _, row = meant
     entry = ledger.entry(row)
-    rows, complete, person = _same_person(hosted, row)
+    rows, complete, person = _same_person(hosted, row, SECONDS, _overruled(ledger))
     marks = ledger.dispositions(rows)
     naming = ledger.named_by(row, after=after, seconds=SECONDS)
     reviews = ledger.dispositions(naming.rows)
@@ -133,7 +134,7 @@ def _in_memory(hosted: Hosted, text: str, recent: Sequence[Verdict]) -> dict[str
         return None
     _, row = meant
     past = hosted.monitor.past
-    rows, complete, person = _same_person(hosted, row)
+    rows, complete, person = _same_person(hosted, row, SECONDS, {})
     some = rows[:_MOST]
     columns = zip(some, past.keys(some), past.outputs(some), past.models(some), strict=True)
     verdict = next((one for one in recent if one.row == row), None)
@@ -179,16 +180,27 @@ def _in_memory(hosted: Hosted, text: str, recent: Sequence[Verdict]) -> dict[str
     }
 
 
+def _overruled(ledger: Ledger) -> dict[int, int]:
+    """Decisions that were overruled, by the row that took their place."""
+    return {one.by_row: one.row for one in ledger.superseded()}
+
+
 def _same_person(
-    hosted: Hosted, row: int, seconds: float | None = SECONDS
+    hosted: Hosted, row: int, seconds: float | None, overruled: Mapping[int, int]
 ) -> tuple[list[int], bool, dict[str, Any] | None]:
-    """Rows about the same person, the newest first; whether these are all; and who it is."""
+    """Rows about the same person, the newest first; whether these are all; and who it is.
+
+    overruled: rows that only the ledger still has, by those that took their place
+    """
     monitor = hosted.monitor
     column = monitor.rule.person_column
     past = monitor.past
-    if column is None or not past.alive([row])[0]:
+    last = row
+    for by_row, earlier in sorted(overruled.items()):
+        last = by_row if earlier == last else last
+    if column is None or not past.alive([last])[0]:
         return [row], True, None
-    codes, values = past.codes(column, [row])
+    codes, values = past.codes(column, [last])
     code = int(codes[0])
     if code < 0:
         return [row], True, None
@@ -203,8 +215,19 @@ def _same_person(
         stop = start
         if until is not None and clock.monotonic() >= until:
             break
+    for one in rows:  # which grows: one that was overruled may have overruled another
+        if one in overruled:
+            rows.append(overruled[one])
     person = {"column": column, "value": json_value(values[code])}
     return sorted({*rows, row}, reverse=True), stop == 0, person
+
+
+def _rows_of_person(hosted: Hosted, row: int) -> list[int]:
+    """All of them, however long that takes."""
+    if not hosted.monitor.durable:
+        return _same_person(hosted, row, None, {})[0]
+    with closing(Ledger(hosted.monitor.path)) as ledger:
+        return _same_person(hosted, row, None, _overruled(ledger))[0]
 
 
 # As HTML
@@ -340,7 +363,7 @@ async def erase(visit: Visit, fields: Mapping[str, str]) -> str:
         if meant is None:
             raise BadRow(f"no decision here has the key {text[:100]!r}. Nothing was erased.")
         key, row = meant
-        rows = _same_person(hosted, row, None)[0] if whole_person else [row]
+        rows = _rows_of_person(hosted, row) if whole_person else [row]
         note(hosted, visit.viewer.name, "erase", count=len(rows))
         monitor = hosted.monitor
         done = monitor.erase(rows=rows) if whole_person else monitor.erase(key=[key])

@@ -96,6 +96,7 @@ class Entrance:
         self._computing = Computing()
         self._states: dict[Hosted, PageState] = {}
         app.service.at_close.append(self._computing.close)
+        app.service.opened.append(self._forget_with)
 
     def routes(self, parts: Sequence[Part]) -> list[BaseRoute]:
         routes: list[BaseRoute] = []
@@ -109,6 +110,15 @@ class Entrance:
             else:
                 routes.append(Route(path, self._download(part), methods=["GET"]))
         return routes
+
+    def _forget_with(self, hosted: Hosted) -> None:
+        """Have pages forget what they keep of a monitor when something is erased there."""
+
+        def forget(_: Any) -> None:
+            self._computing.forget(hosted)
+            self.live.forget()
+
+        hosted.monitor.when_erased.append(forget)
 
     # What each kind of part answers
 
@@ -182,9 +192,12 @@ class Entrance:
         )
 
     def viewer(self, request: Request) -> Viewer:
+        """Who asks, and one request more of theirs; Refusal if they have to sign in, or wait."""
         viewer = self.signing_in.viewer(request)
         if viewer is None:
             raise Refusal(401, "sign in first, with a token of the service.")
+        if self.service.tokens or self.settings.proxy_header is not None:
+            self.door.count(viewer.name)
         return viewer
 
     async def fields(self, request: Request) -> Fields:
@@ -201,7 +214,7 @@ class Entrance:
         self, request: Request, error: LikewiseError | Refusal, visit: Visit | None, here: str
     ) -> Response:
         """Why it is refused, as a page; whoever can sign in is led there."""
-        status, _, _ = told(error)
+        status, _, retry = told(error)
         if status == 401:
             back = request.url.path if request.method == "GET" else "/"
             if request.method == "GET" and request.url.query:
@@ -212,6 +225,8 @@ class Entrance:
         if visit is not None:
             return page(visit, "This was refused", main, here=here, status=status)
         response = whole("Refused", "", "This was refused", main, None, status)
+        if retry is not None:
+            response.headers["retry-after"] = str(max(1, round(retry)))
         if status == 503 and request.method == "GET":  # such as while ledgers are opened
             response.headers["refresh"] = "3"
         return response

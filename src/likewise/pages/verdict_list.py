@@ -220,6 +220,8 @@ def from_memory(hosted: Hosted, wanted: Wanted, recent: Sequence[Verdict], gone:
         if getattr(wanted, name) is not None:
             raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
     verdicts = [one for one in recent if one.violation and _passes(hosted, one, wanted)]
+    if wanted.order == "nearest":  # not those whose distances were destroyed (ledger/sought.py)
+        verdicts = [one for one in verdicts if not math.isnan(_rank(one, "nearest")[0])]
     verdicts.sort(key=lambda one: _rank(one, wanted.order))
     if wanted.behind is not None:
         last = wanted.behind

@@ -17,6 +17,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _BURST_SECONDS = 10.0
+_CALLERS = 1_000  # whose requests are counted, before those who are quiet are forgotten
 
 
 class Gone(Exception):
@@ -29,7 +30,7 @@ class Door:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._limits = service.settings.limits
-        self._allowance: dict[str, tuple[float, float]] = {}  # by token: requests left, and when
+        self._allowance: dict[str, tuple[float, float]] = {}  # by caller: requests left, and when
 
     def check_room(self) -> None:
         """Raise Refusal if too many requests are under way, this one included."""
@@ -56,22 +57,26 @@ class Door:
         if not token.allows(wanted, monitor):
             with_it = "" if monitor is None else f" with the monitor {monitor!r}"
             raise Refusal(403, f"the token {token.name!r} may not {wanted}{with_it}.")
-        if self._limits.rate:
-            self._count(token)
+        self.count(token.name)
         return token
 
-    def _count(self, token: Token) -> None:
-        """Count a request; Refusal if the token sends too many."""
+    def count(self, caller: str) -> None:
+        """Count a request; Refusal if this caller, a token or a person, sends too many."""
         rate, now = self._limits.rate, clock.monotonic()
-        left, since = self._allowance.get(token.name, (rate * _BURST_SECONDS, now))
+        if not rate:
+            return
+        if len(self._allowance) > _CALLERS:  # who sent nothing for that long may send all again
+            quiet = now - _BURST_SECONDS
+            self._allowance = {k: v for k, v in self._allowance.items() if v[1] > quiet}
+        left, since = self._allowance.get(caller, (rate * _BURST_SECONDS, now))
         left = min(rate * _BURST_SECONDS, left + rate * (now - since))
         if left < 1:
             raise Refusal(
                 429,
-                f"the token {token.name!r} sends more than {rate:g} requests a second.",
+                f"{caller!r} sends more than {rate:g} requests a second.",
                 retry=(1 - left) / rate,
             )
-        self._allowance[token.name] = left - 1, now
+        self._allowance[caller] = left - 1, now
 
     async def body(self, scope: ASGIScope, receive: Receive) -> bytes:
         """The whole body; Refusal if it is too long or too slow, Gone if it never ends."""

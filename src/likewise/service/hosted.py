@@ -83,6 +83,7 @@ class Hosted:
         self.next_row = monitor.rows
         """Known without waiting for the monitor's turn."""
         self.recent = Recent(limits.recent, limits.witnesses, self.next_row - 1)
+        monitor.when_erased.append(self.recent.erase)
         self.waiting_rows = 0
         features = monitor.rule.features or {}
         embeds = monitor.rule.embed is not None or any(

@@ -7,9 +7,12 @@ Invariant: rows ascend; all told verdicts with a row above `dropped` are in the 
 Bound: `most` verdicts, each with at most so many witnesses as are told, and as many again: those of
 a batch are kept together until the last of them has left.
 Cost: a batch is added in one pass over its arrays; a `Verdict` is made when a reader asks for it.
+What is about an erased decision is taken out at once (`erase`), in whichever thread erases it; all
+else is called on the event loop.
 """
 
 import asyncio
+import threading
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
@@ -19,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.values.verdicts import Rows, Verdict, Verdicts
+from likewise.values.verdicts import Rows, Verdict, Verdicts, Witnesses
 
 
 @dataclass
@@ -34,6 +37,7 @@ class Recent:
     """Verdicts; of those that came together the batch, which has no others, and the place there."""
     _rows: deque[int] = field(default_factory=deque)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, verdict: Verdict) -> None:
         """A further verdict, whose row is above all before."""
@@ -46,9 +50,7 @@ class Recent:
             return
         skipped = len(places) - self.most
         if skipped > 0:
-            self._ring.clear()
-            self._rows.clear()
-            self.dropped = int(verdicts.rows[places[skipped - 1]])
+            self._drop_all(int(verdicts.rows[places[skipped - 1]]))
             places = places[skipped:]
         told = trimmed_batch(verdicts, places, self.witnesses)
         self._extend([(told, place) for place in range(len(told))], told.rows.tolist())
@@ -56,27 +58,52 @@ class Recent:
     def _extend(
         self, verdicts: Sequence[Verdict | tuple[Verdicts, int]], rows: Sequence[int]
     ) -> None:
-        for _ in range(len(self._ring) + len(rows) - self.most):
-            self._ring.popleft()
-            self.dropped = self._rows.popleft()
-        self._ring.extend(verdicts)
-        self._rows.extend(rows)
+        with self._lock:
+            for _ in range(len(self._ring) + len(rows) - self.most):
+                self._ring.popleft()
+                self.dropped = self._rows.popleft()
+            self._ring.extend(verdicts)
+            self._rows.extend(rows)
         self.wake()
+
+    def _drop_all(self, last: int) -> None:
+        with self._lock:
+            self._ring.clear()
+            self._rows.clear()
+            self.dropped = last
+
+    def erase(self, rows: Rows | None) -> None:
+        """Forget what verdicts say about erased rows, as a ledger does; None: forget all verdicts.
+
+        A verdict that is about one, or names one, keeps its row and those of its witnesses. It
+        loses the keys and models of erased rows, and all distances: from some of them the input
+        could be computed.
+        """
+        if rows is None:
+            if self._rows:
+                self._drop_all(self._rows[-1])
+            return
+        gone = set(rows.tolist())
+        with self._lock:
+            each = [_verdict_of(entry) for entry in self._ring]
+            if any(_is_about(verdict, gone) for verdict in each):  # no batch stays behind them
+                self._ring = deque(
+                    _without(one, gone) if _is_about(one, gone) else one for one in each
+                )
 
     def after(self, row: int, most: int | None = None) -> list[Verdict]:
         """Those with a higher row, in order."""
-        begin = bisect_right(self._rows, row)
-        return self._some(begin, None if most is None else begin + most)
+        with self._lock:
+            begin = bisect_right(self._rows, row)
+            return self._some(begin, None if most is None else begin + most)
 
     def last(self, most: int) -> list[Verdict]:
         """The latest of them, in order."""
-        return self._some(max(0, len(self._ring) - most), None)
+        with self._lock:
+            return self._some(max(0, len(self._ring) - most), None)
 
     def _some(self, begin: int, stop: int | None) -> list[Verdict]:
-        return [
-            entry if isinstance(entry, Verdict) else entry[0][entry[1]].whole()
-            for entry in islice(self._ring, begin, stop)
-        ]
+        return [_verdict_of(entry) for entry in islice(self._ring, begin, stop)]
 
     def of(self, row: int) -> Verdict | None:
         """The verdict of a row, if it is here."""
@@ -95,6 +122,34 @@ class Recent:
         except TimeoutError:
             return False
         return True
+
+
+def _verdict_of(entry: Verdict | tuple[Verdicts, int]) -> Verdict:
+    return entry if isinstance(entry, Verdict) else entry[0][entry[1]].whole()
+
+
+def _is_about(verdict: Verdict, gone: set[int]) -> bool:
+    return verdict.row in gone or not gone.isdisjoint(verdict.witnesses.rows.tolist())
+
+
+def _without(verdict: Verdict, gone: set[int]) -> Verdict:
+    """The same verdict, without what it says about rows that are gone."""
+    rows, beside = verdict.witnesses.rows, verdict.beside
+    keys, models = beside.witness_keys, beside.witness_models
+    there = [row not in gone for row in rows.tolist()]
+    mine = verdict.row not in gone
+    left = beside._replace(
+        key=beside.key if mine else None,
+        model=beside.model if mine else None,
+        witness_keys=None if keys is None else _if(there, keys),
+        witness_models=None if models is None else _if(there, models),
+    )
+    unknown = np.full(len(rows), np.nan)
+    return Verdict(verdict.row, Witnesses(rows, unknown, unknown), left)
+
+
+def _if(there: Sequence[bool], values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(value if known else None for known, value in zip(there, values, strict=True))
 
 
 def trimmed(verdict: Verdict, witnesses: int) -> Verdict:

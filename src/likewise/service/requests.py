@@ -8,10 +8,14 @@ What is not known here may have been done by an earlier process, or so long ago 
 forgotten. Of a monitor in memory an earlier process has left nothing, so it is done now. Of a
 ledger it cannot be told, except by keys: it is refused as in doubt, and the client decides.
 
+When decisions of a monitor are erased, its answers are dropped, since some may tell of them; their
+ids are then in doubt.
+
 Bound: `_IDS` ids, and answers of `_BYTES` in all; the oldest leave first.
 """
 
 import asyncio
+import threading
 import time as clock
 import uuid
 from collections import OrderedDict
@@ -81,6 +85,7 @@ class Requests:
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
         self._answers: OrderedDict[Key, None] = OrderedDict()
         self._bytes = 0
+        self._lock = threading.Lock()  # of the answers that are kept: any thread may erase
         self._forgotten = -float("inf")  # when the youngest id came that is not known any more
 
     async def once(
@@ -131,21 +136,30 @@ class Requests:
                 self._kept.pop(key, None)
             return
         kept.answer = done.result()
-        self._answers[key] = None
-        self._bytes += len(kept.answer)
-        while self._bytes > _BYTES:
-            oldest, _ = self._answers.popitem(last=False)
-            dropped = self._kept[oldest]
-            assert isinstance(dropped.answer, bytes)
-            self._bytes -= len(dropped.answer)
-            dropped.answer = None
-        while len(self._kept) > _IDS:
-            oldest, gone = self._kept.popitem(last=False)
-            self._forgotten = max(self._forgotten, gone.came)
-            if oldest in self._answers:
-                del self._answers[oldest]
-                assert isinstance(gone.answer, bytes)
-                self._bytes -= len(gone.answer)
+        with self._lock:
+            self._answers[key] = None
+            self._bytes += len(kept.answer)
+            while self._bytes > _BYTES:
+                self._drop_answer(next(iter(self._answers)))
+            while len(self._kept) > _IDS:
+                oldest, gone = next(iter(self._kept.items()))
+                self._forgotten = max(self._forgotten, gone.came)
+                if oldest in self._answers:
+                    self._drop_answer(oldest)
+                del self._kept[oldest]
+
+    def _drop_answer(self, key: Key) -> None:
+        kept = self._kept[key]
+        assert isinstance(kept.answer, bytes)
+        self._bytes -= len(kept.answer)
+        kept.answer = None
+        del self._answers[key]
+
+    def forget(self, monitor: str) -> None:
+        """Drop the answers of a monitor; may be called in any thread."""
+        with self._lock:
+            for key in [key for key in self._answers if key[0] == monitor]:
+                self._drop_answer(key)
 
 
 class MaybeDone(Exception):

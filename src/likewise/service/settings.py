@@ -89,9 +89,10 @@ class Limits:
     requests: int = 1_000
     """Under way at once; then 503."""
     rate: float = 0.0
-    """Requests a second of one token, on average over ten seconds; 0: not limited. Then 429."""
+    """Requests a second of one token, pages included, on average over ten seconds; 0: not limited.
+    Then 429."""
     readers: int = 100
-    """Connections that listen to events; then 503."""
+    """Connections that listen to events or to the live parts of a page; then 503."""
     recent: int = 1_000
     """Verdicts with a witness or an alarm that a monitor keeps at hand, for readers of events."""
     skew_seconds: float = 300.0

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -195,12 +196,21 @@ class Follower:
             return True
         return False
 
-    def _send(self, target: LineTarget, lines: Sequence[bytes]) -> None:
-        """Have a target keep lines; wait while it is away. Raises _Ending if told to stop then."""
+    def _send(
+        self,
+        target: LineTarget,
+        lines: Sequence[bytes],
+        made_again: Callable[[], Sequence[bytes]] | None = None,
+    ) -> None:
+        """Have a target keep lines; wait while it is away. Raises _Ending if told to stop then.
+
+        made_again: makes the lines once more, since they may tell of what was erased meanwhile
+        """
         try:
             target.send(lines)
         except Unreachable as error:
-            if not self._until_back(lambda: target.send(lines), error):
+            again = made_again or (lambda: lines)
+            if not self._until_back(lambda: target.send(again()), error):
                 raise _Ending from None
             self._pause = _FIRST_PAUSE
 
@@ -247,7 +257,17 @@ class Follower:
         if self._judge.monitor.durable:
             self._note_stored(messages, known)
         if self._target is not None and fresh.any():
-            self._send(self._target, self._lines(messages, verdicts, np.flatnonzero(fresh)))
+            lines = self._lines(messages, verdicts, np.flatnonzero(fresh))
+            rows = verdicts.rows[fresh]
+            named = np.concatenate([rows, verdicts.witnesses.rows])
+
+            def made_again() -> Sequence[bytes]:
+                monitor = self._judge.monitor
+                if not monitor.durable or self._call(lambda: monitor.past.alive(named), 0).all():
+                    return lines
+                return self._lines_now(int(rows[0]), int(rows[-1]) + 1)
+
+            self._send(self._target, lines, made_again)
 
     def _lines(self, messages: Messages, verdicts: Verdicts, places: Rows) -> list[bytes]:
         """Verdict lines of the rows at some places."""
@@ -346,12 +366,17 @@ class Follower:
         if held[-1] is None and not target.remembers:
             return
         try:
-            for lines in self._stored_lines(first, rows):
-                self._send(target, lines)
+            for begin, lines in self._stored_lines(first, rows):
+                self._send(target, lines, partial(self._lines_now, begin, begin + len(lines)))
         except _Ending:
             return
 
-    def _stored_lines(self, first: int, stop: int) -> Iterator[list[bytes]]:
+    def _lines_now(self, first: int, stop: int) -> list[bytes]:
+        """The verdict lines of these rows, as the ledger has them now."""
+        return [line for _, lines in self._stored_lines(first, stop) for line in lines]
+
+    def _stored_lines(self, first: int, stop: int) -> Iterator[tuple[int, list[bytes]]]:
+        """Verdict lines of rows, some at a time, and the first row of these."""
         if first >= stop:
             return
         with closing(Ledger(self._judge.monitor.path)) as ledger:
@@ -361,10 +386,10 @@ class Follower:
                 told = stored_answer(entry, self._settings.witnesses, keys_of)
                 lines.append(_line(entry.source, entry.position, told))
                 if len(lines) == _BATCH:
-                    yield lines
+                    yield entry.row + 1 - len(lines), lines
                     lines = []
             if lines:
-                yield lines
+                yield stop - len(lines), lines
 
 
 class _Ending(Exception):

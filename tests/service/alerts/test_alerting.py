@@ -74,3 +74,56 @@ def test_what_was_there_before_alerts_were_wanted_is_not_told(loans, tmp_path):
         assert outbox.alerts("loans") == []
     finally:
         outbox.close()
+
+
+def files_with(folder, word):
+    return [one.name for one in folder.rglob("*") if one.is_file() and word in one.read_bytes()]
+
+
+@pytest.mark.parametrize("ledger", [True, False])
+def test_key_that_was_erased_is_in_no_alert_and_no_file(tmp_path, ledger):
+    rule, settings = lw.Rule("linf", 0.1), AlertSettings(tmp_path / "alerts", keys=True)
+
+    def opened():
+        monitor = lw.open(tmp_path / "ledger", rule) if ledger else lw.Monitor(rule)
+        return Hosted("loans", monitor, Served(rule="r"), Limits()), Outbox(settings)
+
+    def decide(hosted, watched, key):
+        """Two decisions with the same input; the second one is heard of."""
+        x = [float(hosted.monitor.rows)]
+        hosted.listeners[:] = [watched.heard.hear]
+        hosted.took(hosted.monitor.observe(x, "a"))
+        hosted.took(hosted.monitor.observe(x, "b", key=key))
+
+    hosted, outbox = opened()
+    watched = _Watched(hosted, settings, outbox)
+    decide(hosted, watched, "keyxq1")
+    assert watched.look(watched.heard.taken())
+    (alert,) = outbox.alerts("loans")
+    assert alert.details == {"count": 1, "row": 1, "key": "keyxq1"}
+    hosted.monitor.erase(key="keyxq1")
+    (alert,) = outbox.alerts("loans")
+    assert alert.details == {"count": 1, "row": 1}
+    assert files_with(tmp_path, b"keyxq1") == []
+    # heard of, and erased before anybody looked
+    decide(hosted, watched, "keyxq2")
+    heard = watched.heard.taken()
+    hosted.monitor.erase(key="keyxq2")
+    watched.look(heard)
+    count = 1 if ledger else 2  # of distances that were destroyed a ledger cannot say that
+    assert outbox.alerts("loans")[0].details == {"count": count, "row": 2 * count - 1}
+    # erased while no service ran; of a monitor in memory nothing is left then
+    decide(hosted, watched, "keyxq3")
+    watched.look(watched.heard.taken())
+    assert outbox.alerts("loans")[0].details["key"] == "keyxq3"
+    hosted.close()
+    outbox.close()
+    if ledger:
+        with lw.open(tmp_path / "ledger") as monitor:
+            monitor.erase(key="keyxq3")
+    hosted, outbox = opened()
+    _Watched(hosted, settings, outbox)
+    assert "key" not in outbox.alerts("loans")[0].details
+    assert files_with(tmp_path, b"keyxq") == []
+    hosted.close()
+    outbox.close()

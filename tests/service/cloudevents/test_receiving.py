@@ -4,6 +4,7 @@ import asyncio
 import base64
 import gzip
 import json
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -188,6 +189,70 @@ def test_gzip_is_inflated_without_a_header_and_up_to_a_bound(tmp_path):
                 assert (await post(app, "request", body, "bad")).status == status
             assert hosted(app).monitor.rows == 2
             assert hosted(app).counts.waiting_events == 1
+
+    run(scenario())
+
+
+def packed(count, size):
+    """A batch of requests, each gzipped, and each of so many bytes when it is inflated."""
+    body = V1_REQUEST + b" " * (size - len(V1_REQUEST))
+    data = base64.b64encode(gzip.compress(body)).decode()
+    return json.dumps(
+        [structured("request", None, f"e{i}", data_base64=data) for i in range(count)]
+    ).encode()
+
+
+@pytest.mark.parametrize("outside", [bytes, gzip.compress], ids=["plain", "gzipped"])
+def test_all_that_a_request_inflates_shares_one_bound(tmp_path, outside):
+    async def scenario():
+        async with serving(tmp_path, limits=Limits(body_bytes=1_000_000)) as app:
+            kind = {"content-type": "application/cloudevents-batch+json"}
+            for count, status in ((1_000, 413), (11, 413), (9, 200)):
+                body = outside(packed(count, 100_000))
+                tracemalloc.start()
+                try:
+                    answer = await call(app, "POST", PATH, body, kind)
+                    most = tracemalloc.get_traced_memory()[1]
+                finally:
+                    tracemalloc.stop()
+                assert answer.status == status
+                assert most < 8_000_000  # of 100 MB
+                assert hosted(app).counts.waiting_events == (9 if status == 200 else 0)
+
+    run(scenario())
+
+
+def test_outer_and_inner_gzip_share_one_bound(tmp_path):
+    async def scenario():
+        async with serving(tmp_path, limits=Limits(body_bytes=100_000)) as app:
+            inner = gzip.compress(V1_REQUEST + b" " * 60_000)
+            data = base64.b64encode(inner).decode()
+            one = structured("request", None, data_base64=data)
+            kind = {"content-type": "application/cloudevents+json"}
+            for padding, status in ((60_000, 413), (30_000, 200)):
+                body = gzip.compress(json.dumps(one).encode() + b" " * padding)
+                assert (await call(app, "POST", PATH, body, kind)).status == status
+
+    run(scenario())
+
+
+def test_large_batch_of_events_lets_other_requests_in(tmp_path):
+    async def scenario():
+        async with serving(tmp_path) as app:
+            turns = 0
+
+            async def take_turns():
+                nonlocal turns
+                while True:
+                    await asyncio.sleep(0)
+                    turns += 1
+
+            other = asyncio.create_task(take_turns())
+            kind = {"content-type": "application/cloudevents-batch+json"}
+            answer = await call(app, "POST", PATH, packed(50, 1_000), kind)
+            other.cancel()
+            assert answer.json["waiting"] == 50
+            assert turns >= 50
 
     run(scenario())
 

@@ -3,16 +3,21 @@
 Every second, and at once when a verdict cannot wait, each monitor is looked at in a thread; what
 has changed is on disk before anybody is told. A failure to look, or of the disk, is logged, and
 the next look makes up for it: nothing is marked as seen before it is kept.
+
+When a decision is erased, alerts lose its key. A look that is under way is waited for, since it may
+have read the key before. What was erased while no service ran is made up for at the start.
 """
 
 import asyncio
 import contextlib
+import threading
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from likewise.ledger.ledger import Ledger
 from likewise.runtime.log import logger
 from likewise.service.alerts.alert import Alert
 from likewise.service.alerts.conditions import AlertChange, Seen, began, resumed, step
@@ -21,6 +26,7 @@ from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertSettings
 from likewise.service.alerts.sources import Heard, source_of
 from likewise.service.hosted import Hosted
+from likewise.values.verdicts import Rows
 
 _END_SECONDS = 5.0  # for a last message under way
 
@@ -35,6 +41,9 @@ class _Watched:
         self._settings = settings
         self._outbox = outbox
         self._source = source_of(hosted, settings.thresholds.window_seconds, keys=settings.keys)
+        self._lock = threading.Lock()
+        self._forget_erased_before()
+        hosted.monitor.when_erased.append(self.forget)
         now = clock.time()
         found = outbox.seen(hosted.name)
         if found is None:
@@ -45,8 +54,25 @@ class _Watched:
             seen, self._rows = found
             self.seen = resumed(seen, now)
 
+    def _forget_erased_before(self) -> None:
+        """Forget keys of rows that were erased meanwhile, and all of a history that is gone."""
+        if not self.hosted.monitor.durable:
+            self.forget(None)
+            return
+        with contextlib.closing(Ledger(self.hosted.monitor.path)) as ledger:
+            self.forget(ledger.erased())
+
+    def forget(self, rows: Rows | None) -> None:
+        """Take the keys of erased rows out of all alerts, or all keys; in any thread."""
+        with self._lock:
+            self._outbox.forget_keys(self.hosted.name, None if rows is None else rows.tolist())
+
     def look(self, heard: Heard) -> bool:
         """In a thread: see what is new and keep it; whether an alert began or ended."""
+        with self._lock:
+            return self._look(heard)
+
+    def _look(self, heard: Heard) -> bool:
         news, rows = self._source.look(self._rows, heard)
         seen: Seen = self.seen
         changes: list[AlertChange] = []

@@ -277,6 +277,27 @@ class Outbox:
             ).fetchone()
         return _alert(found)
 
+    def forget_keys(self, monitor: str, rows: Sequence[int] | None) -> None:
+        """Destroy the keys of these rows in alerts of a monitor, told or not; None: all keys.
+
+        They are in no file afterwards: what SQLite frees it overwrites, and its log is emptied.
+        """
+        gone = None if rows is None else set(rows)
+        with self._writing() as database:
+            held = database.execute(
+                "SELECT number, details FROM alert WHERE monitor = ? AND details LIKE '%\"key\"%'",
+                (monitor,),
+            ).fetchall()
+            left = []
+            for number, text in held:
+                details = json.loads(text)
+                if gone is None or details.get("row") in gone:
+                    details.pop("key", None)
+                    left.append((json.dumps(details), number))
+            database.executemany("UPDATE alert SET details = ? WHERE number = ?", left)
+        with self._lock:  # also if nothing was left to change: keys of earlier details may be there
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
@@ -325,6 +346,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
+        database.execute("PRAGMA secure_delete = ON")
         database.execute("BEGIN IMMEDIATE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version == 0:

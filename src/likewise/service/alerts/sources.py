@@ -36,9 +36,7 @@ class Heard:
         self.same_input = 0
         self.row: int | None = None
         """Of the latest that was heard of."""
-        self.key: str | None = None
         self.alarm_row: int | None = None
-        self.alarm_key: str | None = None
         self.urgent = False
         """Whether there is something that cannot wait for the next look."""
 
@@ -49,9 +47,8 @@ class Heard:
         self.alarms += bool(verdict.alarm)
         self.same_input += same
         self.row = verdict.row
-        self.key = None if verdict.key is None else str(verdict.key)
         if verdict.alarm:
-            self.alarm_row, self.alarm_key = self.row, self.key
+            self.alarm_row = self.row
         self.urgent = True
 
     def add(self, earlier: "Heard") -> None:
@@ -59,18 +56,17 @@ class Heard:
         self.alarms += earlier.alarms
         self.same_input += earlier.same_input
         if self.row is None:
-            self.row, self.key = earlier.row, earlier.key
+            self.row = earlier.row
         if self.alarm_row is None:
-            self.alarm_row, self.alarm_key = earlier.alarm_row, earlier.alarm_key
+            self.alarm_row = earlier.alarm_row
 
     def taken(self) -> "Heard":
         """What was heard since the last time."""
         since = Heard()
         since.alarms, since.same_input = self.alarms, self.same_input
-        since.row, since.key = self.row, self.key
-        since.alarm_row, since.alarm_key = self.alarm_row, self.alarm_key
+        since.row, since.alarm_row = self.row, self.alarm_row
         self.alarms = self.same_input = 0
-        self.row = self.key = self.alarm_row = self.alarm_key = None
+        self.row = self.alarm_row = None
         self.urgent = False
         return since
 
@@ -119,7 +115,7 @@ class LedgerSource:
                 head=head,
                 waiting=waiting,
                 last_row=heard.alarm_row,
-                last_key=heard.alarm_key,
+                last_key=_key_of(self._hosted, heard.alarm_row),
             )
         )
         return news, max(rows, beyond)
@@ -180,7 +176,7 @@ class CountsSource:
             alarms=heard.alarms,
             missing=self._hosted.monitor.missing,
             last_row=heard.row,
-            last_key=heard.key,
+            last_key=_key_of(self._hosted, heard.row),
         )
         return [news], rows
 
@@ -201,6 +197,12 @@ def source_of(hosted: Hosted, window_seconds: float, *, keys: bool) -> LedgerSou
     if hosted.monitor.durable:
         return LedgerSource(hosted, window_seconds, keys=keys)
     return CountsSource(hosted)
+
+
+def _key_of(hosted: Hosted, row: int | None) -> str | None:
+    """The key that a decision has now: none if it was erased."""
+    key = None if row is None else hosted.monitor.past.keys([row])[0]
+    return None if key is None else str(key)
 
 
 def _mark(head: Head) -> str:

@@ -4,7 +4,8 @@ Only what joining needs is read: which prediction it belongs to, which half of i
 was, and the body of the prediction as bytes. A body that begins with 1f 8b is inflated, whatever
 its headers say: Knative may take the header Content-Encoding off and leave the body packed.
 
-Bound: an inflated body has at most `Limits.body_bytes` bytes.
+Bound: all that one request inflates, its own body and those of its events, has at most
+`Limits.body_bytes` bytes.
 """
 
 import base64
@@ -66,7 +67,8 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -> list[CloudEvent]:
     """The events of a request; Refusal if it has none, or one that makes no sense."""
-    body = _inflated(body, limits.body_bytes)
+    inflater = _Inflater(limits.body_bytes)
+    body = inflater.inflate(body)
     attributes: dict[str, str] = {}
     content_type = ""
     for name, value in headers:
@@ -75,9 +77,9 @@ def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -
         elif name == b"content-type":
             content_type = value.decode("latin-1").partition(";")[0].strip().lower()
     if content_type == "application/cloudevents+json":
-        return [_of_structured(_decoded(_decode_one, body), limits)]
+        return [_of_structured(_decoded(_decode_one, body), limits, inflater)]
     if content_type == "application/cloudevents-batch+json":
-        return [_of_structured(one, limits) for one in _decoded(_decode_batch, body)]
+        return [_of_structured(one, limits, inflater) for one in _decoded(_decode_batch, body)]
     if not attributes:
         raise Refusal(
             400,
@@ -106,7 +108,7 @@ def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -
     ]
 
 
-def _of_structured(one: _Structured, limits: Limits) -> CloudEvent:
+def _of_structured(one: _Structured, limits: Limits, inflater: "_Inflater") -> CloudEvent:
     if one.data_base64 is not None:
         try:
             body = base64.b64decode(one.data_base64, validate=True)
@@ -119,7 +121,7 @@ def _of_structured(one: _Structured, limits: Limits) -> CloudEvent:
     event = CloudEvent(
         one.id,
         "",
-        _inflated(body, limits.body_bytes),
+        inflater.inflate(body),
         one.time,
         one.inferenceservicename,
         one.namespace,
@@ -149,19 +151,28 @@ def _checked(version: str, type_: str, event: CloudEvent, limits: Limits) -> Clo
     return replace(event, kind=kind)
 
 
-def _inflated(body: bytes, most: int) -> bytes:
-    if not body.startswith(_GZIP):
-        return body
-    unpacking = zlib.decompressobj(wbits=31)
-    try:
-        inflated = unpacking.decompress(body, most + 1)
-    except zlib.error:
-        raise Refusal(400, "the body begins as gzip does, and is none.") from None
-    if len(inflated) > most:
-        raise Refusal(413, f"the body has more than {most} bytes when it is inflated.")
-    if not unpacking.eof or unpacking.unused_data:
-        raise Refusal(400, "the body is gzipped, and does not end where it should.")
-    return inflated
+class _Inflater:
+    """Inflates the gzipped bodies of one request, up to so many bytes in all."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._left = most
+
+    def inflate(self, body: bytes) -> bytes:
+        """Inflate a body that begins as gzip does; any other stays as it is."""
+        if not body.startswith(_GZIP):
+            return body
+        unpacking = zlib.decompressobj(wbits=31)
+        try:
+            inflated = unpacking.decompress(body, self._left + 1)
+        except zlib.error:
+            raise Refusal(400, "the body begins as gzip does, and is none.") from None
+        self._left -= len(inflated)
+        if self._left < 0:
+            raise Refusal(413, f"the body has more than {self._most} bytes when it is inflated.")
+        if not unpacking.eof or unpacking.unused_data:
+            raise Refusal(400, "the body is gzipped, and does not end where it should.")
+        return inflated
 
 
 def _unquoted(value: bytes) -> str:

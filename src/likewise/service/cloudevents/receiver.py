@@ -85,6 +85,7 @@ class EventReceiver:
                 await self._take(place, event, names, received)
             except (Refusal, LikewiseError) as error:
                 received.refuse(place, error)
+            await asyncio.sleep(0)  # the turn of other requests
         return received
 
     async def _take(

@@ -57,9 +57,6 @@ def routes(app: "App") -> list[BaseRoute]:
         name = request.path_params["name"]
         door.admit(request.scope, "read", name)
         hosted = service.named(name)
-        most = service.settings.limits.readers
-        if service.readers >= most:
-            raise Refusal(503, f"{most} readers listen already.", retry=10.0)
         said = request.headers.get("last-event-id") or request.query_params.get("after")
         row = hosted.next_row - 1 if said is None else whole("the last id", said)
         return EventStream(service, _told(service, hosted, row))
@@ -71,6 +68,10 @@ class EventStream(StreamingResponse):
     """An answer that goes on, for as long as somebody reads it."""
 
     def __init__(self, service: Service, content: AsyncIterator[bytes]) -> None:
+        """Raise Refusal if as many listen as may."""
+        most = service.settings.limits.readers
+        if service.readers >= most:
+            raise Refusal(503, f"{most} readers listen already.", retry=10.0)
         super().__init__(
             content,
             media_type="text/event-stream",

@@ -50,6 +50,11 @@ def routes(app: "App") -> list[BaseRoute]:
     service, door, requests = app.service, app.door, Requests()
     headers = {INSTANCE: requests.instance}
 
+    def forget_with(hosted: Hosted) -> None:
+        hosted.monitor.when_erased.append(lambda _: requests.forget(hosted.name))
+
+    service.opened.append(forget_with)
+
     async def call(request: Request) -> Response:
         name, asked = request.path_params["name"], request.path_params["verb"]
         try:
