@@ -158,6 +158,8 @@ class Script:
         self.play = self.exchanges.play
 
     def ask(self, method, path, body, headers):
+        if method == "POST":  # none without a content type is taken
+            headers = {"Content-Type": "application/json"} | headers
         connection = self.running.connection()
         try:
             connection.request(method, path, body or None, headers)
@@ -667,6 +669,10 @@ class Script:
                     case = "refused: too large"
                     self.play(case, route, path, body=long, type=media, sent=sent)
             self.play("refused: another method", f"PATCH {pattern}", path, body=b"")
+        observe, path = f"POST {V1}/observe", "/v1/monitors/loans/observe"
+        self.play("refused: as a form is sent", observe, path, body=b"{}", type="text/plain")
+        foreign = {"Sec-Fetch-Site": "cross-site"}
+        self.play("refused: of another site", observe, path, body=LOANS[0], headers=foreign)
 
 
 def counted(count):

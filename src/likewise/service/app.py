@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, compile_path
 
 from likewise.runtime.log import logger
 from likewise.service.calls import AdmittedCall, Hot
+from likewise.service.cross_site import CrossSiteCheck
 from likewise.service.door import ASGIScope, Door, Gone, Receive, Send
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refusal, told
@@ -66,6 +67,7 @@ class App:
         """more: further modules like those of routes/, with `routes` and `OPERATIONS`"""
         self.service = service
         self.door = Door(service)
+        self._cross_site = CrossSiteCheck(service.settings)
         self._modules: tuple[Any, ...] = (*MODULES, *more)
         self._hot: dict[str, Hot] = {
             "observe": decisions.observe,
@@ -95,15 +97,17 @@ class App:
                 await self._other(scope, receive, send)
             return
         path: str = scope["path"]
+        headers = dict(scope["headers"])  # of one that is given twice, the last
         service = self.service
         service.under_way += 1
         begun = None
         try:
+            self._cross_site.check(scope["method"], path, headers)
             if path.startswith(_MONITORS) and scope["method"] == "POST":
                 name, _, verb = path[len(_MONITORS) :].partition("/")
                 hot = self._hot.get(verb)
                 if hot is not None:
-                    await self._serve(hot, name, scope, receive, send)
+                    await self._serve(hot, name, scope, headers, receive, send)
                     return
                 if verb == "stream":
                     await self._stream(name, scope, receive, send)
@@ -123,13 +127,18 @@ class App:
             service.under_way -= 1
 
     async def _serve(
-        self, hot: Hot, name: str, scope: ASGIScope, receive: Receive, send: Send
+        self,
+        hot: Hot,
+        name: str,
+        scope: ASGIScope,
+        headers: Mapping[bytes, bytes],
+        receive: Receive,
+        send: Send,
     ) -> None:
         hosted = None
         status, retry = 200, None
         try:
             self.door.check_room()
-            headers = dict(scope["headers"])  # of one that is given twice, the last
             token = self.door.admit_with(headers.get(b"authorization"), "observe", name)
             hosted = self.service.named(name)
             query = queries(scope)

@@ -7,6 +7,7 @@
     certificate = "tls.crt"       # with `key`: serve TLS
     key = "tls.key"
     behind_proxy = true           # TLS ends at a proxy in front
+    hosts = ["likewise.local"]    # further names that a server without tokens is reached by
 
     [limits]                      # all of them have defaults (class Limits)
     body_bytes = 33554432
@@ -162,6 +163,8 @@ class Server:
     certificate: str | None = None
     key: str | None = None
     behind_proxy: bool = False
+    hosts: tuple[str, ...] = ()
+    """Names that it is reached by, beside `host` and those of loopback (cross_site.py)."""
     workers: int = 1
     drain_seconds: float = 20.0
     """How long requests under way may take to end after SIGTERM."""
@@ -175,6 +178,13 @@ class Server:
             )
         if (self.certificate is None) != (self.key is None):
             raise BadRule("server: certificate and key go together")
+        for name in self.hosts:
+            if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+                raise BadRule(
+                    f"server: hosts has {name!r}; expected names such as likewise.example.org,"
+                    " without a port",
+                    setting="hosts",
+                )
 
     @property
     def loopback(self) -> bool:
