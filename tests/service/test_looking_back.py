@@ -387,7 +387,7 @@ def test_a_decision_stands_beside_what_it_contradicts_and_is_reviewed_overruled_
             "witness": first,
             "disposition": "error",
             "reason": "typed wrongly",
-            "reviewer": "R. Case",
+            "reviewer": "auditor",
         }
         assert server.post("reviews", review).json() == {"done": True}
         assert server.post("reviews", {**review, "row": first, "witness": None}).status == 404
@@ -397,7 +397,7 @@ def test_a_decision_stands_beside_what_it_contradicts_and_is_reviewed_overruled_
         assert look["witnesses"][0]["values"]["age"] == 20
         assert look["witnesses"][0]["input_distance"] == pytest.approx(0.2)
         assert look["reviews"][0]["reason"] == "typed wrongly"
-        after = {"key": "case 2", "output": "no", "by": "R. Case", "why": "typed wrongly"}
+        after = {"key": "case 2", "output": "no", "by": "auditor", "why": "typed wrongly"}
         assert server.post("supersede", after).json()["violation"] is False
         assert server.post("supersede", after).status == 404
         assert server.post("erase", {"keys": ["case 1"]}).json()["rows"] == [first]

@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from likewise.pages.settings import PagesSettings
+from likewise.service.auditing import Actor
 from likewise.service.refusals import Refusal
 from likewise.service.service import Service
 from likewise.service.settings import SCOPES, Token, allowed
@@ -47,6 +48,13 @@ class Viewer:
     """Which every form has to bring along."""
     signed_in: bool = False
     """With a token, so that there is something to sign out of."""
+    verified: bool = True
+    """Whether a token or a proxy says the name."""
+
+    @property
+    def actor(self) -> Actor:
+        """As the ledger's chain names them."""
+        return Actor(self.name, self.verified)
 
     def allows(self, scope: str, monitor: str | None) -> bool:
         """Whether they may do that."""
@@ -97,7 +105,7 @@ class SigningIn:
         if not self._service.tokens:
             if self._settings.proxy_header is not None:
                 raise Refusal(403, "the proxy in front names nobody.")
-            return Viewer(LOCAL, SCOPES, None, csrf)
+            return Viewer(LOCAL, SCOPES, None, csrf, verified=False)
         token = self._service.tokens.of(request.headers.get("authorization", "").encode("latin-1"))
         if token is not None:
             return Viewer(token.name, token.scopes, token.monitors, csrf)

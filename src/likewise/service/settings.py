@@ -128,6 +128,12 @@ class Token:
     """All of them if None."""
 
     def __post_init__(self) -> None:
+        if self.name in ("", "local", "anyone"):
+            raise BadRule(
+                f"token {self.name!r}: expected a name; this one stands for callers without a"
+                " token",
+                setting="name",
+            )
         if not re.fullmatch(r"sha256:[0-9a-f]{64}", self.hash):
             raise BadRule(
                 f"token {self.name!r}: the hash is {self.hash[:20]!r}…; expected sha256: and 64"
