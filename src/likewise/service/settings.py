@@ -67,6 +67,7 @@ from likewise.values.errors import BadRule
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
 """What a token may be allowed: tell decisions, look, review, take away, everything else."""
+_SECRETS = ("password_file", "token_file", "creds_file", "key_file", "config_file")
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -384,6 +385,20 @@ class ServiceSettings:
             otlp=made(OtlpSettings, "otlp", told["otlp"]) if "otlp" in told else None,
             pages=_table(told, "pages"),
         )
+
+
+def secret_files(settings: ServiceSettings) -> list[Path]:
+    """The files with secrets that the settings name."""
+    found = [settings.server.key]
+    for served in settings.monitors.values():
+        if served.source is not None:
+            for text in (served.source.address, served.source.to, served.source.dead_letters):
+                parameters = {} if text is None else address_of(text).parameters
+                found += [parameters.get(name) for name in _SECRETS]
+    receivers = settings.alerts.get("receivers", ())
+    for one in receivers if isinstance(receivers, list) else ():
+        found += [one.get("url_file"), one.get("secret_file")]
+    return sorted({Path(path) for path in found if path is not None})
 
 
 def _table(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
