@@ -258,9 +258,11 @@ def test_administrative_calls_of_a_client_are_chained_with_the_name_of_its_token
         with lw.connect(serving.url, name, token=secret) as client:
             for i, z in enumerate("abab"):
                 client.observe([0.5], z, key=f"case {i}")
-            client.review(1, 0, "error", reason="typed wrongly", reviewer="R. Case")
+            client.review(1, 0, "error", reason="typed wrongly")
+            with raises(lw.Forbidden, text=False):
+                client.review(1, 0, "error", reason="typed wrongly", reviewer="R. Case")
             client.truth("case 0", "a")
-            client.supersede("case 1", "a", by="R. Case", why="typed wrongly")
+            client.supersede("case 1", "a", by="auditor", why="typed wrongly")
             client.erase(key="case 2")
             client.forget([3])
             assert client.verify().ok
@@ -268,6 +270,7 @@ def test_administrative_calls_of_a_client_are_chained_with_the_name_of_its_token
         serving.close()
     with lw.Ledger(tmp_path / "ledger") as ledger:
         said = [event.body for event in ledger.events() if event.kind == "administration"]
+        assert [one.reviewer for one in ledger.reviews()] == ["auditor"]
     assert [one["what"] for one in said] == [
         "review",
         "truth",

@@ -158,6 +158,8 @@ class Script:
         self.play = self.exchanges.play
 
     def ask(self, method, path, body, headers):
+        if method == "POST":  # none without a content type is taken
+            headers = {"Content-Type": "application/json"} | headers
         connection = self.running.connection()
         try:
             connection.request(method, path, body or None, headers)
@@ -609,9 +611,11 @@ class Script:
 
     def case_work(self):
         route, path = f"POST {V1}/reviews", "/v1/monitors/loans/reviews"
-        body = {"row": 1, "witness": 0, "disposition": "unfair", "reason": "x", "reviewer": "ana"}
+        body = {"row": 1, "witness": 0, "disposition": "unfair", "reason": "x"}
         self.play("of one witness", route, path, body=body, token="reviewer")
         self.play("of all", route, path, body={**body, "row": 3, "witness": None})
+        other = {**body, "reviewer": "ana"}
+        self.play("refused: another name than the token's", route, path, body=other)
         self.play("refused: a disposition", route, path, body={**body, "disposition": "fine"})
         self.play("refused: no such row", route, path, body={**body, "row": 999})
         self.play("refused: no witness of it", route, path, body={**body, "witness": 6})
@@ -622,8 +626,10 @@ class Script:
         self.play("reviewed", decision, "/v1/monitors/loans/decisions/1")
         self.play("reviewed", f"GET {V1}/verdicts", "/v1/monitors/loans/verdicts?review=unfair")
         route, path = f"POST {V1}/supersede", "/v1/monitors/loans/supersede"
-        body = {"key": "loan-2", "output": "yes", "by": "ana", "why": "typed wrong"}
+        body = {"key": "loan-2", "output": "yes", "why": "typed wrong"}
         self.play("a decision", route, path, body=body, token="reviewer")
+        other = {**body, "by": "ana"}
+        self.play("refused: another name than the token's", route, path, body=other)
         self.play("refused: no such key", route, path, body={**body, "key": "nobody"})
         self.play("refused: a field is missing", route, path, body={"key": "loan-2"})
         self.play("refused: an output is too long", route, path, body={**body, "output": "y" * 65})
@@ -667,6 +673,10 @@ class Script:
                     case = "refused: too large"
                     self.play(case, route, path, body=long, type=media, sent=sent)
             self.play("refused: another method", f"PATCH {pattern}", path, body=b"")
+        observe, path = f"POST {V1}/observe", "/v1/monitors/loans/observe"
+        self.play("refused: as a form is sent", observe, path, body=b"{}", type="text/plain")
+        foreign = {"Sec-Fetch-Site": "cross-site"}
+        self.play("refused: of another site", observe, path, body=LOANS[0], headers=foreign)
 
 
 def counted(count):

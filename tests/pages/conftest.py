@@ -20,7 +20,11 @@ def chromium():
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"]
+            executable_path=program,
+            args=[
+                *("--no-sandbox", "--disable-dev-shm-usage"),
+                "--host-resolver-rules=MAP rebound.example 127.0.0.1",
+            ],
         )
         yield browser
         browser.close()

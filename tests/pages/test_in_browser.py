@@ -1,7 +1,9 @@
 """The pages in a browser, with their policy: nothing complains, whatever is on them and happens."""
 
 import json
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -249,3 +251,53 @@ def test_page_prints_without_what_only_a_screen_needs(looker, server):
     page.emulate_media(media="print")
     assert not page.locator("nav[aria-label=Screens]").is_visible()
     assert page.locator("#now").is_visible()
+
+
+@pytest.fixture(scope="module")
+def elsewhere():
+    """The port of another server of this machine."""
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Empty)
+    thread = threading.Thread(target=other.serve_forever)
+    thread.start()
+    yield other.server_port
+    other.shutdown()
+    thread.join()
+    other.server_close()
+
+
+@pytest.mark.parametrize("kind", ["cross-site", "same-site", "rebound"])
+def test_page_of_another_site_makes_the_browser_do_nothing(chromium, server, elsewhere, kind):
+    """A page elsewhere, one on another port, and one whose name was pointed here."""
+    before = server.get("decisions/0").body
+    site, to = {
+        "cross-site": (f"http://rebound.example:{elsewhere}", server.url),
+        "same-site": (f"http://127.0.0.1:{elsewhere}", server.url),
+        "rebound": (f"http://rebound.example:{server.port}",) * 2,
+    }[kind]
+    ask = "([url, how]) => fetch(url, how).then((one) => one.text(), () => null)"
+    post = {"method": "POST", "body": '{"rows": [0]}', "mode": "no-cors"}
+    context = chromium.new_context()
+    try:
+        page = context.new_page()
+        page.goto(f"{site}/")
+        answered = {}
+        page.on("response", lambda one: answered.update({one.url: one.status}))
+        page.evaluate(ask, [f"{to}/v1/monitors/default/erase", post])
+        for path in ("/v1/monitors/default/decisions/0", "/m/default/overview.json"):
+            for mode in ("no-cors", "cors"):
+                text = page.evaluate(ask, [f"{to}{path}", {"mode": mode}])
+                assert not text or json.loads(text)["code"] == "refused"
+        mine = [status for url, status in answered.items() if url.startswith(f"{to}/")]
+        assert set(mine) == {403} and len(mine) >= 3
+    finally:
+        context.close()
+    assert server.get("decisions/0").body == before

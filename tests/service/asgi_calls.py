@@ -21,8 +21,8 @@ class Answer:
         return json.loads(self.body)
 
 
-async def call(app, method, path, body=b"", headers=()):
-    """One request, its body in one piece."""
+async def call(app, method, path, body=b"", headers=(), client=("127.0.0.1", 1)):
+    """One request, its body in one piece; it is JSON unless headers say otherwise, or None."""
     path, _, query = path.partition("?")
     sent = []
     pieces = [{"type": "http.request", "body": body, "more_body": False}]
@@ -44,10 +44,11 @@ async def call(app, method, path, body=b"", headers=()):
         "root_path": "",
         "scheme": "http",
         "server": ("127.0.0.1", 80),
-        "client": ("127.0.0.1", 1),
+        "client": client,
         "headers": [
             (name.lower().encode("latin-1"), value.encode("latin-1"))
-            for name, value in dict(headers).items()
+            for name, value in ({"content-type": "application/json"} | dict(headers)).items()
+            if value is not None
         ],
     }
     await app(scope, receive, send)

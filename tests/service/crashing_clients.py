@@ -22,6 +22,9 @@ def decision(worker, number):
     return {"x": x.tolist(), "z": "ab"[int(rng.integers(2))], "key": f"{worker}-{number}"}
 
 
+JSON = {"content-type": "application/json"}
+
+
 def run(port_file, worker, out):
     number, connection = 0, None
     with Path(out).open("w", encoding="utf-8") as told:
@@ -30,7 +33,7 @@ def run(port_file, worker, out):
             try:
                 if connection is None:
                     connection = http.client.HTTPConnection("127.0.0.1", int(port or 0), timeout=20)
-                connection.request("POST", "/v1/monitors/default/observe", body)
+                connection.request("POST", "/v1/monitors/default/observe", body, JSON)
                 response = connection.getresponse()
                 answer = json.loads(response.read())
             except (OSError, ValueError, http.client.HTTPException):

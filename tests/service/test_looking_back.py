@@ -76,6 +76,7 @@ class Stream:
         self.file = self.socket.makefile("rb")
         head = (
             f"POST /v1/monitors/{name}/stream{query} HTTP/1.1\r\nhost: x\r\n"
+            "content-type: application/x-ndjson\r\n"
             f"authorization: Bearer {server.token}\r\ntransfer-encoding: chunked\r\n\r\n"
         )
         self.socket.sendall(head.encode())
@@ -386,7 +387,7 @@ def test_a_decision_stands_beside_what_it_contradicts_and_is_reviewed_overruled_
             "witness": first,
             "disposition": "error",
             "reason": "typed wrongly",
-            "reviewer": "R. Case",
+            "reviewer": "auditor",
         }
         assert server.post("reviews", review).json() == {"done": True}
         assert server.post("reviews", {**review, "row": first, "witness": None}).status == 404
@@ -396,7 +397,7 @@ def test_a_decision_stands_beside_what_it_contradicts_and_is_reviewed_overruled_
         assert look["witnesses"][0]["values"]["age"] == 20
         assert look["witnesses"][0]["input_distance"] == pytest.approx(0.2)
         assert look["reviews"][0]["reason"] == "typed wrongly"
-        after = {"key": "case 2", "output": "no", "by": "R. Case", "why": "typed wrongly"}
+        after = {"key": "case 2", "output": "no", "by": "auditor", "why": "typed wrongly"}
         assert server.post("supersede", after).json()["violation"] is False
         assert server.post("supersede", after).status == 404
         assert server.post("erase", {"keys": ["case 1"]}).json()["rows"] == [first]
@@ -459,6 +460,7 @@ def test_half_a_request_is_let_go_of_in_time_and_others_are_served(server):
     slow = server.connection()
     slow.putrequest("POST", "/v1/monitors/default/observe")
     slow.putheader("authorization", f"Bearer {server.token}")
+    slow.putheader("content-type", "application/json")
     slow.putheader("content-length", "1000")
     slow.endheaders(b'{"x":')
     assert server.get().status == 200
@@ -475,6 +477,7 @@ def test_a_client_that_goes_in_mid_batch_has_sent_nothing(server):
     connection = server.connection()
     connection.putrequest("POST", "/v1/monitors/default/batch")
     connection.putheader("authorization", f"Bearer {server.token}")
+    connection.putheader("content-type", "application/json")
     connection.putheader("content-length", str(len(body)))
     connection.endheaders(body[:-10])
     connection.close()

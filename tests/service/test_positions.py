@@ -241,14 +241,14 @@ def test_a_client_of_a_monitor_in_memory_is_told_that_it_keeps_none():
 def test_a_request_sent_again_to_another_process_is_told_by_its_position(tmp_path):
     import httpx2
 
-    from likewise.intake.packed import pack, unpack
+    from likewise.intake.packed import CONTENT_TYPE, pack, unpack
 
     name = running().host(lw.open(tmp_path / "ledger", RULE))
     url = f"{running().url}/v1/monitors/{name}/remote/"
     again = {"likewise-request": "an-id-of-ours 1.0 another-process"}
     one = pack({"x": np.array([1.0]), "z": "a", "source": "s", "position": 4})
     several = {"x": np.ones((2, 1)), "z": ["a"] * 2, "sources": "s"}
-    with httpx2.Client() as http:
+    with httpx2.Client(headers={"content-type": CONTENT_TYPE}) as http:
         first = http.post(url + "observe", content=one, headers=again)
         assert unpack(first.content)["row"] == 0  # the other process had not done it
         later = {"likewise-request": "another-id-of-ours 1.0 another-process"}

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.intake.packed import pack, unpack
+from likewise.intake.packed import CONTENT_TYPE, pack, unpack
 from likewise.service import requests as kept
 from likewise.service.remote.verbs import VERBS
 from likewise.service.requests import InDoubt, MaybeDone, Repeat, Requests
@@ -34,7 +34,7 @@ def url():
 
 @pytest.fixture(scope="module")
 def http():
-    with httpx2.Client() as http:
+    with httpx2.Client(headers={"content-type": CONTENT_TYPE}) as http:
         yield http
 
 

@@ -243,10 +243,19 @@ def erase(*, key: Any = None, rows: Any = None) -> "Call[Erasure]":
 
 
 def review(
-    row: int | None, witness: int | None, disposition: str, *, reason: str, reviewer: str
+    row: int | None,
+    witness: int | None,
+    disposition: str,
+    *,
+    reason: str,
+    reviewer: str | None = None,
 ) -> Call[None]:
-    """Write down what somebody makes of a contradiction; the chain has it from then on."""
-    words = {"disposition": disposition, "reason": reason, "reviewer": reviewer}
+    """Write down what somebody makes of a contradiction; the chain has it from then on.
+
+    reviewer    with a token that is whose it is, and may be left out; without, any name, which the
+                ledger keeps as unverified
+    """
+    words = {"disposition": disposition, "reason": reason, **_some({"reviewer": reviewer})}
     return Call("review", {"row": row, "witness": witness, **words}, _nothing, True)
 
 
@@ -255,9 +264,12 @@ def truth(key: Any, value: Any) -> Call[None]:
     return Call("truth", {"key": key, "value": value}, _nothing, True)
 
 
-def supersede(key: Any, output: Any, *, by: str, why: str) -> Call[Verdict]:
-    """Overrule a decision: the verdict on the one that takes its place."""
-    said = {"key": key, "output": output, "by": by, "why": why}
+def supersede(key: Any, output: Any, *, why: str, by: str | None = None) -> Call[Verdict]:
+    """Overrule a decision: the verdict on the one that takes its place.
+
+    by: who overrules; as the reviewer of `review`
+    """
+    said = {"key": key, "output": output, "why": why, **_some({"by": by})}
     return Call(
         "supersede", lambda _, place: {**said, "witnesses": place.witnesses}, verdict_of, True
     )

@@ -346,6 +346,7 @@ class Ledger:
                 self._said(event),
                 str(event.body.get("reviewer")),
                 shown(event.time),
+                event.body.get("verified") is True,
             )
             for event in events
             if event.number >= first
@@ -366,6 +367,7 @@ class Ledger:
                 str(event.body.get("by")),
                 self._said(event),
                 shown(event.time),
+                event.body.get("verified") is True,
             )
             for event in self.reader.events("superseded")
         ]

@@ -39,6 +39,8 @@ class Review:
     """None if one of the rows was erased."""
     reviewer: str
     time: str
+    verified: bool
+    """Whether a service has checked that it was them; else the name is what the caller said."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Superseded:
     why: str | None
     """None if one of the rows was erased."""
     time: str
+    verified: bool
+    """As of a Review."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def said(text: Any, what: str, *, required: bool = True) -> str:
 
 
 def review_note(
-    row: int, witness: int | None, disposition: Any, reason: Any, reviewer: Any
+    row: int, witness: int | None, disposition: Any, reason: Any, reviewer: Any, verified: bool
 ) -> Note:
     if disposition not in DISPOSITIONS:
         raise BadRule(
@@ -95,5 +99,6 @@ def review_note(
         "witness": witness,
         "disposition": disposition,
         "reviewer": said(reviewer, "the reviewer"),
+        "verified": verified,
     }
     return Note("review", body, said(reason, "the reason"), row, witness, disposition)

@@ -25,6 +25,7 @@ def review(
     disposition: Any,
     reason: Any,
     reviewer: Any,
+    verified: bool,
 ) -> None:
     """Chain what somebody says of a contradiction."""
     if row is None:
@@ -39,7 +40,7 @@ def review(
         raise BadRow(
             f"row {witness} is no earlier row than {row}. Nothing was written.", row=witness
         )
-    journal.note(review_note(row, witness, disposition, reason, reviewer))
+    journal.note(review_note(row, witness, disposition, reason, reviewer, verified))
 
 
 def tell_truth(journal: Journal, row: int, value: Any) -> None:
@@ -72,6 +73,7 @@ def read_again(journal: Journal, memory: Memory, row: int, output: Any) -> Batch
     return batch
 
 
-def superseded_note(row: int, by_row: int, by: Any, why: Any) -> Note:
-    body = {"row": row, "by_row": by_row, "by": said(by, "who overrules")}
+def superseded_note(row: int, by_row: int, by: Any, why: Any, verified: bool) -> Note:
+    name = said(by, "who overrules")
+    body = {"row": row, "by_row": by_row, "by": name, "verified": verified}
     return Note("superseded", body, said(why, "the reason"), row, by_row)

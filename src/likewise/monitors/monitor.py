@@ -605,16 +605,25 @@ class Monitor:
     # What people say afterwards, with a ledger
 
     def review(
-        self, row: int | None, witness: int | None, disposition: str, *, reason: str, reviewer: str
+        self,
+        row: int | None,
+        witness: int | None,
+        disposition: str,
+        *,
+        reason: str,
+        reviewer: str,
+        verified: bool = False,
     ) -> None:
         """Write down what somebody makes of a contradiction; the chain has it from then on.
 
         row, witness    the later and the earlier decision; None: all that the later contradicts
         disposition     justified, error, unfair, duplicate or unclear; "open" takes one back
+        verified        whether the caller has checked that it is the reviewer, as a service does
         """
         with self._lock:
             self._ready(note=True)
-            case_work.review(self._steps.ledger(), row, witness, disposition, reason, reviewer)
+            journal = self._steps.ledger()
+            case_work.review(journal, row, witness, disposition, reason, reviewer, verified)
 
     def truth(self, key: Any, value: Any) -> None:
         """Write down what turned out to be right for a decision; no verdict changes."""
@@ -623,15 +632,17 @@ class Monitor:
             journal = self._steps.ledger()
             case_work.tell_truth(journal, self.known_keys.row_on_disk(key), value)
 
-    def supersede(self, key: Any, output: Any, *, by: str, why: str) -> Verdict:
+    def supersede(
+        self, key: Any, output: Any, *, by: str, why: str, verified: bool = False
+    ) -> Verdict:
         """Overrule a decision: the verdict on the one that takes its place.
 
         The old one stays in the ledger as evidence, and is compared with no more. The new one has
-        the same input and the new output, and no key.
+        the same input and the new output, and no key. verified: as of `review`, of `by`
         """
         with self._lock:
             self._ready(note=True)
-            return self._steps.supersede(key, output, by, why)
+            return self._steps.supersede(key, output, by, why, verified)
 
     def administered(self, who: str, what: str, **more: Any) -> None:
         """Chain that somebody has asked for something other than a decision; no values of people.

@@ -428,10 +428,10 @@ class Sequencer:
         journal.event(kind, body)
         self.midway = False
 
-    def supersede(self, key: Any, output: Any, by: str, why: str) -> Verdict:
+    def supersede(self, key: Any, output: Any, by: str, why: str, verified: bool) -> Verdict:
         journal, row = self.ledger(), self.taken
         old = case_work.row_to_overrule(self.memory, self.keys, key)
-        note = case_work.superseded_note(old, row, by, why)
+        note = case_work.superseded_note(old, row, by, why, verified)
         journal.flush()
         self.midway = True
         batch = case_work.read_again(journal, self.memory, old, output)

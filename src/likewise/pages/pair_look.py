@@ -91,6 +91,7 @@ def review_dict(review: Review) -> dict[str, Any]:
         "disposition": review.disposition,
         "reason": review.reason,
         "reviewer": review.reviewer,
+        "verified": review.verified,
         "time": review.time,
     }
 

@@ -364,7 +364,7 @@ async def erase(visit: Visit, fields: Mapping[str, str]) -> str:
             raise BadRow(f"no decision here has the key {text[:100]!r}. Nothing was erased.")
         key, row = meant
         rows = _rows_of_person(hosted, row) if whole_person else [row]
-        note(hosted, visit.viewer.name, "erase", count=len(rows))
+        note(hosted, visit.viewer.actor, "erase", count=len(rows))
         monitor = hosted.monitor
         done = monitor.erase(rows=rows) if whole_person else monitor.erase(key=[key])
         return done.complete

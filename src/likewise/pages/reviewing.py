@@ -1,7 +1,8 @@
 """Reviews: the form under a pair, and what becomes of it.
 
 Every review goes through `Monitor.review` and is an event of the ledger's chain, with the name of
-whoever is signed in. An undone review stays there; "open" is a new entry.
+whoever is signed in, or marked as unverified where nobody has to sign in. An undone review stays
+there; "open" is a new entry.
 
 Invariant: nobody's word is overwritten unseen. A form says which review was the last one when it
 was made; if another has come since, or somebody else works on the pair, nothing is written.
@@ -93,7 +94,7 @@ def history(look: PairLook) -> str:
     rows = [
         [
             moment(review.time),
-            parts.value(review.reviewer),
+            parts.value(review.reviewer) + ("" if review.verified else " (unverified)"),
             f'<span class="state {safe(review.disposition)}">{safe(review.disposition)}</span>',
             "erased" if review.reason is None else f"<bdi>{safe(review.reason, 2000)}</bdi>",
             "all" if review.witness is None else f"row {review.witness:,}",
@@ -148,8 +149,15 @@ async def _write(visit: Visit, fields: Mapping[str, str], disposition: str) -> s
             raise Refusal(409, "only the last review can be taken back, by whoever wrote it.")
 
         def written() -> None:
-            note(hosted, reviewer, "review", row=row)
-            hosted.monitor.review(row, witness, disposition, reason=reason, reviewer=reviewer)
+            note(hosted, visit.viewer.actor, "review", row=row)
+            hosted.monitor.review(
+                row,
+                witness,
+                disposition,
+                reason=reason,
+                reviewer=reviewer,
+                verified=visit.viewer.verified,
+            )
 
         await hosted.do(written)
     finally:

@@ -27,7 +27,7 @@ from likewise.pages.settings import PagesSettings
 from likewise.pages.signing_in import CSRF_FIELD, SigningIn, Viewer
 from likewise.pages.visit import Visit
 from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refusal, told
+from likewise.service.refusals import Refusal, message_of, told
 from likewise.service.wire import encode
 from likewise.values.errors import LikewiseError
 from likewise.values.safe import safe
@@ -220,8 +220,7 @@ class Entrance:
             if request.method == "GET" and request.url.query:
                 back += f"?{request.url.query}"
             return RedirectResponse(f"/sign-in?next={quote(back, safe='')}", 303, HEADERS)
-        self.service.refused[str(status)] += 1
-        main = f'<p class="refusal">{safe(error, 600)}</p>'
+        main = f'<p class="refusal">{safe(message_of(error), 600)}</p>'
         if visit is not None:
             return page(visit, "This was refused", main, here=here, status=status)
         response = whole("Refused", "", "This was refused", main, None, status)

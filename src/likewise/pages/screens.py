@@ -1,6 +1,7 @@
 """All pages, put together: what `likewise serve` adds to the routes of the service."""
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -108,7 +109,7 @@ class _Doors:
         """The form for a token."""
         signing_in = self._entrance.signing_in
         reason = f'<p class="refusal" role="alert">{safe(why)}</p>' if why else ""
-        where = safe(_inside(request.query_params.get("next", "/")), None)
+        where = quote(_inside(request.query_params.get("next", "/")))
         main = (
             f'{reason}<form method="post" action="/sign-in?next={where}" class="sign-in">'
             f'<input type="hidden" name="{CSRF_FIELD}" value="{signing_in.csrf(request)}">'

@@ -3,8 +3,7 @@
 - **A proxy in front** names them in a header, which is believed from its address alone.
 - **A token** of the service is given once, in the form at /sign-in; from then on a cookie says it.
 - **Without tokens and without a proxy**, which only a server on loopback may do without, everybody
-  is "local" and may do everything, under a name of this machine only: a page of another site cannot
-  have a name of its own point here.
+  is "local" and may do everything (service/cross_site.py keeps pages of other sites out).
 
 The cookie holds a random id that changes every quarter of an hour. Of an id only the hash is
 kept, in memory: a restart of the server signs everybody out.
@@ -26,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from likewise.pages.settings import PagesSettings
+from likewise.service.auditing import Actor
 from likewise.service.refusals import Refusal
 from likewise.service.service import Service
 from likewise.service.settings import SCOPES, Token, allowed
@@ -34,7 +34,6 @@ LOCAL = "local"
 CSRF_FIELD = "csrf"
 _ROTATE_SECONDS = 900.0
 _GRACE_SECONDS = 60.0  # for requests that were sent with the id before
-_HERE = ("localhost", "127.0.0.1", "::1", "testserver")
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,13 @@ class Viewer:
     """Which every form has to bring along."""
     signed_in: bool = False
     """With a token, so that there is something to sign out of."""
+    verified: bool = True
+    """Whether a token or a proxy says the name."""
+
+    @property
+    def actor(self) -> Actor:
+        """As the ledger's chain names them."""
+        return Actor(self.name, self.verified)
 
     def allows(self, scope: str, monitor: str | None) -> bool:
         """Whether they may do that."""
@@ -99,8 +105,7 @@ class SigningIn:
         if not self._service.tokens:
             if self._settings.proxy_header is not None:
                 raise Refusal(403, "the proxy in front names nobody.")
-            self._insist_on_this_machine(request)
-            return Viewer(LOCAL, SCOPES, None, csrf)
+            return Viewer(LOCAL, SCOPES, None, csrf, verified=False)
         token = self._service.tokens.of(request.headers.get("authorization", "").encode("latin-1"))
         if token is not None:
             return Viewer(token.name, token.scopes, token.monitors, csrf)
@@ -122,13 +127,6 @@ class SigningIn:
             return None  # no peer: a socket of the file system, which says who may connect
         name: str = said[0].strip()
         return name[:200]
-
-    def _insist_on_this_machine(self, request: Request) -> None:
-        if self._service.settings.server.uds is None and request.url.hostname not in _HERE:
-            raise Refusal(
-                403,
-                "this server has no tokens and is for its own machine: open it as localhost.",
-            )
 
     # Sessions
 

@@ -58,7 +58,7 @@ class Visit:
 
     async def acted(self, what: str, **more: Any) -> None:
         """Have the ledger's chain say that the viewer asks for something; no values of people."""
-        await self.hosted.do(lambda: note(self.hosted, self.viewer.name, what, **more))
+        await self.hosted.do(lambda: note(self.hosted, self.viewer.actor, what, **more))
 
     async def looked(self, screen: str, **more: Any) -> None:
         """The same of a look at a person's data, where the settings say so."""

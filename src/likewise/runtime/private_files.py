@@ -83,6 +83,14 @@ def make_private(path: Path) -> None:
         path.chmod(FILE)
 
 
+def is_open_to_all(path: Path) -> bool:
+    """Whether everybody on this machine may read or write a file; False if it is not there."""
+    try:
+        return os.name == "posix" and bool(path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))
+    except OSError:
+        return False
+
+
 def why(error: OSError) -> str:
     """The reason for people."""
     if error.errno == errno.ELOOP:

@@ -20,7 +20,8 @@ from starlette.routing import BaseRoute, compile_path
 
 from likewise.runtime.log import logger
 from likewise.service.calls import AdmittedCall, Hot
-from likewise.service.door import ASGIScope, Door, Gone, Receive, Send
+from likewise.service.cross_site import CrossSiteCheck
+from likewise.service.door import PRIVATE, ASGIScope, Door, Gone, Receive, Send
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refusal, told
 from likewise.service.routes import (
@@ -41,6 +42,7 @@ from likewise.values.errors import LikewiseError
 
 _MONITORS = "/v1/monitors/"
 _JSON = (b"content-type", b"application/json")
+_BEARER = (b"www-authenticate", b"Bearer")
 _NO_QUERY: Mapping[str, str] = {}
 _UNCOUNTED = ("/healthz", "/readyz", "/metrics")
 """Whoever asks whether the server is well is answered also when it is full."""
@@ -66,6 +68,7 @@ class App:
         """more: further modules like those of routes/, with `routes` and `OPERATIONS`"""
         self.service = service
         self.door = Door(service)
+        self._cross_site = CrossSiteCheck(service.settings)
         self._modules: tuple[Any, ...] = (*MODULES, *more)
         self._hot: dict[str, Hot] = {
             "observe": decisions.observe,
@@ -82,6 +85,8 @@ class App:
         }
         self._other = Starlette(routes=found, exception_handlers=handlers)
         self._methods = [(compile_path(one.path)[0], one.method) for one in self.operations]
+        known = [one.path for one in self.operations] + [getattr(one, "path", "") for one in found]
+        self._patterns = [(compile_path(path)[0], path) for path in dict.fromkeys(known)]
 
     @property
     def operations(self) -> list[Operation]:
@@ -95,15 +100,17 @@ class App:
                 await self._other(scope, receive, send)
             return
         path: str = scope["path"]
+        headers = dict(scope["headers"])  # of one that is given twice, the last
         service = self.service
         service.under_way += 1
         begun = None
         try:
+            self._cross_site.check(scope["method"], path, headers)
             if path.startswith(_MONITORS) and scope["method"] == "POST":
                 name, _, verb = path[len(_MONITORS) :].partition("/")
                 hot = self._hot.get(verb)
                 if hot is not None:
-                    await self._serve(hot, name, scope, receive, send)
+                    await self._serve(hot, name, scope, headers, receive, send)
                     return
                 if verb == "stream":
                     await self._stream(name, scope, receive, send)
@@ -112,24 +119,31 @@ class App:
                 self.door.check_room()
             begun = _Begun(send)
             await self._other(scope, receive, begun)
+            if begun.status >= 400:
+                self._refuse(begun.status, scope)
         except Refusal as error:
-            await self._tell(error, send)
+            await self._tell(error, scope, send)
         except Exception as error:
             logger.exception("a fault of likewise, while answering %s", path)
             service.refused["500"] += 1
-            if begun is not None and not begun.begun:
+            if begun is not None and not begun.status:
                 await _answer(send, 500, _fault(error), None)
         finally:
             service.under_way -= 1
 
     async def _serve(
-        self, hot: Hot, name: str, scope: ASGIScope, receive: Receive, send: Send
+        self,
+        hot: Hot,
+        name: str,
+        scope: ASGIScope,
+        headers: Mapping[bytes, bytes],
+        receive: Receive,
+        send: Send,
     ) -> None:
         hosted = None
         status, retry = 200, None
         try:
             self.door.check_room()
-            headers = dict(scope["headers"])  # of one that is given twice, the last
             token = self.door.admit_with(headers.get(b"authorization"), "observe", name)
             hosted = self.service.named(name)
             query = queries(scope)
@@ -137,9 +151,11 @@ class App:
             body = await self.door.body_with(headers.get(b"content-length"), receive)
             body = await hot(AdmittedCall(hosted, token, query, kind, body))
         except Refusal as error:
-            counted = self.service.refused if hosted is None else hosted.counts.refused
-            counted[str(error.status)] += 1
             status, body, retry = told(error)
+            if hosted is None:
+                self._refuse(status, scope)
+            else:
+                hosted.counts.refused[str(status)] += 1
         except LikewiseError as error:  # which the monitor, or its queue, has counted
             status, body, retry = told(error)
         except Gone:
@@ -156,15 +172,24 @@ class App:
         hosted = self.service.named(name)
         await streams.stream(self.service, hosted, queries(scope), receive, send)
 
-    async def _tell(self, error: Refusal | LikewiseError, send: Send) -> None:
+    async def _tell(self, error: Refusal, scope: ASGIScope, send: Send) -> None:
         status, body, retry = told(error)
-        self.service.refused[str(status)] += 1
+        self._refuse(status, scope)
         await _answer(send, status, body, retry)
+
+    def _refuse(self, status: int, scope: ASGIScope) -> None:
+        """Count a request that is refused, by who sent it and the route, never what it sent."""
+        self.service.refused[str(status)] += 1
+        if status not in (401, 403):
+            return
+        client, path = scope.get("client"), scope["path"]
+        route = next((one for pattern, one in self._patterns if pattern.match(path)), "(no route)")
+        peer = "(socket)" if client is None else str(client[0])
+        self.service.deny(status, peer, f"{scope['method'][:10]} {route}")
 
     async def _refused(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, LikewiseError | Refusal)
         status, body, retry = told(error)
-        self.service.refused[str(status)] += 1
         headers = {} if retry is None else {"retry-after": str(max(1, round(retry)))}
         return Response(body, status, headers, "application/json")
 
@@ -193,14 +218,22 @@ class App:
 
 
 class _Begun:
-    """Passes on what is sent, and knows whether an answer has begun."""
+    """Passes an answer on, with the headers that all have.
+
+    status  of the answer; 0 until it has begun
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.begun = False
+        self.status = 0
 
     async def __call__(self, message: Any) -> None:
-        self.begun = True
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = message["headers"]
+            known = {name for name, _ in headers}
+            more = (*PRIVATE, _BEARER) if self.status == 401 else PRIVATE
+            headers += [one for one in more if one[0] not in known]
         await self._send(message)
 
 
@@ -212,11 +245,11 @@ def queries(scope: ASGIScope) -> Mapping[str, str]:
 
 
 async def _answer(send: Send, status: int, body: bytes, retry: float | None) -> None:
-    headers = [_JSON, (b"content-length", b"%d" % len(body))]
+    headers = [_JSON, (b"content-length", b"%d" % len(body)), *PRIVATE]
     if retry is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(retry))))
     if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        headers.append(_BEARER)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

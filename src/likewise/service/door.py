@@ -16,6 +16,8 @@ ASGIScope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""Headers of every answer but static files: nobody on the way keeps it, or guesses what it is."""
 _BURST_SECONDS = 10.0
 _CALLERS = 1_000  # whose requests are counted, before those who are quiet are forgotten
 

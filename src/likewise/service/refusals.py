@@ -7,6 +7,8 @@
 422 the decision cannot be compared   429 too much at once    503 not ready, or the disk refuses
 """
 
+import os
+from pathlib import Path
 from typing import Any
 
 from likewise.service.wire import FACTS, ErrorBody, encode
@@ -59,8 +61,20 @@ def told(error: LikewiseError | Refusal) -> tuple[int, bytes, float | None]:
     return status, body, 1.0 if status == 503 else None
 
 
+def message_of(error: LikewiseError | Refusal) -> str:
+    """The text of an error, with names of files but not of the folders that they are in."""
+    text = str(error)
+    if isinstance(error, BadFile) and error.path is not None:
+        for folder in Path(error.path).parents:
+            if folder.name:
+                text = text.replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name)
+    return text
+
+
 def fields_of(error: LikewiseError | Refusal) -> dict[str, Any]:
     """Return the code, the message and the facts of an error, as bodies have them."""
     facts = {} if isinstance(error, Refusal) else error.facts()
     told = {name: value for name, value in facts.items() if name in FACTS}
-    return {"code": error.code, "message": str(error), **told}
+    if told.get("path") is not None:
+        told["path"] = Path(told["path"]).name
+    return {"code": error.code, "message": message_of(error), **told}

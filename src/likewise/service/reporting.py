@@ -41,11 +41,21 @@ class Reporter:
 
     def tell(self) -> None:
         """What was refused, was lost and took long since the last time."""
+        denied, self._service.denied = self._service.denied, Counter()
+        for (status, peer, route), count in denied.items():
+            message = f"{count} requests were answered with {status}: {peer} {route}".rstrip()
+            fields: dict[str, Any] = {
+                "event": "denied",
+                "status": int(status),
+                "peer": peer,
+                "route": route,
+            }
+            logger.warning(message, extra={"fields": fields | {"count": count}})
         for name, hosted in self._service.monitors.items():
             before, now = self._told.get(name, Counter()), _notable(hosted)
             self._told[name] = now
             for (event, reason), count in (now - before).items():
-                fields: dict[str, Any] = {"event": event, "monitor": name, "count": count}
+                fields = {"event": event, "monitor": name, "count": count}
                 if event == "slow commits":
                     message = f"{count} commits took more than {SLOW_SECONDS:g} s"
                     fields["seconds"] = SLOW_SECONDS

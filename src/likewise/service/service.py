@@ -17,19 +17,22 @@ from likewise.monitors.monitor import Monitor
 from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
 from likewise.runtime.log import logger
+from likewise.runtime.private_files import is_open_to_all
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
 from likewise.service.arrow_columns import load_library
 from likewise.service.following import Following, check_source
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refusal
-from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.service.settings import Limits, Served, ServiceSettings, secret_files
 from likewise.service.slopes import Slopes
 from likewise.service.tokens import Tokens
 from likewise.values.errors import BadRule
 
 WAIT_SECONDS = 30.0
 """Of a rolling restart: the process before may still be writing."""
+DENIED = 20
+"""Lines of the log at a time about who was refused, so that nobody fills a disk with them."""
 
 
 class Service:
@@ -57,7 +60,10 @@ class Service:
         self.readers = 0
         """Connections that listen to events."""
         self.refused: Counter[str] = Counter()
-        """Requests that were refused before a monitor was found, by status."""
+        """Requests that were refused, by status; of decisions, before a monitor was found."""
+        self.denied: Counter[tuple[str, str, str]] = Counter()
+        """Of those answered with 401 and 403 that the log has not told yet: by status, peer and
+        route; beyond `DENIED` kinds, by status alone."""
         self.opened: list[Callable[[Hosted], None]] = []
         """Told of each monitor when it is open."""
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -67,6 +73,15 @@ class Service:
         self.at_close: list[Callable[[], None]] = []
         """Called before the monitors are closed."""
         self._following: list[Following] = []
+        for path in secret_files(settings):
+            if is_open_to_all(path):
+                tell(f"{path} is a secret that everybody on this machine can open: chmod o-rwx it.")
+
+    def deny(self, status: int, peer: str, route: str) -> None:
+        """Have the log told of somebody who may not do what they asked for."""
+        kind = str(status), peer, route
+        full = len(self.denied) >= DENIED and kind not in self.denied
+        self.denied[(str(status), "(others)", "") if full else kind] += 1
 
     def open(self) -> None:
         """Open every monitor; takes as long as reading the ledgers."""

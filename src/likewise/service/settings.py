@@ -7,6 +7,7 @@
     certificate = "tls.crt"       # with `key`: serve TLS
     key = "tls.key"
     behind_proxy = true           # TLS ends at a proxy in front
+    hosts = ["likewise.local"]    # further names that a server without tokens is reached by
 
     [limits]                      # all of them have defaults (class Limits)
     body_bytes = 33554432
@@ -66,6 +67,7 @@ from likewise.values.errors import BadRule
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
 """What a token may be allowed: tell decisions, look, review, take away, everything else."""
+_SECRETS = ("password_file", "token_file", "creds_file", "key_file", "config_file")
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -128,6 +130,12 @@ class Token:
     """All of them if None."""
 
     def __post_init__(self) -> None:
+        if self.name in ("", "local", "anyone"):
+            raise BadRule(
+                f"token {self.name!r}: expected a name; this one stands for callers without a"
+                " token",
+                setting="name",
+            )
         if not re.fullmatch(r"sha256:[0-9a-f]{64}", self.hash):
             raise BadRule(
                 f"token {self.name!r}: the hash is {self.hash[:20]!r}…; expected sha256: and 64"
@@ -163,6 +171,8 @@ class Server:
     certificate: str | None = None
     key: str | None = None
     behind_proxy: bool = False
+    hosts: tuple[str, ...] = ()
+    """Names that it is reached by, beside `host` and those of loopback (cross_site.py)."""
     workers: int = 1
     drain_seconds: float = 20.0
     """How long requests under way may take to end after SIGTERM."""
@@ -176,6 +186,13 @@ class Server:
             )
         if (self.certificate is None) != (self.key is None):
             raise BadRule("server: certificate and key go together")
+        for name in self.hosts:
+            if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+                raise BadRule(
+                    f"server: hosts has {name!r}; expected names such as likewise.example.org,"
+                    " without a port",
+                    setting="hosts",
+                )
 
     @property
     def loopback(self) -> bool:
@@ -369,6 +386,20 @@ class ServiceSettings:
             otlp=made(OtlpSettings, "otlp", told["otlp"]) if "otlp" in told else None,
             pages=_table(told, "pages"),
         )
+
+
+def secret_files(settings: ServiceSettings) -> list[Path]:
+    """The files with secrets that the settings name."""
+    found = [settings.server.key]
+    for served in settings.monitors.values():
+        if served.source is not None:
+            for text in (served.source.address, served.source.to, served.source.dead_letters):
+                parameters = {} if text is None else address_of(text).parameters
+                found += [parameters.get(name) for name in _SECRETS]
+    receivers = settings.alerts.get("receivers", ())
+    for one in receivers if isinstance(receivers, list) else ():
+        found += [one.get("url_file"), one.get("secret_file")]
+    return sorted({Path(path) for path in found if path is not None})
 
 
 def _table(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -87,8 +87,9 @@ class SupersedeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     key: str | int
     output: Any
-    by: str
     why: str
+    by: str | None = None
+    """Who overrules: with tokens the token's name, which may be left out; else any name."""
 
 
 class ReviewBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -98,7 +99,8 @@ class ReviewBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     disposition: str
     """justified, error, unfair, duplicate or unclear; open takes one back."""
     reason: str
-    reviewer: str
+    reviewer: str | None = None
+    """With tokens the token's name, which may be left out; else any name."""
     witness: Row | None = None
     """Which of those that it contradicts; all of them unless given."""
 
@@ -197,6 +199,8 @@ class ReviewSaid(msgspec.Struct, frozen=True):
     reason: str | None
     reviewer: str
     time: str
+    verified: bool
+    """Whether a token or a proxy in front said the name; else whoever asked did."""
 
 
 class LookBody(msgspec.Struct, frozen=True):

@@ -110,11 +110,9 @@ class Server:
         return self._asked(urllib.request.Request(f"http://127.0.0.1:{self.port}{path}"))
 
     def post(self, path, body, **headers):
-        return self._asked(
-            urllib.request.Request(
-                f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(), headers
-            )
-        )
+        url, sent = f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode()
+        headers = {"content-type": "application/json"} | headers
+        return self._asked(urllib.request.Request(url, sent, headers))
 
     def _asked(self, request):
         try:

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 import likewise as lw
-from likewise.service.metrics.names import ALL, BY_NAME, MODELS
+from likewise.service.metrics.names import ALL, BY_NAME, MODELS, REFUSED_REQUESTS
 from likewise.service.metrics.samples import samples
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
@@ -209,6 +209,8 @@ def test_models_beyond_the_first_hundred_count_together(tmp_path):
 def test_every_metric_is_in_its_reference():
     page = REFERENCE.read_text()
     listed = re.findall(r"^\| `(likewise_\w+)` \| (\w+) \| ([^|]*) \|", page, re.MULTILINE)
-    assert [(name, kind) for name, kind, _ in listed] == [(one.name, one.kind) for one in ALL]
-    for (_, _, labels), metric in zip(listed, ALL, strict=True):
-        assert tuple(re.findall(r"`(\w+)`", labels)) == ("monitor", *metric.labels)
+    known = [*ALL, REFUSED_REQUESTS]
+    assert [(name, kind) for name, kind, _ in listed] == [(one.name, one.kind) for one in known]
+    for (_, _, labels), metric in zip(listed, known, strict=True):
+        monitor = () if metric is REFUSED_REQUESTS else ("monitor",)
+        assert tuple(re.findall(r"`(\w+)`", labels)) == (*monitor, *metric.labels)

@@ -42,6 +42,7 @@ def _from_ledger(ledger: Ledger, row: int) -> LookBody:
                 review.reason,
                 review.reviewer,
                 review.time,
+                review.verified,
             )
             for review in ledger.reviews(row)
         ],

@@ -106,4 +106,12 @@ ALL = (
         ("fingerprint", "metric", "epsilon", "index", "exact"),
     ),
 )
+REFUSED_REQUESTS = Metric(
+    "likewise_refused_requests_total",
+    "counter",
+    "Requests that were refused, by the status of the answer; of decisions, before a monitor was"
+    " found.",
+    ("status",),
+)
+"""Of the whole service: it has no label `monitor`."""
 BY_NAME = {metric.name: metric for metric in ALL}

@@ -17,9 +17,9 @@ from typing import Any
 
 from likewise.service.counts import Durations
 from likewise.service.hosted import Hosted
-from likewise.service.metrics.names import ALL, Metric
+from likewise.service.metrics.names import ALL, REFUSED_REQUESTS, Metric
 from likewise.service.metrics.reading import Readings
-from likewise.service.metrics.samples import Sample, samples
+from likewise.service.metrics.samples import Sample, refused_requests, samples
 from likewise.service.service import Service
 from likewise.service.settings import OtlpSettings
 from likewise.values.errors import BadRule
@@ -70,6 +70,9 @@ class Otlp:
                 meter.create_observable_gauge(
                     metric.name, [self._reads(metric, _itself)], description=metric.text
                 )
+        meter.create_observable_counter(
+            REFUSED_REQUESTS.name, [self._refused], description=REFUSED_REQUESTS.text
+        )
         self._logs = LoggerProvider(resource=about, shutdown_on_exit=False)
         self._logs.add_log_record_processor(
             BatchLogRecordProcessor(
@@ -111,6 +114,12 @@ class Otlp:
                 yield Observation(take(sample.value), {"monitor": monitor} | labels)
 
         return read
+
+    def _refused(self, _: Any) -> Iterable[Any]:
+        from opentelemetry.metrics import Observation
+
+        for status, count in refused_requests(self._service.refused).items():
+            yield Observation(count, {"status": status})
 
     def _violated(self, hosted: Hosted, verdict: Verdict) -> None:
         from opentelemetry._logs import LogRecord, SeverityNumber

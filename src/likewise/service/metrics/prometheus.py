@@ -19,9 +19,9 @@ from prometheus_client.registry import Collector
 
 from likewise.service.counts import EDGES, Durations
 from likewise.service.hosted import Hosted
-from likewise.service.metrics.names import ALL
+from likewise.service.metrics.names import ALL, REFUSED_REQUESTS
 from likewise.service.metrics.reading import MetricsReading
-from likewise.service.metrics.samples import samples
+from likewise.service.metrics.samples import refused_requests, samples
 
 _EDGES = tuple(repr(edge) for edge in EDGES)
 _VIOLATIONS = "likewise_violations_total"
@@ -30,8 +30,11 @@ _VIOLATIONS = "likewise_violations_total"
 class _Families(Collector):
     """All that was read, family by family."""
 
-    def __init__(self, hosted: Sequence[tuple[Hosted, MetricsReading | None]]) -> None:
+    def __init__(
+        self, hosted: Sequence[tuple[Hosted, MetricsReading | None]], refused: Mapping[str, int]
+    ) -> None:
         self._hosted = hosted
+        self._refused = refused
 
     def collect(self) -> Iterable[Metric]:
         families: Mapping[str, Any] = {
@@ -50,7 +53,11 @@ class _Families(Collector):
                     family.add_metric(labels, value, exemplar=_newest(one, *sample.labels))
                 else:
                     family.add_metric(labels, value)
-        return [family for family in families.values() if family.samples]
+        about = REFUSED_REQUESTS
+        refused = CounterMetricFamily(about.name, about.text, labels=about.labels)
+        for status, count in refused_requests(self._refused).items():
+            refused.add_metric((status,), count)
+        return [*(family for family in families.values() if family.samples), refused]
 
 
 _KINDS = {
@@ -60,10 +67,12 @@ _KINDS = {
 }
 
 
-def page(hosted: Sequence[tuple[Hosted, MetricsReading | None]], accept: str) -> tuple[bytes, str]:
+def page(
+    hosted: Sequence[tuple[Hosted, MetricsReading | None]], refused: Mapping[str, int], accept: str
+) -> tuple[bytes, str]:
     """What a scrape is answered, and its content type."""
     encode, content_type = choose_encoder(accept)
-    return encode(_Families(hosted)), content_type
+    return encode(_Families(hosted, refused)), content_type
 
 
 def _newest(hosted: Hosted, model: str) -> Exemplar | None:

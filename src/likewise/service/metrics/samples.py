@@ -52,6 +52,11 @@ def samples(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
     yield from _of_reading(hosted, reading)
 
 
+def refused_requests(refused: Mapping[str, int]) -> dict[str, int]:
+    """By status; those that say that somebody may not are there from the start."""
+    return {"401": 0, "403": 0} | dict(refused)
+
+
 def _of_reading(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
     if reading is None:
         return

@@ -21,6 +21,7 @@ class Verb:
     again       what is done with a request to a ledger that an earlier process may have done;
                 None: it is in doubt
     audited     whether the ledger's chain says that it was asked (service/auditing.py)
+    signed      the field with the name of who does it, if it is written under one
     """
 
     do: Answering
@@ -28,6 +29,7 @@ class Verb:
     changes: bool = False
     again: Answering | None = None
     audited: bool = False
+    signed: str | None = None
 
 
 VERBS: dict[str, Verb] = {
@@ -46,9 +48,9 @@ VERBS: dict[str, Verb] = {
     "verify": Verb(looking.verify, ("read",), audited=True),
     "forget": Verb(case_work.forget, ("erase",), True, case_work.forget, audited=True),
     "erase": Verb(case_work.erase, ("erase",), True, case_work.erase, audited=True),
-    "review": Verb(case_work.review, ("review",), True, audited=True),
+    "review": Verb(case_work.review, ("review",), True, audited=True, signed="reviewer"),
     "truth": Verb(case_work.truth, ("review",), True, audited=True),
-    "supersede": Verb(case_work.supersede, ("review",), True, audited=True),
+    "supersede": Verb(case_work.supersede, ("review",), True, audited=True, signed="by"),
     "flush": Verb(case_work.flush),
 }
 """Erasing twice has done no more than erasing once."""

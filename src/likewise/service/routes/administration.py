@@ -15,7 +15,7 @@ from likewise.intake.verdict_json import answer
 from likewise.ledger.heads import Head
 from likewise.service import wire
 from likewise.service.admission import checked, label_of
-from likewise.service.auditing import note
+from likewise.service.auditing import Actor, note
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refusal
@@ -94,13 +94,13 @@ class _Calls:
 
     async def _asked(
         self, request: Request, scope: str, decode: Callable[[bytes], _T]
-    ) -> tuple[Hosted, str, _T]:
+    ) -> tuple[Hosted, Actor, _T]:
         """The monitor, who asks, and what."""
         name = request.path_params["name"]
         token = self._door.admit(request.scope, scope, name)
         hosted = self._service.named(name)
         body = await self._door.body(request.scope, request.receive)
-        return hosted, "" if token is None else token.name, decoded(decode, body)
+        return hosted, Actor.of(token), decoded(decode, body)
 
     async def erase(self, request: Request) -> Response:
         hosted, who, body = await self._asked(request, "erase", wire.decode_erase)
@@ -128,10 +128,11 @@ class _Calls:
         insist_on_ledger(hosted)
         output = label_of(limits, body.output, monitor.rule.output)
         checked(limits, output, body.key, None)
+        by = who.sign(body.by, "by")
 
         def superseded() -> Verdict:
             note(hosted, who, "supersede")
-            return monitor.supersede(body.key, output, by=body.by, why=body.why)
+            return monitor.supersede(body.key, output, by=by, why=body.why, verified=who.verified)
 
         verdict = await hosted.do(superseded)
         return _json(answer(verdict, limits.witnesses, keyed=True))
@@ -140,6 +141,7 @@ class _Calls:
         hosted, who, body = await self._asked(request, "review", wire.decode_review)
         insist_on_contradictions(hosted.name, hosted.slopes)
         insist_on_ledger(hosted)
+        reviewer = who.sign(body.reviewer, "reviewer")
 
         def reviewed() -> None:
             note(hosted, who, "review", row=body.row)
@@ -148,7 +150,8 @@ class _Calls:
                 body.witness,
                 body.disposition,
                 reason=body.reason,
-                reviewer=body.reviewer,
+                reviewer=reviewer,
+                verified=who.verified,
             )
 
         await hosted.do(reviewed)

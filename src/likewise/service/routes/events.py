@@ -75,7 +75,7 @@ class EventStream(StreamingResponse):
         super().__init__(
             content,
             media_type="text/event-stream",
-            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+            headers={"x-accel-buffering": "no"},
         )
         self._service = service
 

@@ -3,6 +3,8 @@
 /healthz answers 200 as long as the event loop answers: whatever else is wrong, starting again would
 not mend it. /readyz answers 503 with reasons while a ledger is not open, a queue is full, or a
 ledger's disk has less than `Limits.disk_bytes` free: then decisions should not be sent here.
+
+Neither needs a token. Where there are tokens, only one that may read a monitor is told its name.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from likewise.service.door import header
 from likewise.service.hosted import Hosted
 from likewise.service.metrics.reading import Disk
 from likewise.service.wire import encode
@@ -25,20 +28,32 @@ if TYPE_CHECKING:
 def routes(app: "App") -> list[BaseRoute]:
     service = app.service
 
-    async def alive(_: Request) -> Response:
-        paths = {name: path for name, hosted in service.monitors.items() if (path := _path(hosted))}
-        writable = {name: await asyncio.to_thread(_writable, path) for name, path in paths.items()}
-        return _answer(200, {"alive": True, "disk_writable": writable})
+    def is_shown(request: Request, monitor: str | None) -> bool:
+        """Whether whoever asks may know of a monitor; None: of none in particular."""
+        if monitor is None or not service.tokens:
+            return True
+        token = service.tokens.of(header(request.scope, b"authorization"))
+        return token is not None and token.allows("read", monitor)
 
-    async def ready(_: Request) -> Response:
+    async def alive(request: Request) -> Response:
+        paths = {
+            name: path
+            for name, hosted in service.monitors.items()
+            if is_shown(request, name) and (path := _path(hosted))
+        }
+        writable = {name: await asyncio.to_thread(_writable, path) for name, path in paths.items()}
+        return _answer(200, {"alive": True} | ({"disk_writable": writable} if writable else {}))
+
+    async def ready(request: Request) -> Response:
         reasons = []
         if not service.ready:
             reasons.append(_reason(None, "closed", "the ledgers are not open, or closing."))
         for hosted in service.monitors.values():
             reasons += [one for one in (_queue(hosted), await _disk(hosted)) if one is not None]
         told: dict[str, Any] = {"ready": not reasons}
-        if reasons:
-            told["reasons"] = reasons
+        shown = [one for one in reasons if is_shown(request, one["monitor"])]
+        if shown:
+            told["reasons"] = shown
         return _answer(503 if reasons else 200, told)
 
     return [Route("/healthz", alive), Route("/readyz", ready)]
@@ -83,5 +98,4 @@ def _writable(path: Path) -> bool:
 
 
 def _answer(status: int, told: dict[str, Any]) -> Response:
-    headers = {"cache-control": "no-store"}
-    return Response(encode(told), status, headers, media_type="application/json")
+    return Response(encode(told), status, media_type="application/json")

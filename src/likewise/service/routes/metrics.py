@@ -29,7 +29,7 @@ def routes(app: "App") -> list[BaseRoute]:
             for name, hosted in service.monitors.items()
             if token is None or token.allows("read", name)
         ]
-        body, kind = page(seen, request.headers.get("accept", ""))
+        body, kind = page(seen, service.refused, request.headers.get("accept", ""))
         return Response(body, headers={"content-type": kind})
 
     return [Route("/metrics", metrics)]

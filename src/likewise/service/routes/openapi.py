@@ -24,7 +24,7 @@ _TYPES = {str: "string", int: "integer", float: "number"}
 _REFUSALS = {
     "400": "The request makes no sense",
     "401": "No token, or one that is not known",
-    "403": "The token does not allow it",
+    "403": "The token does not allow it, or a page of another site asks",
     "404": "There is no such monitor or row",
     "408": "The body took too long to come",
     "409": "Another decision has the key",

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from likewise.intake.packed import CONTENT_TYPE, pack, unpack
-from likewise.service.auditing import note
+from likewise.service.auditing import Actor, note
 from likewise.service.door import Door, Gone
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
@@ -66,8 +66,7 @@ def routes(app: "App") -> list[BaseRoute]:
             hosted = service.named(name)
             insist_on_contradictions(name, hosted.slopes)
             body = await door.body(request.scope, request.receive)
-            who = "" if token is None else token.name
-            question = _Question(hosted, asked, verb, who, body)
+            question = _Question(hosted, asked, verb, Actor.of(token), body)
             answer = await _answer(requests, request.headers.get(REQUEST), question)
         except (Refusal, LikewiseError) as error:
             status, text, retry = told(error)
@@ -97,15 +96,12 @@ def _admit(door: Door, request: Request, verb: Verb, name: str) -> Token | None:
 
 @dataclass(frozen=True)
 class _Question:
-    """What a client asks of a monitor.
-
-    who     the name of its token
-    """
+    """What a client asks of a monitor."""
 
     hosted: Hosted
     name: str
     verb: Verb
-    who: str
+    who: Actor
     body: bytes
 
     async def answer(self, answering: Answering) -> bytes:
@@ -113,6 +109,10 @@ class _Question:
         fields = unpack(self.body)
         if not isinstance(fields, dict):
             raise BadDecision("the body is no object.")
+        signed = self.verb.signed
+        if signed is not None:
+            name = self.who.sign(fields.get(signed), signed)
+            fields |= {signed: name, "verified": self.who.verified}
         if self.verb.audited:
             await self.hosted.do(partial(note, self.hosted, self.who, self.name))
         try:

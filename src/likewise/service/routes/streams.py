@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.monitors.protocol import Decision
 from likewise.service import wire
-from likewise.service.door import Receive, Send
+from likewise.service.door import PRIVATE, Receive, Send
 from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refusal, fields_of, status_of
@@ -94,7 +94,7 @@ async def stream(
     lines, number, more = StreamLines(hosted.limits.line_bytes), 0, True
     seconds = hosted.limits.body_seconds
     start = {"type": "http.response.start", "status": 200}
-    await send({**start, "headers": [(b"content-type", NDJSON.encode())]})
+    await send({**start, "headers": [(b"content-type", NDJSON.encode()), *PRIVATE]})
     while more:
         message = await _next(service, receive)
         if message is None:
