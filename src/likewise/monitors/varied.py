@@ -19,6 +19,8 @@ class Outcome:
     """Had an earlier like case, whatever its output."""
     contradicting: int
     """Contradict an earlier like case."""
+    without_direction: int = 0
+    """Decisions that were left out: cosine compares directions, and what the rule looks at is zero."""
 
     @property
     def share(self) -> float:
@@ -78,6 +80,7 @@ class Variant:
             "comparable": self.comparable,
             "contradicting": self.contradicting,
             "rate": self.outcome.rate,
+            "without_direction": self.outcome.without_direction,
         }
 
 
