@@ -20,7 +20,7 @@ class Outcome:
     contradicting: int
     """Contradict an earlier like case."""
     without_direction: int = 0
-    """Decisions that were left out: cosine compares directions, and what the rule looks at is zero."""
+    """Decisions that were left out: under cosine, all that the rule looks at is zero in them."""
 
     @property
     def share(self) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from likewise.monitors.varied import Outcome, Variant, Varied
 from likewise.rules.rule import Rule
-from likewise.rules.variation import Change, Tolerance
+from likewise.rules.variation import Tolerance
 from likewise.values.printing import figure, listed, percent
 from likewise.values.safe import safe_name, shortened
 
