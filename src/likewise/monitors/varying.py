@@ -33,6 +33,7 @@ from likewise.rules.rule import Rule
 from likewise.rules.variation import HOWS, How, changes_of, parts_of
 from likewise.values.errors import BadRule, WrongShape
 from likewise.values.frames import ColumnTable, columns_of
+from likewise.values.known_names import did_you_mean
 from likewise.values.models import models_of
 from likewise.values.plain import numbers_of, sequence_of
 
@@ -99,7 +100,9 @@ def vary(
     odd = [one for one in changes if one not in HOWS]
     if odd:
         raise BadRule(
-            f"changes has {odd[0]!r}; expected some of {', '.join(HOWS)}", setting="changes"
+            f"changes has {odd[0]!r}; expected some of {', '.join(HOWS)}"
+            + did_you_mean(odd[0], HOWS),
+            setting="changes",
         )
     if not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")

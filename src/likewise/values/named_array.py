@@ -46,7 +46,7 @@ def names_of(x: Any) -> tuple[str, ...]:
 
 
 def with_names(array: npt.NDArray[Any], names: tuple[str, ...]) -> npt.NDArray[Any]:
-    """Return an array that keeps these names; the same one if there are none, or they do not fit."""
+    """Return an array that keeps these names; the same one where they do not fit."""
     if not names or array.shape[-1:] != (len(names),):
         return array
     named = array.view(NamedArray)
