@@ -229,14 +229,14 @@ def test_a_value_that_is_called_otherwise_is_suggested(setting, given, meant):
 
 
 def test_other_names_in_a_rule_and_of_an_index_are_suggested():
-    for setting, given, meant in (
+    for setting, called, meant in (
         ("kind", "categorical", "category"),
         ("kind", "numeric", "number"),
         ("kind", "Protected", "protected"),
         ("missing", "Reject", "reject"),
     ):
         with raises(lw.BadRule, setting=setting, text=False) as refused:
-            lw.Feature(**{"kind": "number", setting: given})
+            lw.Feature(**{"kind": "number", setting: called})
         assert str(refused.value).endswith(f"; did you mean {meant!r}?")
     with raises(lw.BadRule):
         lw.Rule.from_toml("epsilom = 1")

@@ -8,6 +8,7 @@ from typing import Any
 
 from likewise.rules.rule import Rule
 from likewise.rules.variation import Change, How, Tolerance
+from likewise.values.printing import with_bounded_repr
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Outcome:
         }
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Variant:
     """A rule with one line changed, and what it comes to."""
@@ -84,6 +86,7 @@ class Variant:
         }
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Varied:
     """What a rule comes to as it is, and with each line of it changed.

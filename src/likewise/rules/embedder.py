@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from likewise.runtime.forking import Renewed
 from likewise.values.errors import BadRule
 from likewise.values.known_names import check_one_of, did_you_mean
+from likewise.values.printing import with_bounded_repr
 
 if TYPE_CHECKING:
     from likewise.embedders.embedding import Embedding
@@ -90,6 +91,7 @@ class Mark:
             raise ValueError(f"{given!r} marks no embedder") from error
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Embedder:
     """What embeds, and how.

@@ -33,6 +33,7 @@ from likewise.rules.embedder import Embedder
 from likewise.rules.labels import labels_of
 from likewise.values.errors import BadRule
 from likewise.values.known_names import check_one_of, did_you_mean
+from likewise.values.printing import with_bounded_repr
 
 Kind: TypeAlias = Literal[
     "number", "ordinal", "category", "text", "image", "protected", "person", "key", "ignore"
@@ -55,6 +56,7 @@ TOLERANCES = (1e-100, 1e100)
 """The smallest and the largest tolerance."""
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Feature:
     """One column, by kind.

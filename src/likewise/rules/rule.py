@@ -22,6 +22,7 @@ from likewise.rules.feature import Feature, plain
 from likewise.rules.labels import Labels, labels_of
 from likewise.values.errors import BadFile, BadRule
 from likewise.values.known_names import check_one_of, did_you_mean
+from likewise.values.printing import with_bounded_repr
 
 Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
 Output: TypeAlias = Literal["label", "number", "probabilities"]
@@ -80,6 +81,7 @@ def _number(
     return number
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Rule:
     """When are inputs near, and outputs different?
