@@ -1,11 +1,16 @@
 """Under a rule for vectors the columns of tables keep their order, or are refused."""
 
 import contextlib
+import io
+import warnings
 
 import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.intake.packed import pack, unpack
+from likewise.service.arrow_columns import columns_of
+from likewise.values.named_array import named_array_of, names_of
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
@@ -138,3 +143,36 @@ def test_a_cut_off_call_leaves_no_names(monkeypatch):
     monitor.observe_many(table("pandas"), ["yes"] * 5)
     with raises(lw.WrongShape):
         monitor.observe_many(reordered("pandas"), ["yes"] * 5)
+
+
+def test_an_arrow_stream_to_the_service_keeps_names():
+    def sent(some):
+        stream = io.BytesIO()
+        with pa.ipc.new_stream(stream, some.schema) as writer:
+            writer.write_table(some)
+        return columns_of(stream.getvalue(), RULE, 1 << 20)
+
+    monitor = lw.Monitor(RULE)
+    monitor.observe_many(**sent(table("arrow").append_column("z", [["yes"] * 5])))
+    with raises(lw.WrongShape):
+        monitor.observe_many(**sent(reordered("arrow").append_column("z", [["no"] * 5])))
+
+
+def test_a_watched_estimator_is_not_judged_on_other_columns():
+    from sklearn.tree import DecisionTreeClassifier
+
+    fitted = DecisionTreeClassifier(random_state=0).fit(X, [0, 1, 0, 1, 0])
+    monitor = lw.Monitor(RULE)
+    watched = lw.watch(fitted, monitor, on_failure="record")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tree was fitted without names
+        watched.predict(table("pandas"))
+        watched.predict(reordered("pandas"))
+    assert monitor.rows == 5
+    assert [type(one.error) for one in watched.failures] == [lw.WrongShape]
+
+
+def test_names_come_back_from_what_a_client_packs():
+    for x in (named_array_of(table("polars"), "x"), X):
+        back = unpack(pack(x))
+        assert np.array_equal(back, x) and names_of(back) == names_of(x)
