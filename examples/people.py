@@ -83,7 +83,7 @@ LOADERS: dict[str, Callable[[Path], pd.DataFrame]] = {
 
 
 def rule_of(name: str) -> lw.Rule:
-    return lw.Rule.from_toml((RULES / f"{name}.toml").read_text(encoding="utf-8"))
+    return lw.Rule.load(RULES / f"{name}.toml")
 
 
 def watch(rule: lw.Rule, table: pd.DataFrame) -> tuple[lw.Verdicts, float]:

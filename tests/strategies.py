@@ -291,8 +291,16 @@ def with_real_delta(draw: st.DrawFn, rng: np.random.Generator, rule: lw.Rule, z:
     if choice == "zero" or gaps.size == 1:
         return rule
     if choice == "gap":  # never the largest: nothing would differ
-        return replace(rule, delta=float(gaps[int(rank * (gaps.size - 2)) + (gaps.size > 2)]))
-    return replace(rule, delta=float(np.nextafter(gaps[int(rank * (gaps.size - 2)) + 1], 0)))
+        return _with_delta(rule, gaps[int(rank * (gaps.size - 2)) + (gaps.size > 2)])
+    return _with_delta(rule, np.nextafter(gaps[int(rank * (gaps.size - 2)) + 1], 0))
+
+
+def _with_delta(rule: lw.Rule, delta: float) -> lw.Rule:
+    """A rule with this delta, or one just below what no probabilities exceed."""
+    farthest = {"linf": 1.0, "tv": 1.0, "l2": 2**0.5, "l1": 2.0}[rule.output_metric]
+    if rule.output == "probabilities":
+        delta = min(delta, np.nextafter(farthest, 0))
+    return replace(rule, delta=float(delta))
 
 
 def with_real_epsilon(

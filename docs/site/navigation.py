@@ -104,8 +104,7 @@ def _entry(page: str) -> str:
 
 
 def _add(app: Any, page: str, source: list[str]) -> None:
-    """Append the pages below this one; give links to folders a page."""
-    source[0] = source[0].replace("](decisions/)", "](decisions/README.md)")
+    """Append the pages below this one."""
     if page == FRONT:
         for caption, pages in SECTIONS.items():
             entries = [_entry(one) for one in pages]

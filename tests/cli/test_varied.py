@@ -147,6 +147,24 @@ def test_what_rests_on_a_part_says_so(plain, capsys, monkeypatch):
     assert page.count(part) == 2  # under the table, and in how this was computed
 
 
+def test_without_a_column_a_decision_that_is_zero_then_is_left_out_and_this_is_said(
+    tmp_path, capsys
+):
+    rows = [{"a": i % 3, "b": 1 + i % 2, "z": i % 2} for i in range(12)]
+    rows.append({"a": 1, "b": 0, "z": 1})
+    pl.DataFrame(rows).write_csv(tmp_path / "d.csv")
+    (tmp_path / "r.toml").write_text(lw.Rule("cosine", 0.01).to_toml())
+    asked = (tmp_path / "d.csv", "--output-column", "z", "--rule", tmp_path / "r.toml")
+    for command in ("calibrate", "audit"):
+        page = tmp_path / f"{command}.html"
+        found = told(capsys, command, *asked, "--report", page)["varied"]
+        gone = {one["column"]: one["without_direction"] for one in found["variants"]}
+        assert gone == {"a": 1, "b": 4}
+        assert {"without a (1 decision is zero then and left out)"} <= set(
+            table_of(page.read_text())
+        )
+
+
 def test_coordinates_of_a_file_are_varied_by_their_names(tmp_path, capsys):
     rows = people(23)
     frame = pl.DataFrame(rows).select("income", "debt", "z")

@@ -111,12 +111,13 @@ def test_comparables_of_long_inputs(metric, index, tmp_path):
 
 @pytest.mark.parametrize("output", ["label", "number", "probabilities"])
 def test_where_nothing_can_differ_everything_near_is_a_like_case(output):
-    """A delta above every distance: no subtree is looked at for witnesses."""
+    """Delta is above every distance that occurs: no subtree is looked at for witnesses."""
     rng = np.random.default_rng(4)
     X = rng.integers(0, 5, (400, 3)) * 0.1
     kinds = rng.integers(0, 9, 400)
-    Z = {"label": kinds.tolist(), "number": kinds * 1.0}.get(output, np.eye(9)[kinds])
-    rule = lw.Rule("linf", 0.05, output=output, delta=1.0 if output == "label" else 20.0)
+    Z = {"label": [0] * 400, "number": kinds * 1.0}.get(output, np.eye(9)[kinds] / 2 + 1 / 18)
+    delta = {"label": 0.5, "number": 20.0, "probabilities": 0.75}[output]
+    rule = lw.Rule("linf", 0.05, output=output, delta=delta)
     expected = play(*a_pair(rule), X, Z, [("observe_many", 200, 0), ("check", 200, 0)])
     assert not any(len(one.rows) for one in expected)
     assert 100 < sum(one.comparable for one in expected) < 600

@@ -484,6 +484,9 @@ def test_the_past_is_what_was_told(kept, monitor, told):
     assert past.outputs(rows) == [z for _, z in told]
     if isinstance(told[0][0], dict):
         assert [past.values(row) for row in rows] == [{**x, "approved": z} for x, z in told]
+        for several in ([1, 0], [], [0]):  # one row at a time
+            with pytest.raises(lw.BadRow):
+                past.values(several)
         codes, values = past.codes("job", rows)
         assert [values[code] for code in codes] == [x["job"] for x, _ in told]
     else:

@@ -194,7 +194,14 @@ def test_relative_links_lead_to_files(name):
         if re.match(r"[a-z]+:|#", link):
             continue
         target = (ROOT / name).parent / link.partition("#")[0]
-        assert target.exists(), f"{name} links to {link}, which is not there"
+        assert target.is_file(), f"{name} links to {link}, which is no file: the site has none"
+
+
+@each("name", names(files(".md")))
+def test_picture_of_the_report_is_described_without_its_figures(name):
+    """The picture is made anew now and then, and its figures with it."""
+    for described in re.findall(r"!\[([^\]]*)\]\([^)]*\breport\.png\)", text(name)):
+        assert described and not re.search(r"\d", described), f"{name}: {described}"
 
 
 @each("name", names(files(".md", ".py", ".svg", ".toml")))

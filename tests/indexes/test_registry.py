@@ -30,9 +30,13 @@ def test_a_name_serves_the_metrics_it_says(name, metric):
     assert monitor.explain().index == ("live" if name == "auto" else name)
 
 
-@pytest.mark.parametrize("name", ["", "KDTree", "balltree", "periodic", "BDD "])
-def test_an_unknown_name_is_refused_with_those_expected(name):
-    assert refusal(name) == f"index is {name!r}; expected one of {ALL}"
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("", ""), ("KDTree", "kdtree"), ("balltree", ""), ("periodic", ""), ("BDD ", "bdd")],
+)
+def test_an_unknown_name_is_refused_with_those_expected(name, meant):
+    suggested = f"; did you mean {meant!r}?" if meant else ""
+    assert refusal(name) == f"index is {name!r}; expected one of {ALL}{suggested}"
 
 
 SERVED = {

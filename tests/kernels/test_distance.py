@@ -276,7 +276,8 @@ def test_agreement_of_labels_is_equality_until_delta_is_one():
         state = state_for(lw.Rule("linf", 1.0, delta=delta), 1)
         state.desk.small[t.GIVEN][0] = 5.0
         assert agreement(state.table) == (5.0, 5.0)
-    state = state_for(lw.Rule("linf", 1.0, delta=1.0), 1)
+    state = state_for(lw.Rule("linf", 1.0, delta=0.5), 1)
+    state._settings[t.NUMBERS][t.DELTA] = 1.0  # which no rule has
     assert agreement(state.table) == (-np.inf, np.inf)
 
 

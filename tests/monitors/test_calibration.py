@@ -221,6 +221,12 @@ def test_without_matplotlib_plot_says_what_to_install(monkeypatch):
         some_calibration().plot()
 
 
+def test_a_notebook_shows_the_plot_as_a_picture():
+    pytest.importorskip("matplotlib")
+    shown = some_calibration().plot()._repr_html_()
+    assert shown.startswith('<img alt="rate over epsilon" src="data:image/png;base64,iVBOR')
+
+
 class Axes:
     """Stands in for matplotlib's."""
 
@@ -250,8 +256,8 @@ def test_plot_draws_the_curve_and_saves_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", type(sys)("matplotlib"))
     monkeypatch.setitem(sys.modules, "matplotlib.figure", figures)
     found = some_calibration()
-    assert found.plot(axes) is axes and axes.saved is None
-    assert found.plot(tmp_path / "rates.svg") is axes
+    assert found.plot(axes).axes is axes and axes.saved is None
+    assert found.plot(tmp_path / "rates.svg").axes is axes
     assert axes.saved == tmp_path / "rates.svg"
     x, y, where = axes.drawn
     assert where == "post" and x[1:].tolist() == found.curve()[0].tolist()

@@ -172,6 +172,23 @@ def test_vectors_are_not_migrated_to_a_rule_for_tables(tmp_path):
         assert ledger.entry(0).output == 3.0
 
 
+def test_probabilities_are_judged_again(tmp_path):
+    def rule(epsilon):
+        return lw.Rule("linf", epsilon, output="probabilities", delta=0.1)
+
+    rng = np.random.default_rng(3)
+    x, z = rng.random((40, 2)), rng.dirichlet([1, 1, 1], 40)
+    with lw.open(tmp_path / "old", rule(0.05)) as monitor:
+        monitor.observe_many(x, z)
+    assert lw.migrate(tmp_path / "old", tmp_path / "new", rule=rule(0.3)).judged_again
+    expected = lw.Monitor(rule(0.3)).observe_many(x, z).counts.tolist()
+    assert counts(tmp_path / "new") == expected and sum(expected) > 40
+    with lw.Ledger(tmp_path / "new") as ledger:
+        assert [entry.output for entry in ledger.entries()] == z.tolist()
+    with raises(lw.BadRule):
+        lw.migrate(tmp_path / "old", tmp_path / "more", rename={"": {(0.5, 0.5): (1, 0)}})
+
+
 def test_a_ledger_without_keys_is_not_judged_by_a_rule_with_a_key_column(tmp_path):
     def rule(tolerance, **more):
         features = {"age": lw.Feature("number", tolerance=tolerance), **more}

@@ -9,6 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise.monitors import varying
+from likewise.reports.varied_table import lines_of
 from likewise.rules.variation import HOWS
 from tests import varied_oracle
 from tests.lazily import pandas as pd
@@ -159,6 +160,44 @@ def test_epsilon_is_changed_where_coordinates_have_no_names_or_are_many():
         }
     ignored = lw.vary(lw.Rule("cosine", 0.01), x, z, columns=list("abc"))
     assert [one.how for one in ignored.variants] == ["ignored"] * 3
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_decision_that_has_no_direction_without_a_column_is_left_out_there_and_counted(timed):
+    random = np.random.default_rng(8)
+    x = random.integers(0, 3, (N, 3)).astype(float)
+    x = x[x.any(axis=1)]
+    z = random.choice(["yes", "no"], len(x)).tolist()
+    more = {"times": 61 * np.arange(len(x)), "within": "50 minutes"} if timed else {}
+    more["models"] = random.choice(["a", "b"], len(x)).tolist()
+    rule = lw.Rule("cosine", 0.01, compare="within")
+    found = lw.vary(rule, x, z, columns=list("abc"), **more)
+    lengths = np.linalg.norm(x, axis=1)
+    assert found.as_it_is.without_direction == 0 and found.decisions == len(x)
+    models = np.array(more["models"])
+    pairs = (np.array(z)[:, None] != np.array(z)), models[:, None] == models
+    earlier = np.tri(len(x), k=-1, dtype=bool)
+    if timed:
+        earlier &= np.arange(len(x))[:, None] - np.arange(len(x)) < 50
+    for one in found.variants:
+        some = x * [name != one.column for name in "abc"]
+        lengths = np.linalg.norm(some, axis=1)
+        there = lengths > 0
+        outer = np.where(there[:, None] & there, lengths[:, None] * lengths, np.inf)
+        near = (1 - some @ some.T / outer <= 0.01 * varied_oracle.SLACK) & earlier & pairs[1]
+        assert one.outcome.without_direction == (~there).sum() > 0
+        assert one.comparable == near.any(axis=1).sum() > 0
+        assert one.contradicting == (near & pairs[0]).any(axis=1).sum() > 0
+        told = one.to_dict()
+        assert told["without_direction"] == one.outcome.without_direction
+    assert all("zero" in line.after for line in lines_of(found)[1:])
+
+
+def test_where_no_decision_has_a_direction_nothing_is_compared():
+    found = lw.vary(lw.Rule("cosine", 0.1), [[1.0, 0.0], [2.0, 0.0]], [0, 1], columns=["a", "b"])
+    outcomes = {one.column: one.outcome for one in found.variants}
+    assert (outcomes["a"].comparable, outcomes["a"].without_direction) == (0, 2)
+    assert (outcomes["b"].comparable, outcomes["b"].without_direction) == (1, 0)
 
 
 def test_the_only_column_cannot_be_ignored():

@@ -678,6 +678,18 @@ def test_a_frame_of_several_rows_is_no_single_decision(frame):
     assert monitor.rows == 0 and monitor.observe_many(several).pairs == 0
 
 
+def test_a_column_in_other_letters_is_suggested():
+    with raises(lw.MissingColumn, column="age") as refused:
+        lw.Monitor(APPLICANTS).observe_many(
+            pd.DataFrame({"Age": [40], "job": ["cook"], "approved": ["yes"]})
+        )
+    assert "did you mean 'Age'?" in str(refused.value)
+    row = {"age": 40, "job": "cook", "approved": "yes", "jobs": "cook"}
+    with raises(lw.UnknownColumn, column="jobs") as refused:
+        lw.Monitor(APPLICANTS).observe(row)
+    assert "did you mean 'job'?" in str(refused.value)
+
+
 def test_columns_that_the_rule_does_not_list_are_refused_or_ignored():
     row = {"age": 40, "job": "cook", "approved": "yes", "born": "Graz", "note": None}
     with raises(lw.UnknownColumn, column="born", place=0):

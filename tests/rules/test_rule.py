@@ -20,6 +20,7 @@ BAD_FIELDS = {
     "metric not text": {"metric": 2},
     "metric None": {"metric": None},
     "metric in capitals": {"metric": "LINF"},
+    "metric by its usual name": {"metric": "Euclidean"},
     "epsilon zero": {"epsilon": 0.0},
     "epsilon negative": {"epsilon": -0.5},
     "epsilon infinite": {"epsilon": INF},
@@ -33,6 +34,11 @@ BAD_FIELDS = {
     "delta NaN": {"delta": NAN},
     "delta infinite": {"delta": INF},
     "delta text": {"delta": "much"},
+    "delta of labels": {"delta": 1},
+    "delta of probabilities, linf": {"output": "probabilities", "delta": 1.0},
+    "delta of probabilities, tv": {"output": "probabilities", "output_metric": "tv", "delta": 1},
+    "delta of probabilities, l1": {"output": "probabilities", "output_metric": "l1", "delta": 2},
+    "delta of probabilities, l2": {"output": "probabilities", "output_metric": "l2", "delta": 1.5},
     "output unknown": {"output": "picture"},
     "output None": {"output": None},
     "output metric unknown": {"output": "probabilities", "output_metric": "kl"},
@@ -56,6 +62,9 @@ BAD_FIELDS = {
     "weights text": {"weights": ["heavy", "light"]},
     "weights digits": {"weights": ["1", "2"]},
     "weights complex": {"weights": [1j, 1.0]},
+    "weights a matrix": {"weights": np.eye(3)},
+    "weights a column": {"weights": np.ones((3, 1))},
+    "epsilon an array": {"epsilon": np.array([0.1])},
 }
 
 
@@ -63,7 +72,7 @@ BAD_FIELDS = {
 def test_rule_that_makes_no_sense_is_refused(fields):
     with raises(lw.BadRule) as error:
         lw.Rule(**{"metric": "linf", "epsilon": 0.1, **fields})
-    (named,) = [name for name in fields if name != "output" or len(fields) == 1]
+    *_, named = fields  # the others are there for it to be wrong
     assert error.value.setting.startswith(named.removesuffix("s")), "such as weight 1"
 
 
@@ -125,7 +134,9 @@ def test_equal_rules_are_equal_and_have_equal_hashes():
         {"weights": [0, 1e-100, 1e100]},
         {"weights": np.array([1, 2], dtype=np.uint8)},
         {"delta": 5e-324, "output": "number"},
-        {"output": "probabilities", "output_metric": "tv", "delta": 1},
+        {"output": "probabilities", "output_metric": "tv", "delta": 0.999},
+        {"output": "probabilities", "output_metric": "l1", "delta": 1.999},
+        {"delta": 0.999},
     ],
     ids=str,
 )
@@ -156,8 +167,8 @@ def in_range(low: float, high: float) -> st.SearchStrategy[float]:
     storage=st.sampled_from(["auto", "float64", "float32", "int8", "uint16", "int64", "uint64"]),
 )
 def test_rule_survives_being_written_as_toml(**fields):
-    if fields["output"] == "label":
-        fields["delta"] = 0.0
+    if fields["output"] != "number":
+        fields["delta"] %= 1.0
     if fields["output"] != "probabilities":
         fields["output_metric"] = "linf"
     rule = lw.Rule(**fields)
@@ -192,3 +203,73 @@ def test_toml_that_is_no_rule_is_refused(text, says):
 def test_hand_written_toml_is_read_with_defaults_and_integers():
     rule = lw.Rule.from_toml('metric = "l1"\nepsilon = 2\nweights = [1, 0, 2.5]\n')
     assert rule == lw.Rule("l1", 2.0, weights=[1.0, 0.0, 2.5])
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "meant"),
+    [
+        ("metric", "euclidean", "l2"),
+        ("metric", "Linf", "linf"),
+        ("metric", "cityblock", "l1"),
+        ("metric", "chebyshev", "linf"),
+        ("metric", "cosin", "cosine"),
+        ("output", "classification", "label"),
+        ("output", "Number", "number"),
+        ("output", "probability", "probabilities"),
+        ("output_metric", "total_variation", "tv"),
+        ("output_metric", "manhattan", "l1"),
+        ("storage", "Float32", "float32"),
+        ("compare", "accross", "across"),
+    ],
+)
+def test_a_value_that_is_called_otherwise_is_suggested(setting, given, meant):
+    with raises(lw.BadRule, setting=setting, text=False) as refused:
+        lw.Rule(**{"epsilon": 0.1, setting: given})
+    assert str(refused.value).endswith(f"; did you mean {meant!r}?")
+
+
+def test_other_names_in_a_rule_and_of_an_index_are_suggested():
+    for setting, called, meant in (
+        ("kind", "categorical", "category"),
+        ("kind", "numeric", "number"),
+        ("kind", "Protected", "protected"),
+        ("missing", "Reject", "reject"),
+    ):
+        with raises(lw.BadRule, setting=setting, text=False) as refused:
+            lw.Feature(**{"kind": "number", setting: called})
+        assert str(refused.value).endswith(f"; did you mean {meant!r}?")
+    with raises(lw.BadRule):
+        lw.Rule.from_toml("epsilom = 1")
+    with raises(lw.BadRule, setting="index", text=False) as refused:
+        lw.Monitor(lw.Rule("linf", 0.1), index="KD-Tree")
+    assert str(refused.value).endswith("; did you mean 'kdtree'?")
+    with raises(lw.BadRule, setting="metric", text=False) as refused:
+        lw.Rule("hamming", 0.1)
+    assert "did you mean" not in str(refused.value)
+
+
+# Files
+
+
+def test_a_rule_is_loaded_from_a_file(tmp_path):
+    rule = lw.Rule("l1", 0.25, weights=[1, 2])
+    path = tmp_path / "rule.toml"
+    path.write_text("\ufeff" + rule.to_toml(), encoding="utf-8")
+    assert lw.Rule.load(path) == lw.Rule.load(str(path)) == rule
+
+
+def test_what_is_wrong_with_a_file_names_it(tmp_path):
+    path = tmp_path / "rule.toml"
+    with raises(lw.BadFile, path=str(path)):
+        lw.Rule.load(path)
+    with raises(lw.BadFile, path=str(tmp_path)):
+        lw.Rule.load(tmp_path)
+    path.write_bytes(b"epsilon = \xff")
+    with raises(lw.BadFile, path=str(path)):
+        lw.Rule.load(path)
+    path.write_text("epsilon = -1")
+    with raises(lw.BadRule, setting="epsilon"):
+        lw.Rule.load(path)
+    for text in (path, b"epsilon = 1", None):
+        with raises(lw.BadRule):
+            lw.Rule.from_toml(text)

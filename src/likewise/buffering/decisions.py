@@ -23,6 +23,7 @@ from likewise.rules.rule import Rule
 from likewise.values.errors import UnexpectedValue, WrongShape
 from likewise.values.frames import row_of, table_columns
 from likewise.values.given import as_given
+from likewise.values.named_array import names_of, with_names
 from likewise.values.plain import numbers_of
 
 _UNCHANGING = {bool, bytes, float, int, str, type(None)}
@@ -56,7 +57,10 @@ class Copies:
     def of(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> tuple[SubmittedDecision, int]:
         """A decision of its own, and how many bytes it takes in memory, about."""
         if self.vectors:
-            x = x.copy() if type(x) is ndarray else np.array(numbers_of(x, "the input"))
+            if type(x) is ndarray:
+                x = x.copy()
+            else:
+                x = with_names(np.array(numbers_of(x, "the input")), names_of(x))
             size = _OVERHEAD + x.nbytes
         else:
             x = _row(x) if self.columns else as_given(x)
@@ -122,7 +126,7 @@ def runs(batch: list[Waiting], *, vectors: bool) -> Iterator[list[Waiting]]:
 
     def alike(entry: Waiting) -> Any:
         x, z = entry[2][:2]
-        return (x.dtype, x.shape, z is FROM_ROW) if vectors else z is FROM_ROW
+        return (x.dtype, x.shape, names_of(x), z is FROM_ROW) if vectors else z is FROM_ROW
 
     if vectors and _all_alike(batch):  # which most batches are, and quicker told
         return iter([batch])
@@ -136,6 +140,8 @@ def _all_alike(batch: Sequence[Waiting]) -> bool:
         x = decision[0]
         if x.dtype is not dtype or x.shape != shape or (decision[1] is FROM_ROW) is not from_row:
             return False
+        if type(x) is not ndarray:
+            return False  # with names, which may be others
     return True
 
 
@@ -146,6 +152,7 @@ def arguments(part: Sequence[Waiting], *, vectors: bool) -> dict[str, Any]:
     if vectors:
         shape = inputs[0].shape
         x = np.concatenate(x).reshape(len(x), *shape) if shape else np.array(x)
+        x = with_names(x, names_of(inputs[0]))
     given: dict[str, Any] = {"x": x, "times": _times(submitted, told)}
     if outputs[0] is not FROM_ROW:
         given["z"] = list(outputs)

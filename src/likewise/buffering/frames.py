@@ -5,7 +5,7 @@ body is the length of its JSON, the JSON, and the bytes of arrays that it refers
 list says first what it stands for, so that nothing a user sends can be taken for something else:
 
     ["list", …], ["tuple", …]               themselves
-    ["array", type, shape, start, stop]     bytes of the body
+    ["array", type, shape, start, stop, …]  bytes of the body; then the names of columns, if any
     ["word", text]                          a date, a decimal number and the like, as a ledger
                                             keeps them (ledger/words.py)
 
@@ -24,12 +24,14 @@ from likewise.buffering.decisions import SubmittedDecision
 from likewise.ledger import words
 from likewise.reading.protocol import FROM_ROW
 from likewise.values.errors import BadDecision, BadFile, UnexpectedValue
+from likewise.values.named_array import NamedArray, names_of, with_names
 
 _HEAD = struct.Struct("<4sIQI")
 _MARK = b"lwf1"
 _JSON = struct.Struct("<I")
 _PLAIN = {bool, int, float, str, type(None)}
 _ARRAYS = "fiubcSUmM"  # kinds of NumPy's types whose bytes are the whole of them
+_ARRAY_TYPES = (np.ndarray, NamedArray)
 HEAD_BYTES = _HEAD.size
 
 
@@ -45,7 +47,7 @@ def _check(value: Any, what: str) -> None:
     kind = type(value)
     if kind in _PLAIN:
         return
-    if kind is np.ndarray and value.dtype.kind in _ARRAYS:
+    if kind in _ARRAY_TYPES and value.dtype.kind in _ARRAYS:
         return
     if kind is list or kind is tuple:
         for one in value:
@@ -120,9 +122,9 @@ def _written(value: Any, pieces: list[bytes]) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if kind is np.ndarray:
+    if kind in _ARRAY_TYPES:
         where = _put(value.tobytes(), pieces)
-        return ["array", value.dtype.str, list(value.shape), *where]
+        return ["array", value.dtype.str, list(value.shape), *where, *names_of(value)]
     if kind is dict:
         return {name: _written(one, pieces) for name, one in value.items()}
     if kind is list or kind is tuple:
@@ -162,8 +164,9 @@ def _read(value: Any, pieces: bytes) -> Any:
         return value
     kind, *rest = value
     if kind == "array":
-        dtype, shape, start, stop = rest
-        return np.frombuffer(pieces[start:stop], np.dtype(dtype)).reshape(shape).copy()
+        dtype, shape, start, stop, *names = rest
+        array = np.frombuffer(pieces[start:stop], np.dtype(dtype)).reshape(shape).copy()
+        return with_names(array, tuple(names))
     if kind == "word":
         return words.read(rest[0])
     several = [_read(one, pieces) for one in rest]

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from likewise.values.printing import with_bounded_repr
+
 FULL, TIMEOUT, SPILL_FULL = "full", "timeout", "spill_full"
 CLOSED, FORK, CRASH = "closed", "fork", "crash"
 UNREADABLE, FAILED, IN_DOUBT = "unreadable", "failed", "in doubt"
@@ -11,6 +13,7 @@ REASONS = (FULL, TIMEOUT, SPILL_FULL, CLOSED, FORK, CRASH, UNREADABLE, FAILED, I
 """Why a decision can be lost."""
 
 
+@with_bounded_repr
 class Receipt(NamedTuple):
     """Of one decision. `submit` gives its number; `results` the same number with the answer.
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from likewise.buffering.receipt import Receipt
 from likewise.values.errors import BadRule
+from likewise.values.known_names import check_one_of
 
 WhenFull: TypeAlias = Literal["block", "spill", "drop_newest"]
 POLICIES = ("block", "spill", "drop_newest")
@@ -41,11 +42,7 @@ class BufferSettings:
             raise BadRule(
                 f"timeout is {self.timeout!r}; expected seconds, from 0, or None", setting="timeout"
             )
-        if self.when_full not in POLICIES:
-            raise BadRule(
-                f"when_full is {self.when_full!r}; expected one of {', '.join(POLICIES)}",
-                setting="when_full",
-            )
+        check_one_of("when_full", self.when_full, POLICIES)
         if self.timeout is not None and self.when_full != "block":
             raise BadRule(f'timeout is for when_full="block", and that is {self.when_full!r}')
         if (self.spill is None) == (self.when_full == "spill"):

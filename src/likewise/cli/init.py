@@ -101,6 +101,7 @@ def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
     from likewise.cli.endings import DATA, Stop
     from likewise.cli.screen import progress
     from likewise.sources.guessing import first_rows
+    from likewise.values.known_names import did_you_mean
 
     with reading.open(data) as source:
         name = source.name
@@ -108,7 +109,8 @@ def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
         if absent:
             raise Stop(
                 f"{name} has no column {absent[0]!r}; it has"
-                f" {', '.join(map(repr, source.columns))}.",
+                f" {', '.join(map(repr, source.columns))}"
+                f"{did_you_mean(absent[0], source.columns) or '.'}",
                 DATA,
             )
         with progress(f"reading {name}"):
@@ -127,6 +129,7 @@ def _guessed(profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: b
     from likewise.cli.endings import Stop
     from likewise.cli.screen import answer_to, is_interactive, say_aside
     from likewise.rules.output_column import Guess, candidates, guess_output
+    from likewise.values.known_names import did_you_mean
 
     guess = guess_output(profiles)
     if guess is not None:
@@ -141,7 +144,10 @@ def _guessed(profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: b
         column = answer if answer in profiles else chosen.get(answer, answer)
         if column in profiles:
             return Guess(column, "")
-        raise Stop(f"{name} has no column {answer!r}; it has {', '.join(map(repr, profiles))}.")
+        raise Stop(
+            f"{name} has no column {answer!r}; it has {', '.join(map(repr, profiles))}"
+            f"{did_you_mean(answer, profiles) or '.'}"
+        )
     some = likely[0] if likely else next(iter(profiles))
     raise Stop(
         f"{question} The names do not tell. Say it: likewise init {again}"

@@ -44,13 +44,13 @@ def migrate(
     """
     from likewise.cli.endings import FINE
     from likewise.cli.ledgers import look
+    from likewise.cli.rules import read_rule
     from likewise.cli.screen import print_json, progress, say
     from likewise.monitors.migrating import migrate as make
-    from likewise.rules.rule import Rule
 
     with look(ledger) as opened:
         renamed = None if rename is None else _renamed(rename, opened)
-    wanted = None if rule is None else Rule.from_toml(_text_of(rule))
+    wanted = None if rule is None else read_rule(rule, trust_code=True)
     with progress(f"migrating {ledger}"):
         done = make(
             ledger,
@@ -65,15 +65,6 @@ def migrate(
     else:
         say(str(done))
     return FINE
-
-
-def _text_of(rule: Path) -> str:
-    from likewise.cli.endings import Stop
-
-    try:
-        return rule.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Stop(f"the rule {rule} cannot be read: {error}.") from None
 
 
 def _renamed(path: Path, ledger: Any) -> dict[str, dict[Any, Any]]:

@@ -19,7 +19,7 @@ from likewise.intake.binding import (
 )
 from likewise.rules.feature import Feature
 from likewise.rules.rule import METRICS, OUTPUTS, Rule
-from likewise.values.errors import BadRule
+from likewise.values.errors import BadFile, BadRule
 
 _COMMAND_LINE = "the command line"  # which names columns
 
@@ -40,20 +40,9 @@ class Quick:
 def read_rule(path: Path, *, trust_code: bool) -> Rule:
     """A rule from its file; every failure names the file."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise Stop(
-            f"the rule {path} is not there. Make one from your data:"
-            f" likewise init DATA --out {path}"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise Stop(f"the rule {path} is not UTF-8 text (byte {error.start}).") from None
-    except OSError as error:
-        raise Stop(f"the rule {path} cannot be read: {error.strerror}.") from None
-    try:
-        rule = Rule.from_toml(text)
-    except BadRule as error:
-        raise Stop(f"the rule {path}: {error}") from None
+        rule = Rule.load(path)
+    except (BadFile, BadRule) as error:
+        raise Stop(str(error)) from None
     return with_trusted_code(rule, f"the rule {path}", trust_code)
 
 

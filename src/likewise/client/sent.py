@@ -13,20 +13,21 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.values.errors import WrongShape
 from likewise.values.frames import ColumnTable, row_of, table_columns
-from likewise.values.plain import array_of, sequence_of
+from likewise.values.named_array import named_array_of
+from likewise.values.plain import sequence_of
 
 
 def input_of(rule: Rule, x: Any) -> Any:
     """The input of one decision."""
     if rule.features is not None:
         return _row(x)
-    return x if rule.embed is not None else array_of(x, "the input")
+    return x if rule.embed is not None else named_array_of(x, "the input")
 
 
 def inputs_of(rule: Rule, x: Any) -> Any:
     """The inputs of many."""
     if rule.features is None:
-        return x if rule.embed is not None else array_of(x, "the input")
+        return x if rule.embed is not None else named_array_of(x, "the input")
     if isinstance(x, ColumnTable | Mapping):
         return x
     if isinstance(x, np.ndarray):

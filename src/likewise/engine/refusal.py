@@ -34,6 +34,13 @@ def rows_of(rows: Any, total: int, otherwise: str) -> npt.NDArray[np.int64]:
     return wanted.astype(np.int64)
 
 
+def row_of(row: Any, total: int, otherwise: str) -> int:
+    """One row number that a history of `total` rows has."""
+    if np.ndim(row) != 0:
+        raise BadRow(f"the row is {short_repr(row)}; expected one row number. {otherwise}")
+    return int(rows_of(row, total, otherwise)[0])
+
+
 def wrong_shape(came: tuple[int, ...], held: tuple[int, ...] | None) -> BadDecision:
     """For an input that is not like the first."""
     sent, kept = (

@@ -9,6 +9,7 @@ from typing import Any
 
 from likewise.indexes.protocol import Index, MakeIndex, MakeStatic, Space
 from likewise.values.errors import BadRule
+from likewise.values.known_names import check_one_of
 
 COMPILED = ("auto", "live", "flat")
 _ALL = ("l2", "cosine", "linf", "l1")
@@ -74,8 +75,7 @@ def _able(metric: str) -> str:
 
 
 def _check_name(name: str, metric: str, known: tuple[str, ...]) -> None:
-    if name not in known:
-        raise BadRule(f"index is {name!r}; expected one of {', '.join(known)}", setting="index")
+    check_one_of("index", name, known)
     if metric not in METRICS[name]:
         raise BadRule(
             f"index {name!r} serves {', '.join(METRICS[name])}, and the metric is {metric!r}."

@@ -16,6 +16,7 @@ from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Table, Type
 from likewise.values.errors import BadRule, BadTable, WrongShape
 from likewise.values.frames import ColumnTable, columns_of, numbers_of, values_of
+from likewise.values.known_names import did_you_mean
 
 _MOST = 12  # names of columns in a message
 
@@ -189,7 +190,7 @@ def check_columns(
         absent = "a column that is" if len(missing) == 1 else "columns that are"
         raise BadTable(
             f"{named_by} names {absent} not in {source}: {_listed(missing)}. The file has"
-            f" {_listed(columns)}.",
+            f" {_listed(columns)}{did_you_mean(missing[0], columns) or '.'}",
             path=source,
             columns=missing,
         )

@@ -39,7 +39,7 @@ def one_row(x: Any, columns: bool) -> Any:
 
     Judging a row as a batch takes many times as long as judging a row.
     """
-    if type(x) is np.ndarray:
+    if isinstance(x, np.ndarray):
         return x[0] if x.ndim > 1 and not columns else None
     if type(x) is not list:
         return None

@@ -5,7 +5,8 @@ written as a ledger writes words (ledger/words.py): a JSON list is a tuple, and 
 entry is a date, bytes and so on. To these come
 
     {"list": […]}   {"dict": {…}}   {"table": {…}}    a list; a dictionary; a table by column
-    {"array": [type, shape, offset]}                  an array, from that offset of the numbers on
+    {"array": [type, shape, offset, …]}               an array, from that offset of the numbers on;
+                                                      then the names of its columns, if it has any
 
 Invariant: what comes back equals what was packed, and has its type: float32 stays float32, and a
 number is the same to its last bit. Nothing is ever executed to read one, and what makes no sense is
@@ -23,6 +24,7 @@ import numpy as np
 from likewise.ledger import words
 from likewise.values.errors import BadDecision, UnexpectedValue
 from likewise.values.frames import ColumnTable, is_missing
+from likewise.values.named_array import names_of, with_names
 from likewise.values.plain import array_of_tensor, is_tensor, scalar
 
 CONTENT_TYPE = "application/x-likewise"
@@ -132,8 +134,9 @@ class _Packer:
     def _array(self, array: np.ndarray[Any, Any]) -> Any:
         if array.dtype.kind not in _KINDS or array.dtype.itemsize > _ALIGNED:
             return self.plain(array.tolist())
+        names = names_of(array)
         array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        told = [array.dtype.str, list(array.shape), self._offset]
+        told = [array.dtype.str, list(array.shape), self._offset, *names]
         numbers = array.tobytes()
         spare = -len(numbers) % _ALIGNED
         self._numbers += [numbers, bytes(spare)]
@@ -181,7 +184,7 @@ def _table(inner: Any, numbers: memoryview, depth: int) -> ColumnTable:
 
 
 def _array(inner: Any, numbers: memoryview, _: int) -> Any:
-    name, shape, offset = inner
+    name, shape, offset, *names = inner
     dtype = np.dtype(name)
     if dtype.kind not in _KINDS or dtype.itemsize > _ALIGNED or dtype.byteorder == ">":
         raise ValueError("an array of another type")
@@ -190,7 +193,9 @@ def _array(inner: Any, numbers: memoryview, _: int) -> Any:
     count = math.prod(shape)
     if offset % dtype.alignment or offset + count * dtype.itemsize > len(numbers):
         raise ValueError("an array beyond the end")
-    return np.frombuffer(numbers, dtype, count, offset).reshape(shape)
+    if not all(isinstance(one, str) for one in names):
+        raise ValueError("names of columns that are no text")
+    return with_names(np.frombuffer(numbers, dtype, count, offset).reshape(shape), tuple(names))
 
 
 _MADE: dict[str, Callable[[Any, memoryview, int], Any]] = {

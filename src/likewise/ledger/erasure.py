@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from likewise.engine.memory import Memory, WordCodes
 from likewise.ledger.store import Store
+from likewise.values.printing import with_bounded_repr
 from likewise.values.verdicts import Rows
 
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Erasure:
     """What was erased."""

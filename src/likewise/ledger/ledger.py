@@ -206,10 +206,15 @@ class Ledger:
 
     def entry(self, row: int) -> Entry:
         """One decision and its verdict."""
-        if not self.first <= row < self.rows:
-            has = f"rows {self.first} to {self.rows - 1}" if self.first < self.rows else "no rows"
-            raise BadRow(f"row {row} is not in this ledger, which has {has}.", row=row)
+        self._check_row(row)
         return next(self.entries(row, row + 1))
+
+    def _check_row(self, row: int) -> None:
+        has = f"rows {self.first} to {self.rows - 1}" if self.first < self.rows else "no rows"
+        if not isinstance(row, int | np.integer):
+            raise BadRow(f"the row is {row!r:.200}; expected one row number of {has}.")
+        if not self.first <= row < self.rows:
+            raise BadRow(f"row {row} is not in this ledger, which has {has}.", row=int(row))
 
     def entries(self, first: int | None = None, stop: int | None = None) -> Iterator[Entry]:
         """Decisions and verdicts, in order."""
@@ -402,6 +407,7 @@ class Ledger:
 
     def values(self, row: int) -> dict[str, Any]:
         """What a row's input was, by column; a vector under "input"."""
+        self._check_row(row)
         columns = next(self.columns(row, row + 1))
         if columns.erased[0]:
             raise BadRow(f"row {row} was erased.", row=row)

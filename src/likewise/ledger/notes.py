@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.values.errors import BadRule
+from likewise.values.known_names import did_you_mean
 
 DISPOSITIONS = ("justified", "error", "unfair", "duplicate", "unclear", "open")
 """What a review may say of a pair; "open" takes an earlier review back."""
@@ -91,7 +92,8 @@ def review_note(
 ) -> Note:
     if disposition not in DISPOSITIONS:
         raise BadRule(
-            f"the disposition is {disposition!r}; expected one of {', '.join(DISPOSITIONS)}."
+            f"the disposition is {disposition!r}; expected one of {', '.join(DISPOSITIONS)}"
+            f"{did_you_mean(disposition, DISPOSITIONS) or '.'}"
             " Nothing was written."
         )
     body = {

@@ -13,8 +13,10 @@ from likewise.ledger.protocol import Walk
 from likewise.ledger.reader import LedgerReader
 from likewise.ledger.stored import TAKING, Altered, ChainEnd
 from likewise.values.errors import BadFile, CannotLook
+from likewise.values.printing import with_bounded_repr
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Verification:
     """What a walk found."""

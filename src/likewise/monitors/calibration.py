@@ -11,6 +11,8 @@ Cost: one or two passes of `observe_many` with a good epsilon; sixteen bytes kep
 Not here: all pairs. Each decision contributes its nearest.
 """
 
+import base64
+import io
 import math
 import os
 from dataclasses import dataclass, field, replace
@@ -25,6 +27,7 @@ from likewise.reading.tables import TableReader
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision, BadRule, LikewiseError
 from likewise.values.plain import numbers_of, sequence_of
+from likewise.values.printing import with_bounded_repr
 from likewise.values.verdicts import Floats, Rows
 
 _SAMPLE = 512  # decisions from which the first unit is chosen
@@ -39,6 +42,20 @@ class Contradiction(NamedTuple):
     distance: float
 
 
+@dataclass(frozen=True)
+class RatePlot:
+    """A picture of the rate over epsilon: matplotlib's axes, which a notebook shows."""
+
+    axes: Any
+
+    def _repr_html_(self) -> str:
+        picture = io.BytesIO()
+        self.axes.figure.savefig(picture, format="png", dpi=100)
+        data = base64.b64encode(picture.getvalue()).decode()
+        return f'<img alt="rate over epsilon" src="data:image/png;base64,{data}">'
+
+
+@with_bounded_repr
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """How near the nearest contradiction of each decision is, and what follows for epsilon."""
@@ -110,8 +127,8 @@ class Calibration:
         columns = (order, self.rows[order], self.distances[order])
         return list(map(Contradiction, *(column.tolist() for column in columns)))
 
-    def plot(self, where: Any = None) -> Any:
-        """Draw the rate over epsilon, with matplotlib; the axes it was drawn on.
+    def plot(self, where: Any = None) -> "RatePlot":
+        """Draw the rate over epsilon, with matplotlib; a notebook shows the answer as a picture.
 
         where: a path to save the picture to, axes to draw on, or None for a new figure.
         """
@@ -134,7 +151,7 @@ class Calibration:
         axes.set_ylim(0, 1)
         if path is not None:
             axes.figure.savefig(path)  # type: ignore[union-attr]
-        return axes
+        return RatePlot(axes)
 
     def __str__(self) -> str:
         some = len(self._sorted)

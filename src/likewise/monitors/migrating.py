@@ -225,8 +225,9 @@ def _table(
     rule: Rule,
 ) -> tuple[Any, list[Any], dict[str, Any]]:
     """Rows of the past as a monitor under the new rule takes them: inputs, outputs, keys."""
-    calls = rename.get("", {})
-    outputs = [calls.get(columns.outputs[i], columns.outputs[i]) for i in places.tolist()]
+    outputs = [columns.outputs[i] for i in places.tolist()]
+    if calls := rename.get(""):  # of probabilities none is renamed (migration_checks.py)
+        outputs = [calls.get(one, one) for one in outputs]
     keys = columns.decisions.keys
     mine = None if keys is None else [keys[i] for i in places.tolist()]
     if rule.features is None:

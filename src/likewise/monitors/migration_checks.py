@@ -5,7 +5,6 @@ A name that fits nothing is refused: it would change nothing, and whoever asked 
 Cost: of names for values of a column of numbers, reading the ledger until all of them were seen.
 """
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +14,11 @@ from likewise.ledger.ledger import Ledger
 from likewise.monitors.hunting import refuse_unhuntable
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
+from likewise.values.known_names import did_you_mean, nearest_names
 from likewise.values.printing import listed
 
 _NOTHING = "Nothing was written"
 _NEAREST = 3  # known values that are named where another one was meant
-_COMPARED, _LETTERS = 10_000, 80  # known values that are looked at for that, and their beginnings
 
 
 def refuse_migration(
@@ -66,7 +65,8 @@ def _refuse_add(column: str, before: list[str], after: list[str]) -> None:
     if column not in after:
         raise BadRule(
             f"a value for column {column!r} is to be added, and the rule of the new ledger keeps no"
-            f" such column; it keeps {_quoted(after)}. {_NOTHING}: name a column of that rule, or"
+            f" such column; it keeps {_quoted(after)}{did_you_mean(column, after) or '.'}"
+            f" {_NOTHING}: name a column of that rule, or"
             " give a rule that has this one."
         )
     if column in before:
@@ -81,8 +81,8 @@ def _refuse_column(column: str, before: list[str], after: list[str]) -> None:
         if column not in columns:
             raise BadRule(
                 f"values of column {column!r} are to be renamed, and the {whose} keeps no such"
-                f" column; it keeps {_quoted(columns)}, beside the output. {_NOTHING}: name one of"
-                " these."
+                f" column; beside the output it keeps {_quoted(columns)}"
+                f"{did_you_mean(column, columns) or '.'} {_NOTHING}: name one of these."
             )
 
 
@@ -101,7 +101,7 @@ def _refuse_names(ledger: Ledger, column: str, names: Mapping[Any, Any]) -> None
     there = set(known)
     for value in names:
         if value not in there:
-            near = _nearest(value, known)
+            near = nearest_names(value, known, _NEAREST, cutoff=0)
             has = f"the nearest that it has are {_quoted(near)}" if near else "it has none"
             raise BadRule(
                 f"{value!r} is to be renamed in {where}, and no decision has that value; {has}."
@@ -119,15 +119,6 @@ def _numbers_not_there(ledger: Ledger, column: str, wanted: set[Any]) -> list[An
         there = set(found.tolist())
         wanted = {value for value in wanted if value not in there}
     return sorted(wanted, key=repr)
-
-
-def _nearest(value: Any, known: list[Any]) -> list[Any]:
-    """The few known values whose text is most like this one's, the nearest first."""
-    texts: dict[str, Any] = {}
-    for one in known[:_COMPARED]:
-        texts.setdefault(str(one)[:_LETTERS], one)
-    found = difflib.get_close_matches(str(value)[:_LETTERS], texts, _NEAREST, cutoff=0)
-    return [texts[text] for text in found]
 
 
 def _quoted(values: list[Any]) -> str:

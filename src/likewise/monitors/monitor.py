@@ -49,6 +49,7 @@ from likewise.values.errors import BadDecision, BadFile, LikewiseError, NestedCa
 from likewise.values.explanation import Explanation
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
+from likewise.values.named_array import NAMELESS
 from likewise.values.past import Past
 from likewise.values.positions import Position, place_of, places_of
 from likewise.values.verdicts import Rows, Verdict, Verdicts
@@ -245,7 +246,7 @@ class Monitor:
         with self._lock:
             if steps.midway:
                 self._ready()
-            alone = key is None and time is None and model is None
+            alone = key is None and time is None and model is None and type(x) in NAMELESS
             if not (alone and steps.direct and source is None and position is None):
                 return steps.observe(x, z, Said(key, time, model, source, position))
             steps.midway = True

@@ -36,6 +36,7 @@ from likewise.rules.rule import Rule
 from likewise.rules.steepest import Steepest
 from likewise.values.errors import BadRule
 from likewise.values.keys import Keys, plain_key
+from likewise.values.known_names import check_one_of
 
 Durability: TypeAlias = Literal["commit", "batch", "off"]
 DURABILITIES: dict[str, tuple[int, float]] = {
@@ -128,11 +129,7 @@ class Keeping:
     wait: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.durability not in DURABILITIES:
-            known = ", ".join(DURABILITIES)
-            raise BadRule(
-                f"durability is {self.durability!r}; expected one of {known}", setting="durability"
-            )
+        check_one_of("durability", self.durability, DURABILITIES)
         most, seconds = self.most
         if most < 1 or not 0 <= seconds < math.inf or self.witnesses < 0:
             raise BadRule("batch_rows is at least 1, batch_seconds and witnesses at least 0")

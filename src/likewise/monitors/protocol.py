@@ -26,8 +26,10 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
 from likewise.values.explanation import Explanation
 from likewise.values.past import Past
+from likewise.values.printing import with_bounded_repr
 
 
+@with_bounded_repr
 class Decision(NamedTuple):
     """What `observe` takes, in one value."""
 

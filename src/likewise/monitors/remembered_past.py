@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.engine.memory import Memory
-from likewise.engine.refusal import rows_of
+from likewise.engine.refusal import row_of, rows_of
 from likewise.explaining.comparing import compare_groups
 from likewise.explaining.groups import Groups
 from likewise.explaining.like_models import like_models
@@ -46,7 +46,7 @@ class RememberedPast:
 
     def values(self, row: int) -> dict[str, Any]:
         with self._looking():
-            row = int(self._wanted(row)[0])
+            row = row_of(row, self._memory.engine.rows, _LOOK)
             reader = self._memory.reader
             values = reader.values(row)
             if reader.key_column is not None:

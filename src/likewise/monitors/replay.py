@@ -23,9 +23,11 @@ from likewise.monitors.rejudge import (
     slopes_again,
     slopes_judged_again,
 )
+from likewise.values.printing import with_bounded_repr
 from likewise.values.verdicts import Rows, Verdicts
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Replay:
     """What a replay found."""

@@ -50,7 +50,15 @@ from likewise.rules.steepest import Steepest
 from likewise.values.explanation import Explanation
 from likewise.values.past import Past
 from likewise.values.printing import missing_in_words
-from likewise.values.verdicts import Compared, Floats, Rows, Verdict, Verdicts, Witnesses
+from likewise.values.verdicts import (
+    Compared,
+    Floats,
+    Rows,
+    Verdict,
+    Verdicts,
+    Witnesses,
+    same_fields,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,12 @@ class SlopeVerdict:
     over: Compared | None = None
     """With a ledger: which rows it was compared with."""
 
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a verdict is neither true nor false: ask verdict.violation, whether the slope is above"
+            " the level, or verdict.clean."
+        )
+
     @property
     def clean(self) -> bool:
         """Whether it is no violation, nothing is known to be missing, and its slope is there."""
@@ -91,7 +105,7 @@ class SlopeVerdict:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SlopeVerdicts:
     """The verdicts of a batch, in its order. Where no past output differs, the witness is -1."""
 
@@ -137,6 +151,24 @@ class SlopeVerdicts:
 
     def __len__(self) -> int:
         return len(self.slopes)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "several verdicts are neither true nor false: ask verdicts.violations.any(), or"
+            " len(verdicts)."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return same_fields(self, other) if isinstance(other, SlopeVerdicts) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        how = "checked" if self.first_row is None else f"from row {self.first_row} on"
+        return (
+            f"<SlopeVerdicts: {len(self):,} decisions {how}, {int(self.violations.sum()):,}"
+            " violations>"
+        )
 
     def __getitem__(self, i: int) -> SlopeVerdict:
         n = len(self)

@@ -8,6 +8,7 @@ from typing import Any
 
 from likewise.rules.rule import Rule
 from likewise.rules.variation import Change, How, Tolerance
+from likewise.values.printing import with_bounded_repr
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Outcome:
     """Had an earlier like case, whatever its output."""
     contradicting: int
     """Contradict an earlier like case."""
+    without_direction: int = 0
+    """Decisions that were left out: under cosine, all that the rule looks at is zero in them."""
 
     @property
     def share(self) -> float:
@@ -39,6 +42,7 @@ class Outcome:
         }
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Variant:
     """A rule with one line changed, and what it comes to."""
@@ -78,9 +82,11 @@ class Variant:
             "comparable": self.comparable,
             "contradicting": self.contradicting,
             "rate": self.outcome.rate,
+            "without_direction": self.outcome.without_direction,
         }
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Varied:
     """What a rule comes to as it is, and with each line of it changed.

@@ -5,7 +5,8 @@ one, if the column were ignored, its tolerance halved, or doubled (rules/variati
 are taken in the order in which they come.
 
 Invariant: every count is what a `Monitor` with the changed rule and `comparable=True` says of the
-first `decisions` of those given. All counts rest on the same decisions.
+first `decisions` of those given, without those that have no direction under that rule (cosine, a
+column ignored), which are counted. All counts rest on the same decisions.
 Cost: one monitor for each change. So there are at most ROWS decisions and COLUMNS columns, fewer
 decisions, down to LEAST, and then fewer columns, where a rule has many (CELLS), and fewer decisions
 once more while the changed rules together find more than PAIRS pairs. None of these bounds is a
@@ -32,6 +33,7 @@ from likewise.rules.rule import Rule
 from likewise.rules.variation import HOWS, How, changes_of, parts_of
 from likewise.values.errors import BadRule, WrongShape
 from likewise.values.frames import ColumnTable, columns_of
+from likewise.values.known_names import did_you_mean
 from likewise.values.models import models_of
 from likewise.values.plain import numbers_of, sequence_of
 
@@ -47,6 +49,7 @@ PAIRS = 10_000_000
 """Contradicting pairs that are looked at, over all changed rules."""
 _AT_ONCE = 2_000_000  # pairs that a call to a monitor finds at most
 _STEPS = (50, 2_000)  # decisions in such a call
+_SHORTEST = 1.0001e-150  # a squared norm; below 1e-150 a monitor refuses it (kernels/rows.py)
 
 
 def vary(
@@ -97,7 +100,9 @@ def vary(
     odd = [one for one in changes if one not in HOWS]
     if odd:
         raise BadRule(
-            f"changes has {odd[0]!r}; expected some of {', '.join(HOWS)}", setting="changes"
+            f"changes has {odd[0]!r}; expected some of {', '.join(HOWS)}"
+            + did_you_mean(odd[0], HOWS),
+            setting="changes",
         )
     if not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
@@ -158,6 +163,22 @@ class _Decisions:
             )
         return with_other(made, z=outputs[:most])
 
+    def first_with_direction(self, rule: Rule, rows: int) -> "_Decisions":
+        """Return the first rows, without those that have no direction under a changed rule."""
+        if rule.metric != "cosine" or rule.weights == self.rule.weights:
+            return with_other(self, x=self.x[:rows])
+        stored = np.float32 if rule.storage == "float32" else np.float64
+        squares = self.x[:rows].astype(stored).astype(np.float64) ** 2
+        kept = np.flatnonzero(squares @ np.array(rule.weights) > _SHORTEST).tolist()
+
+        def some(values: Any) -> Any:
+            return None if values is None else [values[i] for i in kept]
+
+        z = self.z if self.z is FROM_ROW else some(self.z)
+        return with_other(
+            self, x=self.x[kept], z=z, times=some(self.times), models=some(self.models)
+        )
+
     @classmethod
     def _of_table(cls, rule: Rule, table: Any, *, apart: bool, most: int) -> "_Decisions":
         features: dict[str, Feature] = dict(rule.features or {})
@@ -194,7 +215,10 @@ def _outcomes(
             if pairs > PAIRS:
                 break
         else:
-            return [Outcome(rows, run.comparable, run.contradicting) for run in runs]
+            return [
+                Outcome(rows, run.comparable, run.contradicting, run.without_direction)
+                for run in runs
+            ]
         rows = _fewer(rows, runs, len(rules))
 
 
@@ -203,7 +227,8 @@ def _fewer(rows: int, runs: Sequence["_Run"], rules: int) -> int:
 
     Pairs grow with the square of the rows.
     """
-    expected = sum(run.pairs * (rows / run.rows) ** 2 for run in runs) / len(runs) * rules
+    grown = (run.pairs * (rows / max(1, run.rows)) ** 2 for run in runs)
+    expected = sum(grown) / len(runs) * rules
     return min(rows // 2, int(rows * math.sqrt(PAIRS / expected)))
 
 
@@ -214,6 +239,7 @@ class _Run:
     rows: int
     comparable: int
     contradicting: int
+    without_direction: int
     pairs: int
 
 
@@ -222,6 +248,8 @@ def _run(
 ) -> _Run:
     """A rule tried on the first rows; on fewer if there are more than `most_pairs`."""
     comparable = contradicting = pairs = done = 0
+    decisions = decisions.first_with_direction(rule, rows)
+    without_direction, rows = rows - len(decisions), len(decisions)
     apart = decisions.z is not FROM_ROW
     limited = decisions.within is not None
     with Monitor(rule, comparable=True, within=decisions.within) as monitor:
@@ -238,4 +266,4 @@ def _run(
             contradicting += int(np.count_nonzero(verdicts.violations))
             pairs += verdicts.pairs
             done = stop
-    return _Run(done, comparable, contradicting, pairs)
+    return _Run(done, comparable, contradicting, without_direction, pairs)

@@ -29,6 +29,7 @@ from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision, MissingValue, UnexpectedValue
 from likewise.values.frames import Column, is_missing, numbers_of, values_of
+from likewise.values.known_names import did_you_mean
 from likewise.values.plain import label_of
 
 Floats = npt.NDArray[np.float64]
@@ -101,7 +102,8 @@ class Vocabulary:
         if self.closed:
             i = _place(given, values)
             raise UnexpectedValue(
-                f"{self.name!r} is {value!r}; expected one of {', '.join(map(repr, self.values))}.",
+                f"{self.name!r} is {value!r}; expected one of {', '.join(map(repr, self.values))}"
+                f"{did_you_mean(value, self.values) or '.'}",
                 place=i,
                 column=self.name,
                 advice="Add it to the rule.",

@@ -28,6 +28,7 @@ from likewise.values.errors import (
     WrongShape,
 )
 from likewise.values.frames import Column, columns_of, is_missing, numbers_of, row_of, values_of
+from likewise.values.known_names import did_you_mean
 from likewise.values.past import Codes
 from likewise.values.plain import label_of
 from likewise.values.verdicts import Rows
@@ -215,7 +216,11 @@ class TableReader:
 
     def codes(self, column: str, rows: Any) -> Codes:
         if column not in self.encoder.vocabularies:
-            raise BadRule(f"{column!r} is no column of this rule whose values are counted")
+            known = list(self.encoder.vocabularies)
+            raise BadRule(
+                f"{column!r} is no column of this rule whose values are counted"
+                + did_you_mean(column, known)
+            )
         codes = self.columns.column(column)[rows].astype(np.int64)
         return Codes(codes, self.encoder.vocabularies[column].values)
 

@@ -1,4 +1,8 @@
-"""The reader of inputs that are vectors already: there is nothing to read, and nothing to keep."""
+"""The reader of inputs that are vectors already: there is nothing to read.
+
+Vectors are compared by position. So of inputs that came as tables it keeps the names of the columns
+of the first, and refuses a table whose columns have other names, or stand in another order.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,8 +12,10 @@ import numpy.typing as npt
 
 from likewise.reading.protocol import FROM_ROW, Batch, Bytes, Keepable
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadRule, MissingValue
+from likewise.values.errors import BadRule, MissingColumn, MissingValue, UnknownColumn, WrongShape
+from likewise.values.named_array import names_of
 from likewise.values.past import Codes
+from likewise.values.printing import listed
 from likewise.values.verdicts import Rows
 
 
@@ -22,6 +28,10 @@ class VectorReader:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = self.plain = rule
+        self._names: tuple[str, ...] = ()
+        """Of the columns, from the first table that was taken; none if there was none."""
+        self._named_at = 0
+        """The first row of that table."""
 
     def vectors_of(self, x: Any, *, many: bool) -> Any:
         return x
@@ -32,18 +42,43 @@ class VectorReader:
                 "the output is missing: observe(x, z) takes both.",
                 advice="(Under a rule with features, the output may be one of the columns.)",
             )
+        self._refuse_other_names(names_of(x))
         return Batch(x, z)
 
     many = one
 
+    def _refuse_other_names(self, names: tuple[str, ...]) -> None:
+        known = self._names
+        if names == known or len(names) != len(known) or not names:
+            return  # another number of columns is refused by the engine
+        at = next(j for j, name in enumerate(names) if name != known[j])
+        problem = (
+            f"column {at} is {names[at]!r}, but this history holds {known[at]!r} there, set by"
+            f" decision {self._named_at}: it holds {listed(map(repr, known))}, and the table has"
+            f" {listed(map(repr, names))}."
+        )
+        advice = "Send the same columns in the same order, or use a rule with features."
+        for lacking, kind in (
+            ([name for name in known if name not in names], MissingColumn),
+            ([name for name in names if name not in known], UnknownColumn),
+        ):
+            if lacking:
+                raise kind(problem, column=lacking[0], advice=advice)
+        raise WrongShape(problem, advice=advice)
+
     def split(self, batch: Batch) -> Iterator[Batch]:
         return (Batch(x, z) for x, z in zip(batch.vectors, batch.outputs, strict=True))
 
-    def accept(self, first: int, batch: Batch, count: int) -> None: ...
+    def accept(self, first: int, batch: Batch, count: int) -> None:
+        if not self._names and count:
+            self._names, self._named_at = names_of(batch.vectors), first
 
-    def reset(self) -> None: ...
+    def reset(self) -> None:
+        self._names = ()
 
-    def settle(self, rows: int) -> None: ...
+    def settle(self, rows: int) -> None:
+        if rows <= self._named_at:
+            self._names = ()
 
     def forget(self, rows: Rows) -> None: ...
 

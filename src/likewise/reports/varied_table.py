@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from likewise.monitors.varied import Outcome, Variant, Varied
 from likewise.rules.rule import Rule
-from likewise.rules.variation import Change, Tolerance
+from likewise.rules.variation import Tolerance
 from likewise.values.printing import figure, listed, percent
 from likewise.values.safe import safe_name, shortened
 
@@ -44,7 +44,7 @@ def lines_of(varied: Varied) -> list[Line]:
     some = [one for one in varied.variants if _part(one) not in _without_effect(varied)]
     return [
         Line(AS_IT_IS, "", "", varied.as_it_is),
-        *(Line(*_words(one.change, varied.rule), one.outcome) for one in some),
+        *(Line(*_words(one, varied.rule), one.outcome) for one in some),
     ]
 
 
@@ -152,17 +152,21 @@ def _without_effect(varied: Varied) -> dict[tuple[str, ...], str]:
     """Columns none of whose changes makes a difference, with their names; not epsilon."""
     effects: dict[tuple[str, ...], int] = {}
     for one in varied.variants:
-        effects[_part(one)] = max(effects.get(_part(one), 0), varied.effect(one))
+        effect = varied.effect(one) + one.outcome.without_direction
+        effects[_part(one)] = max(effects.get(_part(one), 0), effect)
     names = {_part(one): one.column for one in varied.variants}
     return {part: name for part, name in names.items() if name is not None and effects[part] == 0}
 
 
-def _words(change: Change, rule: Rule) -> tuple[str, str, str]:
+def _words(variant: Variant, rule: Rule) -> tuple[str, str, str]:
     """What was changed: words before the column's name, the name, and words behind it."""
+    change = variant.change
     if change.column is None:
         return f"epsilon {_said(change.tolerance)} instead of {_said(change.instead_of)}", "", ""
     if change.how == "ignored":
-        return "without ", change.column, ""
+        gone = variant.outcome.without_direction
+        are = f"{gone:,} decisions are" if gone > 1 else "1 decision is"
+        return "without ", change.column, f" ({are} zero then and left out)" if gone else ""
     if change.tolerance is None:
         return "", change.column, f" {'half' if change.how == 'halved' else 'twice'} as wide"
     feature = (rule.features or {}).get(change.columns[0])

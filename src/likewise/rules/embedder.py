@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.runtime.forking import Renewed
 from likewise.values.errors import BadRule
+from likewise.values.known_names import check_one_of, did_you_mean
+from likewise.values.printing import with_bounded_repr
 
 if TYPE_CHECKING:
     from likewise.embedders.embedding import Embedding
@@ -89,6 +91,7 @@ class Mark:
             raise ValueError(f"{given!r} marks no embedder") from error
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Embedder:
     """What embeds, and how.
@@ -175,11 +178,8 @@ a callable
                 f"normalise is {self.normalise!r}; expected True or False", setting="normalise"
             )
         for name, choices in _CHOICES.items():
-            if getattr(self, name) is not None and getattr(self, name) not in choices:
-                raise BadRule(
-                    f"{name} is {getattr(self, name)!r}; expected one of {', '.join(choices)}",
-                    setting=name,
-                )
+            if getattr(self, name) is not None:
+                check_one_of(name, getattr(self, name), choices)
         if self.pooling is not None and self.tokenizer is None:
             raise BadRule("pooling is given without a tokenizer; expected both for a text model")
 
@@ -319,7 +319,10 @@ a callable
         known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
-                raise BadRule(f"embed has an unknown key {name!r}; expected {', '.join(known)}")
+                raise BadRule(
+                    f"embed has an unknown key {name!r}; expected {', '.join(known)}"
+                    + did_you_mean(name, known)
+                )
         if "name" not in given:
             raise BadRule(f"embed has no name; expected {_NAMES}")
         return cls(**given)

@@ -32,6 +32,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from likewise.rules.embedder import Embedder
 from likewise.rules.labels import labels_of
 from likewise.values.errors import BadRule
+from likewise.values.known_names import check_one_of, did_you_mean
+from likewise.values.printing import with_bounded_repr
 
 Kind: TypeAlias = Literal[
     "number", "ordinal", "category", "text", "image", "protected", "person", "key", "ignore"
@@ -54,6 +56,7 @@ TOLERANCES = (1e-100, 1e100)
 """The smallest and the largest tolerance."""
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Feature:
     """One column, by kind.
@@ -78,15 +81,8 @@ class Feature:
     labels: Any = None
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise BadRule(
-                f"kind is {self.kind!r}; expected one of {', '.join(KINDS)}", setting="kind"
-            )
-        if self.missing not in MISSING:
-            raise BadRule(
-                f"missing is {self.missing!r}; expected one of {', '.join(MISSING)}",
-                setting="missing",
-            )
+        check_one_of("kind", self.kind, KINDS)
+        check_one_of("missing", self.missing, MISSING)
         for field in fields(self)[1:]:
             given = getattr(self, field.name)
             as_by_default = given is None if field.default is None else given == field.default
@@ -185,7 +181,10 @@ class Feature:
                 raise BadRule(f"it is {given!r}; expected a Feature, or its settings")
             for setting in given:
                 if setting not in known:
-                    raise BadRule(f"unknown setting {setting!r}; expected {', '.join(known)}")
+                    raise BadRule(
+                        f"unknown setting {setting!r}; expected {', '.join(known)}"
+                        + did_you_mean(setting, known)
+                    )
             if "kind" not in given:
                 raise BadRule(f"kind is missing; expected one of {', '.join(KINDS)}")
             return cls(**given)

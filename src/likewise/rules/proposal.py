@@ -24,6 +24,7 @@ from likewise.rules.profile import Profile, profiles_of
 from likewise.rules.tolerances import Figure, delta_of
 from likewise.values.errors import BadRule
 from likewise.values.frames import table_columns
+from likewise.values.known_names import did_you_mean
 
 if TYPE_CHECKING:
     from likewise.rules.rule import Output
@@ -53,6 +54,7 @@ def propose(table: Any, output: str | Sequence[str], protected: Sequence[str]) -
         if name not in columns:
             raise BadRule(
                 f"there is no column {name!r}; the table has {', '.join(map(repr, columns))}"
+                + did_you_mean(name, columns)
             )
     return propose_from(profiles_of(columns), outputs, protected)
 

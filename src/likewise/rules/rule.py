@@ -9,16 +9,20 @@ import datetime
 import hashlib
 import json
 import math
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from likewise.rules.embedder import Embedder, Mark
 from likewise.rules.feature import Feature, plain
 from likewise.rules.labels import Labels, labels_of
-from likewise.values.errors import BadRule
+from likewise.values.errors import BadFile, BadRule
+from likewise.values.known_names import check_one_of, did_you_mean
+from likewise.values.printing import with_bounded_repr
 
 Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
 Output: TypeAlias = Literal["label", "number", "probabilities"]
@@ -48,31 +52,36 @@ STORAGES: tuple[str, ...] = get_args(Storage)
 _EPSILON = (1e-150, 1e150)  # squares of what is near neither vanish nor overflow
 _WEIGHT = (1e-100, 1e100)
 _LARGEST = 1.7976931348623157e308
+_FARTHEST = {"linf": 1.0, "tv": 1.0, "l2": math.sqrt(2.0), "l1": 2.0}
+"""How far apart two vectors of probabilities can be."""
 _SLACK = {"float64": 1e-9, "float32": 1e-5}
 _WRITTEN = str | int | float | datetime.date | datetime.time
 
 
-def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise BadRule(f"{name} is {value!r}; expected one of {', '.join(allowed)}", setting=name)
-
-
 def _number(
-    name: str, value: Any, low: float, high: float, why: str = "", setting: str | None = None
+    name: str,
+    value: Any,
+    low: float,
+    high: float,
+    *,
+    or_zero: bool = False,
+    setting: str | None = None,
 ) -> float:
     setting = setting or name
     try:
-        number = float(value)
+        number = math.nan if getattr(value, "ndim", 0) else float(value)
     except (TypeError, ValueError):
-        raise BadRule(f"{name} is {value!r}; expected a number", setting=setting) from None
-    if isinstance(value, str) or not low <= number <= high:
+        raise BadRule(f"{name} is {value!r:.200}; expected a number", setting=setting) from None
+    if isinstance(value, str) or not (low <= number <= high or (or_zero and number == 0)):
         raise BadRule(
-            f"{name} is {value!r}; expected a number from {low:g} to {high:g}{why}",
+            f"{name} is {value!r:.200}; expected a number from {low:g} to {high:g}"
+            + " (or 0)" * or_zero,
             setting=setting,
         )
     return number
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Rule:
     """When are inputs near, and outputs different?
@@ -173,12 +182,12 @@ class Rule:
             )
         if self.output_labels is not None:
             self._set("output_labels", labels_of("output_labels", self.output_labels))
-        _one_of("metric", self.metric, METRICS)
-        _one_of("output", self.output, OUTPUTS)
-        _one_of("output_metric", self.output_metric, OUTPUT_METRICS)
-        _one_of("storage", self.storage, STORAGES)
-        _one_of("extra", self.extra, EXTRAS)
-        _one_of("compare", self.compare, COMPARES)
+        check_one_of("metric", self.metric, METRICS)
+        check_one_of("output", self.output, OUTPUTS)
+        check_one_of("output_metric", self.output_metric, OUTPUT_METRICS, "metric")
+        check_one_of("storage", self.storage, STORAGES)
+        check_one_of("extra", self.extra, EXTRAS)
+        check_one_of("compare", self.compare, COMPARES)
         if isinstance(self.epsilon, float) and math.isnan(self.epsilon):
             raise BadRule(
                 "epsilon is missing or NaN; expected how near is near, such as epsilon=0.1",
@@ -186,6 +195,7 @@ class Rule:
             )
         self._set("epsilon", _number("epsilon", self.epsilon, *_EPSILON))
         self._set("delta", _number("delta", self.delta, 0.0, _LARGEST))
+        self._check_delta()
         if self.slack is not None:
             self._set("slack", _number("slack", self.slack, 0.0, 1.0))
         if self.weights is not None:
@@ -195,6 +205,22 @@ class Rule:
         except UnicodeEncodeError as error:
             what = error.object[max(0, error.start - 20) : error.end]
             raise BadRule(f"the rule has text that is not Unicode, near {what!r}") from None
+
+    def _check_delta(self) -> None:
+        """Raise BadRule if no two outputs are so far apart."""
+        if self.output == "label":
+            farthest, why = 1.0, "two labels are 0 or 1 apart; leave delta at 0"
+        elif self.output == "probabilities":
+            farthest = _FARTHEST[self.output_metric]
+            why = f"probabilities are at most {farthest:.4g} apart in {self.output_metric}"
+        else:
+            return
+        if self.delta >= farthest:
+            raise BadRule(
+                f"delta is {self.delta:g}, and outputs differ if they are farther apart than that:"
+                f" under this rule nothing would ever be a violation, since {why}",
+                setting="delta",
+            )
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -260,7 +286,7 @@ class Rule:
                 setting="weights",
             ) from None
         weights = tuple(
-            0.0 if weight == 0 else _number(f"weight {j}", weight, *_WEIGHT, " (or 0)", "weights")
+            _number(f"weight {j}", weight, *_WEIGHT, or_zero=True, setting="weights") + 0.0
             for j, weight in enumerate(given)
         )
         if not any(weights):
@@ -388,11 +414,16 @@ class Rule:
 
     @classmethod
     def from_toml(cls, text: str) -> "Rule":
-        """A rule from TOML text.
+        """A rule from TOML text; `Rule.load` reads a file.
 
         >>> Rule.from_toml('metric = "l1"\\nepsilon = 2').metric
         'l1'
         """
+        if not isinstance(text, str):
+            raise BadRule(
+                f"the rule is {text!r:.200} of type {type(text).__name__}; expected TOML text."
+                " Rule.load(path) reads a file"
+            )
         try:
             given = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -400,11 +431,36 @@ class Rule:
         known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
-                raise BadRule(f"the rule has an unknown key {name!r}; expected {', '.join(known)}")
+                raise BadRule(
+                    f"the rule has an unknown key {name!r}; expected {', '.join(known)}"
+                    + did_you_mean(name, known)
+                )
         output = given.get("output")
         if isinstance(output, dict):
             given |= _output_table(given.pop("output"))
         return cls(**given)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Rule":
+        """A rule from a TOML file; every error names the file."""
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            raise BadFile(
+                f"the rule {path} is not there. Make one from your data: likewise init DATA --out"
+                f" {path}",
+                path=path,
+            ) from None
+        except UnicodeDecodeError as error:
+            raise BadFile(
+                f"the rule {path} is not UTF-8 text (byte {error.start}).", path=path
+            ) from None
+        except OSError as error:
+            raise BadFile(f"the rule {path} cannot be read: {error.strerror}.", path=path) from None
+        try:
+            return cls.from_toml(text)
+        except BadRule as error:
+            raise BadRule(f"the rule {path}: {error}", setting=error.setting) from None
 
 
 def _rule_of(given: dict[str, Any]) -> Rule:
@@ -427,6 +483,7 @@ def _output_table(given: dict[str, Any]) -> dict[str, Any]:
         if name not in _OUTPUT_KEYS:
             raise BadRule(
                 f"[output] has an unknown key {name!r}; expected {', '.join(_OUTPUT_KEYS)}"
+                + did_you_mean(name, _OUTPUT_KEYS)
             )
     known = {_OUTPUT_KEYS[name]: value for name, value in given.items()}
     if "output" not in known and isinstance(known.get("output_column"), list):

@@ -21,6 +21,7 @@ from typing import Literal, TypeAlias
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
+from likewise.values.printing import with_bounded_repr
 
 How: TypeAlias = Literal["ignored", "halved", "doubled"]
 HOWS: tuple[How, ...] = ("ignored", "halved", "doubled")
@@ -29,6 +30,7 @@ _FACTORS: dict[How, float] = {"halved": 0.5, "doubled": 2.0}
 Tolerance: TypeAlias = float | str | None
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Change:
     """One line of a rule changed, and the rule that this gives."""

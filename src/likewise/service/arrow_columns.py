@@ -21,6 +21,7 @@ from likewise.rules.rule import Rule
 from likewise.service.arrow_stream import check_stream
 from likewise.service.refusals import Refusal
 from likewise.values.frames import ColumnTable
+from likewise.values.named_array import with_names
 
 ARROW = "application/vnd.apache.arrow.stream"
 _BESIDE = {
@@ -84,7 +85,7 @@ def _stacked(table: dict[str, Any]) -> Any:
             raise Refusal(422, f"the column {name!r} is no feature: expected numbers, none missing")
     if not table:
         raise Refusal(422, "the stream has no features: expected `x`, or a column for each.")
-    return np.stack(list(table.values()), axis=1)
+    return with_names(np.stack(list(table.values()), axis=1), tuple(table))
 
 
 def _listed(column: Any) -> list[Any]:

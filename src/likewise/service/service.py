@@ -27,7 +27,7 @@ from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits, Served, ServiceSettings, secret_files
 from likewise.service.slopes import Slopes
 from likewise.service.tokens import Tokens
-from likewise.values.errors import BadRule
+from likewise.values.errors import BadFile, BadRule
 
 WAIT_SECONDS = 30.0
 """Of a rolling restart: the process before may still be writing."""
@@ -241,11 +241,9 @@ def _slope_monitor(
 
 def _rule_of(name: str, path: Path, trust_code: bool) -> Rule:
     try:
-        rule = Rule.from_toml(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadRule(f"monitor {name!r}: the rule {path} cannot be read: {error}") from None
-    except BadRule as error:
-        raise BadRule(f"monitor {name!r}: the rule {path}: {error}") from None
+        rule = Rule.load(path)
+    except (BadFile, BadRule) as error:
+        raise BadRule(f"monitor {name!r}: {error}") from None
     for embedder in rule.embedders().values():
         if embedder.names_code and not trust_code:
             raise BadRule(

@@ -27,6 +27,7 @@ from likewise.values.errors import (
     UnknownColumn,
     WrongShape,
 )
+from likewise.values.known_names import did_you_mean
 from likewise.values.plain import BEYOND, EXACT, OFFSET, is_rounded, scalar, short_repr, unmasked
 
 Column: TypeAlias = list[Any] | npt.NDArray[Any]
@@ -132,13 +133,15 @@ def _check_names(there: Sequence[str], names: Sequence[str], known: Sequence[str
     for name in names:
         if name not in there:
             raise MissingColumn(
-                f"column {name!r} is missing; the table has {', '.join(map(repr, there))}.",
+                f"column {name!r} is missing; the table has {', '.join(map(repr, there))}"
+                f"{did_you_mean(name, there) or '.'}",
                 column=name,
             )
     for name in there:
         if known is not None and name not in known:
             raise UnknownColumn(
-                f"column {name!r} is unknown to the rule; it has {', '.join(map(repr, known))}.",
+                f"column {name!r} is unknown to the rule; it has {', '.join(map(repr, known))}"
+                f"{did_you_mean(name, known) or '.'}",
                 column=name,
                 advice="Add it to the rule, with kind"
                 ' "ignore" if it says nothing, or say extra = "ignore" for all such columns.',

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.values.plain import array_of, array_of_tensor, is_tensor
+from likewise.values.named_array import named_array_of
+from likewise.values.plain import array_of_tensor, is_tensor
 
 _UNCHANGING = {bool, bytes, complex, float, int, str, type(None)}
 
@@ -50,6 +51,6 @@ def _copied(x: Any, columns: bool) -> Any:
     if columns and hasattr(x, "iloc") and len(x) == 1 and x.columns.is_unique:
         return [dict(zip(x.columns.tolist(), x.to_numpy(object)[0].tolist(), strict=True))]
     if hasattr(x, "__array__") and not columns and not isinstance(x, np.ma.MaskedArray):
-        return array_of(x, "the input").copy()
+        return named_array_of(x, "the input").copy()
     copy = getattr(x, "copy", None)
     return copy() if callable(copy) else x

@@ -1,9 +1,38 @@
 """Names, values and numbers as text for people, and such that no terminal obeys it."""
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
 
 _FEW = 8  # names in a list before it says how many more
+_LONGEST = 2_000  # characters of a repr
+
+_ClassT = TypeVar("_ClassT", bound=type)
+
+
+def with_bounded_repr(cls: _ClassT) -> _ClassT:
+    """Make the repr of a dataclass or named tuple at most 2,000 characters long (a decorator)."""
+    kind: Any = cls
+    whole = kind.__repr__
+    names = [one.name for one in fields(kind) if one.repr] if is_dataclass(kind) else kind._fields
+    used = len(f"{cls.__name__}()") + sum(len(f"{name}=, ") for name in names)
+    room = (_LONGEST - used) // len(names)
+
+    def bounded(self: Any) -> str:
+        text: str = whole(self)
+        if len(text) <= _LONGEST:
+            return text
+        shown = (f"{name}={shortened_repr(getattr(self, name), room)}" for name in names)
+        return f"{cls.__name__}({', '.join(shown)})"
+
+    kind.__repr__ = bounded
+    return cls
+
+
+def shortened_repr(value: Any, most: int) -> str:
+    """Return the repr of a value, cut off after so many characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def text_of(value: Any) -> str:

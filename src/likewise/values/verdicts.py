@@ -90,7 +90,8 @@ class Witnesses:
 
     def __repr__(self) -> str:
         columns = ("rows", "input_distances", "output_distances")
-        return f"Witnesses({', '.join(f'{name}={getattr(self, name)!r}' for name in columns)})"
+        with np.printoptions(threshold=12):  # of more numbers, the first and last three
+            return f"Witnesses({', '.join(f'{name}={getattr(self, name)!r}' for name in columns)})"
 
     def __len__(self) -> int:
         column = self._rows
@@ -215,6 +216,12 @@ class Verdict:
         _set_row(self, row)  # half the time of a frozen dataclass's own __init__, once a decision
         _set_witnesses(self, witnesses)
         _set_beside(self, beside)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a verdict is neither true nor false: ask verdict.violation, whether a near past input"
+            " got a different output, or verdict.clean."
+        )
 
     @property
     def violation(self) -> bool:
@@ -362,11 +369,12 @@ _set_witnesses = vars(Verdict)["witnesses"].__set__
 _set_beside = vars(Verdict)["_beside"].__set__
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Verdicts:
     """The verdicts of a batch, in its order.
 
     The witnesses of decision i are `witnesses` from offsets[i] up to offsets[i + 1].
+    Verdicts are equal if all that they say is; the monitor that they come from plays no part.
     """
 
     first_row: int
@@ -402,9 +410,9 @@ class Verdicts:
     incomplete: Rows | None = None
     """How many past decisions each was not compared with, since shards were down; None: none."""
 
-    past: "Past | None" = field(default=None, repr=False)
+    past: "Past | None" = None
     """Where the rows that the verdicts name can be looked up."""
-    values: Sequence[Mapping[str, Any] | None] | None = field(default=None, repr=False)
+    values: Sequence[Mapping[str, Any] | None] | None = None
     """Of decisions that were only checked: rows of a table as they came. They have no rows."""
 
     def __post_init__(self) -> None:
@@ -609,6 +617,24 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "several verdicts are neither true nor false: ask verdicts.violations.any(), whether a"
+            " decision contradicts an earlier one, or len(verdicts)."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return same_fields(self, other, "past") if isinstance(other, Verdicts) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        how = f"from row {self.first_row} on" if self.values is None else "checked"
+        return (
+            f"<Verdicts: {len(self):,} decisions {how}, {int(self.violations.sum()):,} violations,"
+            f" {self.pairs:,} pairs>"
+        )
+
     def __getitem__(self, i: int) -> Verdict:
         n = len(self)
         if not -n <= i < n:
@@ -680,6 +706,22 @@ class Verdicts:
 
 def _chosen(names: tuple[Any, ...] | None, chosen: npt.NDArray[np.bool_]) -> tuple[Any, ...] | None:
     return None if names is None else tuple(compress(names, chosen.tolist()))
+
+
+def same_fields(one: Any, other: Any, *but: str) -> bool:
+    """Whether two values of a dataclass are equal in all fields but these."""
+    return all(
+        _is_same(getattr(one, field.name), getattr(other, field.name))
+        for field in fields(one)
+        if field.name not in but
+    )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    arrays = isinstance(one, np.ndarray), isinstance(other, np.ndarray)
+    if not all(arrays):
+        return not any(arrays) and bool(one == other)
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
 
 
 def _verdicts_of(given: dict[str, Any]) -> Verdicts:

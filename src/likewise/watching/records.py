@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from likewise.values.printing import with_bounded_repr
 from likewise.values.verdicts import Verdict
 
 Handled: TypeAlias = tuple[BaseException | None, ...]
@@ -17,6 +18,7 @@ Handled: TypeAlias = tuple[BaseException | None, ...]
 _SHOWN = 3  # decisions, and witnesses of each, that a message names
 
 
+@with_bounded_repr
 @dataclass(frozen=True, slots=True)
 class Flagged:
     """A decision that contradicts an earlier one, or raises an alarm, and what the model answered.
@@ -43,6 +45,7 @@ class Flagged:
         return told(self.verdict)
 
 
+@with_bounded_repr
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A call, or a row of its batch, whose watching failed. The model had answered.

@@ -15,7 +15,7 @@ Cost: a copy of both bodies, and some microseconds on the event loop.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -24,6 +24,7 @@ from likewise.buffering.buffered import Buffered, buffered
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
 from likewise.runtime.log import logger
+from likewise.values.printing import with_bounded_repr
 from likewise.watching.background import Backlog
 from likewise.watching.settings import QUEUE_CALLS, is_monitor
 
@@ -37,15 +38,16 @@ _LOST = "unwatched"
 _CLOSE_SECONDS = 10.0
 
 
+@with_bounded_repr
 @dataclass(frozen=True)
 class Exchanged:
     """A request and its response, as they passed."""
 
     path: str
-    request: bytes
-    response: bytes
+    request: bytes = field(repr=False)
+    response: bytes = field(repr=False)
     status: int
-    headers: tuple[tuple[bytes, bytes], ...]
+    headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
     """Of the request, names in lower case."""
 
 

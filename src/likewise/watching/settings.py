@@ -10,6 +10,7 @@ from likewise.monitors.monitor import Monitor
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
+from likewise.values.known_names import did_you_mean
 from likewise.watching.records import Failure, Flagged
 
 KEEP = 100
@@ -59,7 +60,8 @@ class Choices:
             policy = getattr(self, name)
             if not callable(policy) and policy not in POLICIES:
                 raise BadRule(
-                    f"{name} is {policy!r}; expected one of {', '.join(POLICIES)}, or a callable",
+                    f"{name} is {policy!r}; expected one of {', '.join(POLICIES)}, or a callable"
+                    + did_you_mean(policy, POLICIES),
                     setting=name,
                 )
             if self.background and policy == "raise":
