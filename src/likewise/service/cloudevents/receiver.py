@@ -81,11 +81,12 @@ class EventReceiver:
         """Events of one request; each is taken or refused by itself."""
         received = Received(len(events))
         for place, event in enumerate(events):
+            if place:
+                await asyncio.sleep(0)  # the turn of other requests
             try:
                 await self._take(place, event, names, received)
             except (Refusal, LikewiseError) as error:
                 received.refuse(place, error)
-            await asyncio.sleep(0)  # the turn of other requests
         return received
 
     async def _take(
