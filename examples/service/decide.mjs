@@ -14,8 +14,8 @@ async function ask(route, body, attempts = 6) {
         signal: AbortSignal.timeout(10_000),
       });
       if (response.ok) return await response.json();
-      const { error, message } = await response.json();
-      if (response.status !== 429 && response.status !== 503) throw new Error(`${error}: ${message}`);
+      const { code, message } = await response.json();
+      if (response.status !== 429 && response.status !== 503) throw new Error(`${code}: ${message}`);
       if (attempt === attempts) throw new Error(message);
     } catch (error) {
       // Not answered. With a ledger and a key it may be sent again: it is never taken twice.
