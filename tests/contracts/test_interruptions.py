@@ -254,7 +254,8 @@ class Life:
         answer = interruptions.call("many", lambda: made.to(self.monitor.observe_many))
         if self.all_or_none(before, count, answer):
             verdicts = made.to(self.twin.observe_many)
-            for mine, theirs in zip(answer or [None] * count, verdicts, strict=True):
+            answers = [None] * count if answer is None else answer
+            for mine, theirs in zip(answers, verdicts, strict=True):
                 if mine is not None:
                     self.compare(mine, theirs)
                 self.expect(theirs)
