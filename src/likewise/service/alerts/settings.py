@@ -283,10 +283,13 @@ def _secret(
         return value
     if file is not None:
         try:
-            return Path(file).read_text(encoding="utf-8").strip()
+            value = Path(file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             kind = type(error).__name__
             raise BadRule(f"{where}: the file of {name}_file cannot be read ({kind})") from None
+        if not value:
+            raise BadRule(f"{where}: the file of {name}_file is empty")
+        return value
     return plain or ""
 
 
