@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 SECONDS = 60
 
@@ -53,6 +54,5 @@ if is_ready():
     found["verified"] = ask("POST", f"{path}/verify", {})
     subprocess.run(["systemctl", "stop", "likewise"], timeout=SECONDS, check=False)
     found["stopped"] = unit("Result", "ExecMainStatus")
-with open("/run/errors", encoding="utf-8") as lines:
-    found["errors"] = lines.read()
+found["errors"] = Path("/run/errors").read_text(encoding="utf-8")
 json.dump(found, sys.stdout)

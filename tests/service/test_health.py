@@ -28,7 +28,7 @@ def test_service_is_alive_before_it_is_ready_and_after(tmp_path):
         ledger = str(tmp_path / "ledger")
         app = App(Service(ServiceSettings({"loans": Served(rule=str(path), ledger=ledger)})))
         assert (await call(app, "GET", "/healthz")).status == 200
-        assert await ready(app) == (503, [(None, "closed")])
+        assert await ready(app) == (503, [("loans", "opening")])
         await asyncio.to_thread(app.service.open)
         assert await ready(app) == (200, [])
         alive = await call(app, "GET", "/healthz")

@@ -34,7 +34,7 @@ def serve(
     likewise serve --rule loans.toml --ledger loans.ledger
 
     Ends with SIGTERM or an interrupt, after everything under way is answered. Exit codes: 0 fine, 2
-    bad usage or settings, 3 a ledger that cannot be opened.
+    bad usage or settings, 3 no ledger can be opened.
     """
     from dataclasses import replace
 

@@ -126,6 +126,8 @@ class Keeping:
     max_ahead: str | float = "5 minutes"
     check: bool = True
     wait: float = 0.0
+    progress: Callable[[int, int], None] | None = None
+    """Called now and then while rows are read: how many were, of how many."""
 
     def __post_init__(self) -> None:
         if self.durability not in DURABILITIES:
@@ -213,6 +215,7 @@ def open_ledger(
             wait=seconds,
             witnesses=keeping.witnesses,
             check=keeping.check,
+            progress=keeping.progress,
         )
     except BaseException as error:
         with closing(store):

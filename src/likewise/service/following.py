@@ -114,15 +114,15 @@ def _target(address: str | None, field: str, opened: ExitStack) -> LineTarget | 
     return None if address is None else opened.enter_context(closing(target_of(address, field)))
 
 
-def check_source(name: str, rule: Rule | None, durable: bool, settings: StreamSource) -> None:
+def check_source(rule: Rule | None, durable: bool, settings: StreamSource) -> None:
     """Raise BadRule now, rather than later in a thread, if a rule cannot be used for a stream.
 
     rule    of the monitor; None: the ledger's own, which is not known yet
     """
     if not durable and settings.to is not None:
         raise BadRule(
-            f"monitor {name!r}: source has `to`, and the monitor is in memory: after a restart its"
-            " rows begin again. Give it a ledger."
+            "source has `to`, and the monitor is in memory: after a restart its rows begin again."
+            " Give it a ledger."
         )
     if rule is not None:
         binding_of(rule, output_column=settings.output_column, model_column=settings.model_column)

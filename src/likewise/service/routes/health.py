@@ -1,8 +1,9 @@
 """Is it alive, can it be asked?
 
 /healthz answers 200 as long as the event loop answers: whatever else is wrong, starting again would
-not mend it. /readyz answers 503 with reasons while a ledger is not open, a queue is full, or a
+not mend it. /readyz answers 503 with reasons while a ledger is being opened, a queue is full, or a
 ledger's disk has less than `Limits.disk_bytes` free: then decisions should not be sent here.
+A monitor that failed is named, and is no reason: the others can be asked, and would not be.
 """
 
 import asyncio
@@ -31,14 +32,22 @@ def routes(app: "App") -> list[BaseRoute]:
         return _answer(200, {"alive": True, "disk_writable": writable})
 
     async def ready(_: Request) -> Response:
-        reasons = []
-        if not service.ready:
-            reasons.append(_reason(None, "closed", "the ledgers are not open, or closing."))
+        reasons, failed = [], []
+        for name, pending in list(service.pending.items()):
+            if pending.failed is None:
+                about = _reason(name, "opening", f"it {pending}.")
+                reasons.append(about | {"rows": pending.rows, "of": pending.of})
+            else:
+                failed.append(_reason(name, pending.failed, f"it {pending}."))
+        if not (service.ready or reasons):
+            reasons.append(_reason(None, "closed", "the server is ending."))
         for hosted in service.monitors.values():
             reasons += [one for one in (_queue(hosted), await _disk(hosted)) if one is not None]
         told: dict[str, Any] = {"ready": not reasons}
         if reasons:
             told["reasons"] = reasons
+        if failed:
+            told["failed"] = failed
         return _answer(503 if reasons else 200, told)
 
     return [Route("/healthz", alive), Route("/readyz", ready)]
