@@ -7,8 +7,8 @@ A monitor that failed is named, and is no reason: the others can be asked, and w
 """
 
 import asyncio
-import os
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -21,6 +21,8 @@ from likewise.service.wire import encode
 
 if TYPE_CHECKING:
     from likewise.service.app import App
+
+_WRITTEN = 65_536  # bytes: about what a commit takes
 
 
 def routes(app: "App") -> list[BaseRoute]:
@@ -83,12 +85,12 @@ def _path(hosted: Hosted) -> Path | None:
 
 
 def _writable(path: Path) -> bool:
-    """Whether files may be written there; nothing is."""
+    """Whether a file can be written there now: a full disk says so only to one who writes."""
     try:
-        read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+        with TemporaryFile(dir=path, buffering=0) as file:  # which has no name, where that works
+            return file.write(bytes(_WRITTEN)) == _WRITTEN
     except OSError:
         return False
-    return not read_only and os.access(path, os.W_OK)
 
 
 def _answer(status: int, told: dict[str, Any]) -> Response:
