@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _DELAY = 1.0
-_log: Callable[[str], None] | None = None
+_logs: list[Callable[[str], None]] = []
 
 
 def visible(text: str) -> str:
@@ -50,8 +50,8 @@ def say_lines(text: str, *, wrap: bool = True) -> None:
 
 def say_aside(text: str) -> None:
     """A message on stderr. Lines after its first are indented, so that none looks like another."""
-    if _log is not None:
-        _log(text.removeprefix("likewise: "))
+    if _logs:
+        _logs[0](text.removeprefix("likewise: "))
         return
     first, *more = text.split("\n")
     lines = [first, *(f"  {line}" for line in more)]
@@ -60,8 +60,7 @@ def say_aside(text: str) -> None:
 
 def log_asides(log: Callable[[str], None]) -> None:
     """Have messages for stderr logged instead, where stderr is a log."""
-    global _log
-    _log = log
+    _logs[:] = [log]
 
 
 def print_json(told: Mapping[str, Any]) -> None:

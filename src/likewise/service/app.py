@@ -7,6 +7,7 @@ Invariant: every request is answered, in JSON if it is refused; nothing that a c
 the server fail. If it fails all the same, that is logged, counted and answered with 500.
 """
 
+import time as clock
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -16,11 +17,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, compile_path
+from starlette.routing import BaseRoute, Route, compile_path
 
 from likewise.runtime.log import logger
 from likewise.service.calls import AdmittedCall, Hot
 from likewise.service.door import ASGIScope, Door, Gone, Receive, Send
+from likewise.service.metrics.names import OTHER
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refusal, told
 from likewise.service.routes import (
@@ -40,6 +42,7 @@ from likewise.service.service import Service
 from likewise.values.errors import LikewiseError
 
 _MONITORS = "/v1/monitors/"
+_TEMPLATE = "/v1/monitors/{name}/"
 _JSON = (b"content-type", b"application/json")
 _NO_QUERY: Mapping[str, str] = {}
 _UNCOUNTED = ("/healthz", "/readyz", "/metrics")
@@ -81,6 +84,9 @@ class App:
             Exception: self._failed,
         }
         self._other = Starlette(routes=found, exception_handlers=handlers)
+        self._paths: dict[Any, str] = {
+            one.endpoint: one.path for one in found if isinstance(one, Route)
+        }
         self._methods = [(compile_path(one.path)[0], one.method) for one in self.operations]
 
     @property
@@ -97,15 +103,17 @@ class App:
         path: str = scope["path"]
         service = self.service
         service.under_way += 1
-        begun = None
+        begun, route, since = None, "", clock.perf_counter()
         try:
             if path.startswith(_MONITORS) and scope["method"] == "POST":
                 name, _, verb = path[len(_MONITORS) :].partition("/")
                 hot = self._hot.get(verb)
                 if hot is not None:
+                    route = f"{_TEMPLATE}{verb}"
                     await self._serve(hot, name, scope, receive, send)
                     return
                 if verb == "stream":
+                    route = f"{_TEMPLATE}stream"
                     await self._stream(name, scope, receive, send)
                     return
             if path not in _UNCOUNTED:
@@ -121,6 +129,8 @@ class App:
                 await _answer(send, 500, _fault(error), None)
         finally:
             service.under_way -= 1
+            route = route or self._paths.get(scope.get("endpoint"), OTHER)
+            service.durations[route].add(clock.perf_counter() - since)
 
     async def _serve(
         self, hot: Hot, name: str, scope: ASGIScope, receive: Receive, send: Send

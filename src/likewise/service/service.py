@@ -8,7 +8,7 @@ Invariant: a monitor is opened before it is asked, and closed after everything i
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -29,6 +29,7 @@ from likewise.runtime.log import logger
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
 from likewise.service.arrow_columns import load_library
+from likewise.service.counts import Durations
 from likewise.service.following import Following, check_source
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refusal
@@ -94,6 +95,8 @@ class Service:
         """Connections that listen to events."""
         self.refused: Counter[str] = Counter()
         """Requests that were refused before a monitor was found, by status."""
+        self.durations: defaultdict[str, Durations] = defaultdict(Durations)
+        """How long requests took, by route."""
         self.opened: list[Callable[[Hosted], object]] = []
         """Told of each monitor when it is open."""
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -194,7 +197,8 @@ class Service:
             self.alerting.start()
         if hosted.settings.source is not None:
             loop = asyncio.get_running_loop()
-            self._following.append(Following(hosted, hosted.settings.source, loop))
+            hosted.stream = Following(hosted, hosted.settings.source, loop)
+            self._following.append(hosted.stream)
 
     async def _stop_following(self) -> None:
         following, self._following = self._following, []

@@ -62,6 +62,8 @@ class AlertReceiver:
     """After a failure; twice as long after the next, and so on, up to five minutes."""
     give_up_seconds: float = 604_800.0
     """An alert that could not be told for so long is given up, and counted."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Further labels of every alert."""
 
     def takes(self, monitor: str) -> bool:
         return self.monitors is None or monitor in self.monitors
@@ -237,6 +239,7 @@ def _receiver(
         table.timeout_seconds,
         table.backoff_seconds,
         table.give_up_seconds,
+        settings.labels,
     )
     _check_receiver(where, receiver)
     return receiver
