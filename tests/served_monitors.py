@@ -32,6 +32,7 @@ class Serving:
         self.limits = limits
         self.service = Service(ServiceSettings({"none": Served(rule="none.toml")}, limits=limits))
         self.service.ready = True
+        self.service.pending = {}
         self.service.monitors = {}
         # With its protocol named, as asyncio wants it to send answers without delay.
         self._listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -142,7 +142,7 @@ def started(*arguments, before=(), ready=True, **more):
     running.reader = threading.Thread(target=read, daemon=True)
     running.reader.start()
     try:
-        where = running.wait_for("opening ").rpartition(" for ")[2]
+        where = running.wait_for("opening ").rpartition(" for ")[2].rstrip('"}')  # of JSON
         if where.startswith("unix:"):
             running.uds = where.removeprefix("unix:")
         else:

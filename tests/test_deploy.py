@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -236,13 +237,16 @@ def test_it_serves_where_nothing_but_its_data_can_be_written(tmp_path):
 
 # systemd
 
+UNIT = DEPLOY / "systemd" / "likewise.service"
+MONITOR = '[monitors.loans]\nrule = "rule.toml"\nledger = "/var/lib/likewise/loans.ledger"\n'
+
 
 @pytest.fixture
 def unit(tmp_path):
     """The unit, with a command that is on this machine."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed (Debian: systemd)")
-    text = (DEPLOY / "systemd" / "likewise.service").read_text()
+    text = UNIT.read_text()
     assert "/opt/likewise/bin/likewise" in text
     path = tmp_path / "likewise.service"
     path.write_text(text.replace("/opt/likewise/bin/likewise", sys.executable))
@@ -270,3 +274,74 @@ def test_the_unit_may_do_little(unit):
     done = analyzed("security", "--offline=true", "--no-pager", unit)
     (level,) = re.findall(r"exposure level for likewise.service: ([\d.]+)", done.stdout)
     assert float(level) <= 1.5
+
+
+DENY_WRITE_EXECUTE = """
+import ctypes, os, sys
+sys.exit(9) if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) else os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.long
+def test_the_service_runs_where_no_memory_becomes_code(tmp_path):
+    """As MemoryDenyWriteExecute has it, in the environment of the unit."""
+    before = [sys.executable, "-c", DENY_WRITE_EXECUTE]
+    if subprocess.run([*before, shutil.which("true")], check=False).returncode:
+        pytest.skip("prctl has no PR_SET_MDWE here (Linux 6.3)")
+    from tests.service.alerts.receivers import Server
+
+    (line,) = re.findall(r"^Environment=(.*)$", UNIT.read_text(), re.MULTILINE)
+    environment = dict(one.split("=", 1) for one in line.split())
+    (tmp_path / "rule.toml").write_text('metric = "linf"\nepsilon = 0.1\n')
+    (tmp_path / "service.toml").write_text('[monitors.loans]\nrule = "rule.toml"\n')
+    server = Server(tmp_path / "service.toml", before=before, **environment)
+    try:
+        for z, violation in (("yes", False), ("no", True)):
+            body = {"x": [0.5, 0.2], "z": z}
+            status, answer = server.post("/v1/monitors/loans/observe", body)
+            assert (status, answer["violation"]) == (200, violation)
+    finally:
+        server.stop()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("secret", [False, True])
+def test_the_unit_starts_serves_and_stops(tmp_path, secret):
+    """By systemd itself, whether or not the file of its credential is there."""
+    if not namespaces() or not Path("/lib/systemd/systemd").exists():
+        pytest.skip("no systemd can be started in namespaces here")
+    units, etc = tmp_path / "units", tmp_path / "etc"
+    for folder in (units, etc, tmp_path / "disk"):
+        folder.mkdir()
+    errors = "\n[Service]\nStandardError=append:/run/errors\n"
+    (units / "likewise.service").write_text(UNIT.read_text() + errors)
+    for name in ("sysinit", "basic", "shutdown"):
+        (units / f"{name}.target").write_text("[Unit]\nDefaultDependencies=no\n")
+    (units / "default.target").write_text("[Unit]\nRequires=likewise.service\n")
+    (etc / "rule.toml").write_text('metric = "linf"\nepsilon = 0.1\n')
+    alerts = ""
+    if secret:
+        (etc / "alerts.secret").write_text("0123456789abcdef\n")
+        alerts = (
+            "[alerts]\nkeys = false\n"
+            '[[alerts.receivers]]\nname = "hook"\nkind = "webhook"\nurl = "http://127.0.0.1:9"\n'
+            'secret_file = "/run/credentials/likewise.service/alerts"\n'
+        )
+    server = '[server]\nuds = "/run/likewise/socket"\n'
+    (etc / "service.toml").write_text(server + MONITOR + alerts)
+    boot, probe = (ROOT / "tests" / "deploy" / name for name in ("boot_unit.sh", "unit_probe.py"))
+    python, packages = sys.base_prefix, sysconfig.get_path("purelib")
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", boot, tmp_path, ROOT, python, packages, probe],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    if not done.stdout:
+        pytest.skip(f"systemd does not start in namespaces here: {done.stderr[-200:]}")
+    found = json.loads(done.stdout)
+    assert found["started"] == {"ActiveState": "active", "NRestarts": "0", "ExecMainStatus": "0"}
+    assert found["first"][0] == found["batch"][0] == found["verified"][0] == 200, found
+    assert found["batch"][1]["verdicts"][0]["violation"] is True
+    assert found["stopped"] == {"Result": "success", "ExecMainStatus": "0"}

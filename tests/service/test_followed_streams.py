@@ -1,6 +1,8 @@
 """`likewise serve` follows a stream, beside decisions over HTTP: one history."""
 
+import asyncio
 import json
+import re
 
 import pytest
 
@@ -9,6 +11,7 @@ from likewise.service.settings import Served, ServiceSettings, StreamSource
 from likewise.values.errors import BadRule
 from tests.brokers import broker, to_address, wait_for
 from tests.refusals import raises
+from tests.service import asgi_calls as asgi
 from tests.serving import serving
 from tests.serving import settings as written
 from tests.streams.streaming import RULE, bodies, check_ledger, check_lines, decisions
@@ -23,6 +26,28 @@ from = "{source}"
 to = "{to}"
 dead_letters = "{dead}"
 """
+
+
+def stream_metrics(page):
+    found = re.findall(rb"^likewise_stream_(\w+)\{[^}]*\} (\S+)$", page, re.MULTILINE)
+    return {name.decode(): float(value) for name, value in found}
+
+
+def test_stream_that_is_away_is_not_connected_and_behind(tmp_path):
+    async def scenario():
+        source = StreamSource("redis://127.0.0.1:1/0?stream=decisions", output_column="z")
+        async with asgi.serving(tmp_path, source=source) as app:
+            app.service.begin(app.service.monitors["default"])
+            for _ in range(100):
+                page = (await asgi.call(app, "GET", "/metrics")).body
+                told = stream_metrics(page)
+                assert (told["connected"], told["dead_letters_total"]) == (0, 0)
+                if told["lag_seconds"] > 0:
+                    return
+                await asyncio.sleep(0.01)
+            raise AssertionError("it is never behind")
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.long
@@ -44,6 +69,15 @@ def test_served_monitor_follows_its_stream(kind, tmp_path):
                 running.publish(bodies(part[:-1]))
                 wait_for(
                     lambda s=server, r=rows: s.get().json()["rows"] >= r - 1, "what was streamed"
+                )
+                streams = stream_metrics(server.ask("GET", "/metrics").body)
+                assert streams["connected"] == 1
+                assert streams["dead_letters_total"] == (1 if kills else 0)
+                wait_for(
+                    lambda s=server: (
+                        stream_metrics(s.ask("GET", "/metrics").body)["lag_seconds"] == 0
+                    ),
+                    "the end of the stream",
                 )
                 answer = server.post("observe", {"values": part[-1]})  # the same history
                 assert answer.status == 200, answer.body

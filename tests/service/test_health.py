@@ -1,6 +1,7 @@
 """Health knows the ledgers, the queue and the disk, and says why."""
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ def test_service_is_alive_before_it_is_ready_and_after(tmp_path):
         ledger = str(tmp_path / "ledger")
         app = App(Service(ServiceSettings({"loans": Served(rule=str(path), ledger=ledger)})))
         assert (await call(app, "GET", "/healthz")).status == 200
-        assert await ready(app) == (503, [(None, "closed")])
+        assert await ready(app) == (503, [("loans", "opening")])
         await asyncio.to_thread(app.service.open)
         assert await ready(app) == (200, [])
         alive = await call(app, "GET", "/healthz")
@@ -80,7 +81,7 @@ def test_threshold_of_the_disk_is_a_setting(tmp_path):
 
 
 PROGRAM = """
-import asyncio, os, sys
+import asyncio, contextlib, os, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from likewise.service.settings import Limits
@@ -93,6 +94,11 @@ async def main(folder):
         for filler in (0, free - 200_000, 0):
             (folder / "filler").write_bytes(bytes(filler))
             told.append((await call(app, "GET", "/readyz")).body.decode())
+        with contextlib.suppress(OSError):
+            (folder / "filler").write_bytes(bytes(2 * free))  # as much as there is room for
+        told.append((await call(app, "GET", "/healthz")).body.decode())
+        (folder / "filler").unlink()
+        told.append((await call(app, "GET", "/healthz")).body.decode())
         print("\\n".join(told))
 
 asyncio.run(main(Path(sys.argv[1])))
@@ -103,7 +109,9 @@ def test_disk_that_is_nearly_full_is_not_ready(tmp_path):
     skip_without(tmp_path)
     done = on_small_disk(tmp_path, sys.executable, "-c", PROGRAM, tmp_path, ROOT)
     assert done.returncode == 0, done.stderr
-    before, full, after = done.stdout.splitlines()
+    before, full, after, *alive = done.stdout.splitlines()
     assert before == after == '{"ready":true}'
+    written = [json.loads(one)["disk_writable"]["default"] for one in alive]
+    assert written == [False, True]
     assert '"reason":"disk"' in full
     assert "expected at least 300000" in full

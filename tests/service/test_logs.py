@@ -5,6 +5,8 @@ import gzip
 import io
 import json
 import logging
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 
@@ -17,6 +19,7 @@ from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import call, serving
 from tests.service.cloudevents.payloads import headers, structured
+from tests.serving import command, reached_end, settings, started
 
 MARK = "geheim"
 NUMBER = 4242.4242
@@ -223,3 +226,54 @@ def test_line_is_one_line_whatever_is_in_it(written):
     assert line["message"] == "two\nlines \r\n{"
     assert line["level"] == "warning"
     assert line["time"].endswith("Z")
+
+
+NOT_FORESEEN = """
+import threading, warnings
+from likewise.service.log_lines import write_log
+write_log("json")
+warnings.warn("a warning")
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start()
+thread.join()
+class Bad:
+    def __del__(self):
+        raise ValueError("geheim")
+Bad()
+"""
+
+
+def test_what_python_itself_writes_is_json_too():
+    done = subprocess.run(
+        [sys.executable, "-c", NOT_FORESEEN],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    warned, *raised = [json.loads(line) for line in done.stderr.splitlines()]
+    assert warned["logger"] == "py.warnings"
+    assert [line["raised"] for line in raised] == ["ZeroDivisionError", "ValueError"]
+    assert MARK not in done.stderr
+
+
+def test_every_line_of_a_server_is_json(tmp_path):
+    server = started(settings(tmp_path), "--log-format", "json")
+    try:
+        assert server.end() == 0
+        server.reader.join(60)
+        while (line := server.lines.get(timeout=60)) is not None:
+            server.told.append(line)
+    finally:
+        server.kill()
+    lines = [json.loads(line) for line in server.told]
+    assert {"started", "opened", "ready", "drained"} <= {line.get("event") for line in lines}
+
+
+def test_why_a_server_does_not_start_is_json(tmp_path):
+    path = settings(tmp_path, monitors='[monitors.a]\nrule = "nowhere.toml"\n')
+    code, said = reached_end(command(path, "--port", 0, "--log-format", "json"))
+    assert code == 2
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert lines[-1]["level"] == "error"
+    assert "nowhere.toml" in lines[-1]["message"]

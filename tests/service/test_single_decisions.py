@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from likewise.service.service import Pending
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import call
@@ -222,9 +223,11 @@ def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):
             assert hosted.counts.refused == {"400": 1, "422": 1, "wrong-shape": 1}
             service.under_way = service.settings.limits.requests
             assert await status(good) == 503, "too many are under way"
-            service.under_way, service.ready = 0, False
-            assert await status(good) == 503, "the ledgers are not open"
-            service.ready = True
+            service.under_way = 0
+            monitors, service.monitors = service.monitors, {}
+            service.pending["default"] = Pending()
+            assert await status(good) == 503, "the ledger is not open"
+            service.monitors = monitors
             assert [await status(good) for _ in range(20)] == [200] * 15 + [429] * 5
             assert hosted.monitor.rows == 16
 

@@ -38,6 +38,7 @@ def an_app():
         monitor.limit_words(LIMITS.labels)
         service.monitors[name] = Hosted(name, monitor, Served(rule="-"), LIMITS)
     service.ready = True
+    service.pending = {}
     return App(service)
 
 

@@ -13,7 +13,7 @@ colours that we chose. JSON means the same before and after.
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _DELAY = 1.0
+_logs: list[Callable[[str], None]] = []
 
 
 def visible(text: str) -> str:
@@ -49,9 +50,17 @@ def say_lines(text: str, *, wrap: bool = True) -> None:
 
 def say_aside(text: str) -> None:
     """A message on stderr. Lines after its first are indented, so that none looks like another."""
+    if _logs:
+        _logs[0](text.removeprefix("likewise: "))
+        return
     first, *more = text.split("\n")
     lines = [first, *(f"  {line}" for line in more)]
     print("\n".join(_fit(line, sys.stderr) for line in lines), file=sys.stderr, flush=True)
+
+
+def log_asides(log: Callable[[str], None]) -> None:
+    """Have messages for stderr logged instead, where stderr is a log."""
+    _logs[:] = [log]
 
 
 def print_json(told: Mapping[str, Any]) -> None:

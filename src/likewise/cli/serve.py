@@ -34,12 +34,13 @@ def serve(
     likewise serve --rule loans.toml --ledger loans.ledger
 
     Ends with SIGTERM or an interrupt, after everything under way is answered. Exit codes: 0 fine, 2
-    bad usage or settings, 3 a ledger that cannot be opened.
+    bad usage or settings, 3 no ledger can be opened.
     """
     from dataclasses import replace
 
     from likewise.cli.endings import FINE, Stop
-    from likewise.cli.screen import say_aside
+    from likewise.cli.screen import log_asides, say_aside
+    from likewise.runtime.log import logger
 
     try:
         from likewise.pages import screens
@@ -49,12 +50,13 @@ def serve(
     from likewise.service.log_lines import write_log
     from likewise.service.settings import Served, Server, ServiceSettings
 
-    if (config is None) == (rule is None and ledger is None):
-        raise Stop("expected a CONFIG, or --rule and --ledger for a single monitor.")
     if log_format is not None:
         if log_format not in ("text", "json"):
             raise Stop(f"--log-format is {log_format!r}; expected text or json.")
         write_log(log_format)
+        log_asides(logger.error)
+    if (config is None) == (rule is None and ledger is None):
+        raise Stop("expected a CONFIG, or --rule and --ledger for a single monitor.")
     if config is not None:
         settings = ServiceSettings.read(config)
     else:
@@ -65,5 +67,6 @@ def serve(
     told = {"host": host, "port": port, "uds": None if uds is None else str(uds)}
     given = {name: value for name, value in told.items() if value is not None}
     server: Server = replace(settings.server, workers=workers, **given)  # type: ignore[arg-type]
-    run(replace(settings, server=server), lambda line: say_aside(f"likewise: {line}"), [screens])
+    tell = logger.info if log_format else lambda line: say_aside(f"likewise: {line}")
+    run(replace(settings, server=server), tell, [screens])
     return FINE

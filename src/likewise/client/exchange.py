@@ -115,7 +115,7 @@ class Exchange:
         if answer.status in (401, 403):
             self._forbidden(answer.status, message)
         if answer.status in _LATER:
-            self._maybe_done |= code != "refused"  # a proxy does not say whether it passed it on
+            self._maybe_done |= not code  # a proxy does not say whether it passed it on
             return self._next(message, answer.headers.get("retry-after"))
         if answer.status in _DECISION and code == "refused":
             raise BadDecision(message)

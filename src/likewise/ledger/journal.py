@@ -16,7 +16,7 @@ Not here: judging, and the lock under which all of this is called (monitors/moni
 import contextlib
 import time as clock
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -35,6 +35,7 @@ from likewise.ledger.positions import check_places
 from likewise.ledger.restoring import judge_waiting, load_rows
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
+from likewise.ledger.stored import Decisions
 from likewise.ledger.times import Ahead
 from likewise.ledger.window import Window
 from likewise.ledger.write_buffer import Pending, PendingDecision, Queue
@@ -71,6 +72,7 @@ class Journal:
         wait: float,
         witnesses: int,
         check: bool,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.store = store
         self.window = window
@@ -91,7 +93,7 @@ class Journal:
         """How many sources of positions there may be; None: any number."""
         self.missing = 0
         """Decisions known to be missing, as the chain says."""
-        self.restore(check=check)
+        self.restore(check=check, progress=progress)
 
     @property
     def rows(self) -> int:
@@ -103,8 +105,11 @@ class Journal:
         """Whether nothing is left half done here."""
         return self.unsure == SURE and self.store.known
 
-    def restore(self, *, check: bool) -> None:
-        """Make memory from what is on disk."""
+    def restore(self, *, check: bool, progress: Callable[[int, int], None] | None = None) -> None:
+        """Make memory from what is on disk.
+
+        progress    called now and then with the rows that were read, and how many there are
+        """
         store = self.store
         store.reconnect()
         reader = store.reader
@@ -125,6 +130,8 @@ class Journal:
             if check:
                 checks.enter_context(reader.structure_checked(every_index=False))
                 chunks = reader.format.walk(reader, None).chunks()
+            if progress is not None:
+                chunks = _counted(chunks, store, progress)
             if store.rows > store.first:
                 self._words = load_rows(store, self._memory, self._keys, self.retention, chunks)
             deque(chunks, maxlen=0)  # a walk checks more behind the last row
@@ -455,3 +462,13 @@ class Journal:
         finally:
             self.waits.put(True)
             self.store.close()
+
+
+def _counted(
+    chunks: Iterator[Decisions], store: Store, progress: Callable[[int, int], None]
+) -> Iterator[Decisions]:
+    rows = store.rows - store.first
+    for chunk in chunks:
+        progress(min(rows, chunk.first - store.first), rows)
+        yield chunk
+    progress(rows, rows)

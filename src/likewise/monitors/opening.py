@@ -127,6 +127,8 @@ class Keeping:
     max_ahead: str | float = "5 minutes"
     check: bool = True
     wait: float = 0.0
+    progress: Callable[[int, int], None] | None = None
+    """Called now and then while rows are read: how many were, of how many."""
 
     def __post_init__(self) -> None:
         check_one_of("durability", self.durability, DURABILITIES)
@@ -210,6 +212,7 @@ def open_ledger(
             wait=seconds,
             witnesses=keeping.witnesses,
             check=keeping.check,
+            progress=keeping.progress,
         )
     except BaseException as error:
         with closing(store):

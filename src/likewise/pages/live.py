@@ -66,17 +66,17 @@ class Live:
 
     async def run(self) -> None:
         """Count on, until cancelled."""
-        while not self._service.ready:
+        while not self._service.monitors:
             await asyncio.sleep(_LOOK_SECONDS)
-        for hosted in self._service.monitors.values():
-            if hosted.monitor.durable:
-                await self._fill(hosted)
-        asking = asyncio.create_task(self._ask_on())
+        asking, filled = asyncio.create_task(self._ask_on()), set[str]()
         try:
             while True:
-                await asyncio.sleep(EVERY_SECONDS)
-                for hosted in self._service.monitors.values():
+                for name, hosted in self._service.monitors.items():
+                    if name not in filled and hosted.monitor.durable:
+                        await self._fill(hosted)
+                    filled.add(name)
                     self.pulse(hosted)
+                await asyncio.sleep(EVERY_SECONDS if self._service.ready else _LOOK_SECONDS)
         finally:
             asking.cancel()
 

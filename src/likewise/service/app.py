@@ -7,6 +7,7 @@ Invariant: every request is answered, in JSON if it is refused; nothing that a c
 the server fail. If it fails all the same, that is logged, counted and answered with 500.
 """
 
+import time as clock
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,7 @@ from likewise.runtime.log import logger
 from likewise.service.calls import AdmittedCall, Hot
 from likewise.service.cross_site import CrossSiteCheck
 from likewise.service.door import PRIVATE, ASGIScope, Door, Gone, Receive, Send
+from likewise.service.metrics.names import OTHER
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refusal, told
 from likewise.service.routes import (
@@ -41,6 +43,7 @@ from likewise.service.service import Service
 from likewise.values.errors import LikewiseError
 
 _MONITORS = "/v1/monitors/"
+_TEMPLATE = "/v1/monitors/{name}/"
 _JSON = (b"content-type", b"application/json")
 _BEARER = (b"www-authenticate", b"Bearer")
 _NO_QUERY: Mapping[str, str] = {}
@@ -103,16 +106,18 @@ class App:
         headers = dict(scope["headers"])  # of one that is given twice, the last
         service = self.service
         service.under_way += 1
-        begun = None
+        begun, route, since = None, "", clock.perf_counter()
         try:
             self._cross_site.check(scope["method"], path, headers)
             if path.startswith(_MONITORS) and scope["method"] == "POST":
                 name, _, verb = path[len(_MONITORS) :].partition("/")
                 hot = self._hot.get(verb)
                 if hot is not None:
+                    route = f"{_TEMPLATE}{verb}"
                     await self._serve(hot, name, scope, headers, receive, send)
                     return
                 if verb == "stream":
+                    route = f"{_TEMPLATE}stream"
                     await self._stream(name, scope, receive, send)
                     return
             if path not in _UNCOUNTED:
@@ -130,6 +135,7 @@ class App:
                 await _answer(send, 500, _fault(error), None)
         finally:
             service.under_way -= 1
+            service.durations[route or self._route_of(path)].add(clock.perf_counter() - since)
 
     async def _serve(
         self,
@@ -182,10 +188,13 @@ class App:
         self.service.refused[str(status)] += 1
         if status not in (401, 403):
             return
-        client, path = scope.get("client"), scope["path"]
-        route = next((one for pattern, one in self._patterns if pattern.match(path)), "(no route)")
+        client = scope.get("client")
         peer = "(socket)" if client is None else str(client[0])
-        self.service.deny(status, peer, f"{scope['method'][:10]} {route}")
+        self.service.deny(status, peer, f"{scope['method'][:10]} {self._route_of(scope['path'])}")
+
+    def _route_of(self, path: str) -> str:
+        """Return the template of the route that a path belongs to."""
+        return next((one for pattern, one in self._patterns if pattern.match(path)), OTHER)
 
     async def _refused(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, LikewiseError | Refusal)

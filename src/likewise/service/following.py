@@ -8,6 +8,7 @@ the ledger ends; only a gap under the policy "stop" ends the following, and the 
 """
 
 import asyncio
+import time as clock
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from threading import Event, Thread
@@ -37,6 +38,7 @@ class Following:
         self._loop = loop
         self._ending = Event()
         self._follower: Follower | None = None
+        self._at_end = clock.monotonic()
         self._bind = binding_of(
             hosted.monitor.rule,
             output_column=settings.output_column,
@@ -44,6 +46,20 @@ class Following:
         )
         self._thread = Thread(target=self._run, name=f"likewise-follow-{hosted.name}", daemon=True)
         self._thread.start()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._follower is not None and self._follower.is_connected
+
+    @property
+    def lag_seconds(self) -> float:
+        """Since the end of the stream was last reached; 0 while nothing waits there."""
+        follower = self._follower
+        if follower is not None and follower.at_end is not None:
+            self._at_end = follower.at_end
+            if follower.is_connected and not follower.is_behind:
+                return 0.0
+        return clock.monotonic() - self._at_end
 
     def stop(self) -> None:
         """End after what is in hand, and wait for that."""
@@ -82,7 +98,10 @@ class Following:
                 buried=self._buried,
             )
             if not self._ending.is_set():
-                self._follower.run()
+                try:
+                    self._follower.run()
+                finally:
+                    self._follower.is_connected = False
 
     def _buried(self) -> None:
         self._loop.call_soon_threadsafe(self._count_bad)
@@ -114,15 +133,15 @@ def _target(address: str | None, field: str, opened: ExitStack) -> LineTarget | 
     return None if address is None else opened.enter_context(closing(target_of(address, field)))
 
 
-def check_source(name: str, rule: Rule | None, durable: bool, settings: StreamSource) -> None:
+def check_source(rule: Rule | None, durable: bool, settings: StreamSource) -> None:
     """Raise BadRule now, rather than later in a thread, if a rule cannot be used for a stream.
 
     rule    of the monitor; None: the ledger's own, which is not known yet
     """
     if not durable and settings.to is not None:
         raise BadRule(
-            f"monitor {name!r}: source has `to`, and the monitor is in memory: after a restart its"
-            " rows begin again. Give it a ledger."
+            "source has `to`, and the monitor is in memory: after a restart its rows begin again."
+            " Give it a ledger."
         )
     if rule is not None:
         binding_of(rule, output_column=settings.output_column, model_column=settings.model_column)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,17 @@ _T = TypeVar("_T")
 Answers = list[Verdict | LikewiseError]
 Listener = Callable[["Hosted", Verdict], None]
 """Told of every verdict with a witness or an alarm, on the event loop; must not wait."""
+
+
+class FollowedStream(Protocol):
+    """What is asked of the stream that a monitor follows."""
+
+    @property
+    def is_connected(self) -> bool: ...
+
+    @property
+    def lag_seconds(self) -> float:
+        """Since its end was last reached; 0 while nothing waits there."""
 
 
 @dataclass(slots=True)
@@ -80,6 +91,8 @@ class Hosted:
         self.limits = limits
         self.counts = ServiceCounts()
         self.listeners: list[Listener] = []
+        self.stream: FollowedStream | None = None
+        """The stream that it follows."""
         self.next_row = monitor.rows
         """Known without waiting for the monitor's turn."""
         self.recent = Recent(limits.recent, limits.witnesses, self.next_row - 1)

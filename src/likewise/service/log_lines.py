@@ -6,6 +6,8 @@ an exception, which may quote one, only its type and the places in the code are 
 
 import json
 import logging
+import sys
+import threading
 import traceback
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -42,12 +44,24 @@ class TextLines(logging.Formatter):
 
 
 def write_log(form: str, stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Have what is logged from now on written, to standard error unless told otherwise."""
+    """Have what is logged from now on written, to standard error unless told otherwise.
+
+    Warnings, and exceptions that nobody can catch, are logged, too: Python would write lines of
+    its own.
+    """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLogLines() if form == "json" else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    logging.captureWarnings(capture=True)
+    threading.excepthook = sys.unraisablehook = _log_uncaught
+
+
+def _log_uncaught(raised: Any) -> None:
+    """Log an exception that ended a thread, or that came up while an object was cleared away."""
+    about = raised.exc_type, raised.exc_value, raised.exc_traceback
+    logging.getLogger("likewise").error("an exception was not caught", exc_info=about)
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -40,11 +40,12 @@ class Refusal(Exception):
     retry   seconds after which it may be tried again, for Retry-After
     """
 
-    code = "refused"
-
-    def __init__(self, status: int, message: str, *, retry: float | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, *, retry: float | None = None, code: str = "refused"
+    ) -> None:
         super().__init__(message)
         self.status = status
+        self.code = code
         self.retry = retry
 
 

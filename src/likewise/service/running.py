@@ -1,6 +1,6 @@
 """Runs the service: opens the monitors, listens, and on SIGTERM answers what is under way and ends.
 
-One process, one event loop. Ledgers are opened in a thread while /healthz already answers, and
+One process, one event loop. Ledgers are opened in threads while /healthz already answers, and
 /readyz says when they are open.
 
 Invariant: when `serve` returns, everything that was begun has been answered or was told that it is
@@ -88,6 +88,8 @@ async def _run(
         otlp = Otlp(service, service.settings.otlp)
         told.append(asyncio.create_task(otlp.run()))
     told += [asyncio.create_task(call()) for call in service.beside]
+    loop = asyncio.get_running_loop()
+    service.opened.append(lambda hosted: loop.call_soon_threadsafe(service.begin, hosted))
     opening = asyncio.create_task(asyncio.to_thread(service.open))
 
     def opened(task: "asyncio.Task[None]") -> None:
@@ -96,10 +98,8 @@ async def _run(
         elif not service.stopping:
             gc.collect()
             gc.freeze()  # what is there now stays: the collector need not walk it again and again
-            tell(f"ready: {monitors}, listening on {address}")
-            if service.alerting is not None:
-                service.alerting.start()
-            service.follow()
+            failed = f", {len(service.pending)} failed" if service.pending else ""
+            tell(f"ready: {monitors}{failed}, listening on {address}")
 
     opening.add_done_callback(opened)
     try:

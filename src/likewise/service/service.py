@@ -1,15 +1,24 @@
 """What all routes share: the monitors that are served, the settings, the tokens.
 
-Invariant: monitors are opened before anything is answered, and closed after everything is.
+Monitors are opened side by side, and each is served as soon as it is open. One whose ledger cannot
+be opened has failed, and the others go on; a mistake in the settings, or no monitor that can be
+opened, ends the service.
+
+Invariant: a monitor is opened before it is asked, and closed after everything is answered.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
+from likewise.engine.engine import Engine
 from likewise.ledger.folder import BeingWritten
 from likewise.monitors import opening
 from likewise.monitors.hunting import refuse_unhuntable, slope_monitor
@@ -21,18 +30,41 @@ from likewise.runtime.private_files import is_open_to_all
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.alerts.settings import alert_settings
 from likewise.service.arrow_columns import load_library
+from likewise.service.counts import Durations
 from likewise.service.following import Following, check_source
 from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits, Served, ServiceSettings, secret_files
 from likewise.service.slopes import Slopes
 from likewise.service.tokens import Tokens
-from likewise.values.errors import BadFile, BadRule
+from likewise.values.errors import BadFile, BadRule, LikewiseError
 
 WAIT_SECONDS = 30.0
 """Of a rolling restart: the process before may still be writing."""
 DENIED = 20
 """Lines of the log at a time about who was refused, so that nobody fills a disk with them."""
+_FAILED_SECONDS = 10.0  # after which a client may ask again for a monitor that failed
+_AT_ONCE = 8  # monitors that are opened at the same time
+_clusters = Lock()  # held while shards are started: Ray starts once
+
+
+class _Stopped(Exception):
+    """The service ends while a ledger is being read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A monitor that is not open: how many rows were read, or why it failed."""
+
+    rows: int = 0
+    of: int = 0
+    failed: str | None = None
+    """The code of the error, which says nothing about files."""
+
+    def __str__(self) -> str:
+        if self.failed is not None:
+            return f"cannot be opened ({self.failed}); the log of the server says more"
+        return f"is being opened: {_few_digits(self.rows)} of {_few_digits(self.of)} rows"
 
 
 class Service:
@@ -46,9 +78,14 @@ class Service:
         self._tell = tell
         self.tokens = Tokens(settings.tokens)
         self.monitors: Mapping[str, Hosted] = {}
+        """Those that are open; replaced, never changed."""
+        self.pending = dict.fromkeys(settings.monitors, Pending())
+        """Those that are not, by name; each value is replaced as it goes on."""
+        self._publishing = Lock()
         self.alert_settings = alert_settings(settings)
         self.alerting: Alerting | None = None
         self.ready = False
+        """Whether every monitor that can be opened is open."""
         self.stopping = False
         """Whether it was told to end: long answers end, and nothing new is taken."""
         self.ended = asyncio.Event()
@@ -64,7 +101,9 @@ class Service:
         self.denied: Counter[tuple[str, str, str]] = Counter()
         """Of those answered with 401 and 403 that the log has not told yet: by status, peer and
         route; beyond `DENIED` kinds, by status alone."""
-        self.opened: list[Callable[[Hosted], None]] = []
+        self.durations: defaultdict[str, Durations] = defaultdict(Durations)
+        """How long requests took, by route."""
+        self.opened: list[Callable[[Hosted], object]] = []
         """Told of each monitor when it is open."""
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Run beside everything else, from the start until they are cancelled at the end."""
@@ -84,49 +123,97 @@ class Service:
         self.denied[(str(status), "(others)", "") if full else kind] += 1
 
     def open(self) -> None:
-        """Open every monitor; takes as long as reading the ledgers."""
+        """Open every monitor; takes as long as reading the largest ledger.
+
+        Raises BadRule if the settings make no sense, and what the first one met if all have failed.
+        Those that are open stay so until `close`.
+        """
         load_library()
-        opened: dict[str, Hosted] = {}
-        try:
-            for name, served in self.settings.monitors.items():
-                limits = self.settings.limits
-                monitor, slopes = self._opened(name, served)
-                monitor.limit_words(limits.labels)
-                opened[name] = hosted = Hosted(name, monitor, served, limits, slopes)
-                if served.source is not None:
-                    check_source(name, monitor.rule, monitor.durable, served.source)
-                for told in self.opened:
-                    told(hosted)
-            if self.alert_settings is not None:
-                told_of = {name: one for name, one in opened.items() if one.slopes is None}
-                self.alerting = Alerting(self.alert_settings, told_of)
-        except BaseException:
-            for hosted in opened.values():
-                hosted.close()
-            raise
-        self.monitors = opened
+        served = self.settings.monitors
+        if self.alert_settings is not None:
+            watched = [name for name, one in served.items() if one.kind != "slopes"]
+            self.alerting = Alerting(self.alert_settings, watched)
+        with ThreadPoolExecutor(min(_AT_ONCE, len(served)), "likewise-open") as pool:
+            failed = [error for error in pool.map(self._open, served) if error is not None]
+        for error in failed:
+            if isinstance(error, BadRule):
+                raise error
+        if len(failed) == len(served) and not self.stopping:
+            raise failed[0]
         self.ready = not self.stopping
+
+    def _open(self, name: str) -> Exception | None:
+        """Open one monitor and serve it; return why it cannot be opened."""
+        served, limits = self.settings.monitors[name], self.settings.limits
+        try:
+            monitor, slopes = self._opened(name, served)
+            monitor.limit_words(limits.labels)
+            hosted = Hosted(name, monitor, served, limits, slopes)
+            if served.source is not None:
+                check_source(monitor.rule, monitor.durable, served.source)
+            if self.alerting is not None and slopes is None:
+                self.alerting.watch(hosted)
+        except _Stopped as error:
+            return error
+        except BadRule as error:
+            self.stopping = True  # so that others do not read on
+            return BadRule(f"monitor {name!r}: {error}")
+        except Exception as error:
+            code = error.code if isinstance(error, LikewiseError) else type(error).__name__
+            self.pending[name] = Pending(failed=code)
+            self._tell(f"monitor {name!r}, ledger {served.ledger!r}, cannot be opened: {error}")
+            logger.error(
+                "%s: cannot be opened",
+                name,
+                exc_info=None if isinstance(error, LikewiseError) else error,
+                extra={
+                    "fields": {
+                        "event": "failed",
+                        "monitor": name,
+                        "ledger": served.ledger,
+                        "code": code,
+                    }
+                },
+            )
+            return error
+        for told in self.opened:
+            told(hosted)
+        with self._publishing:
+            done = {**self.monitors, name: hosted}
+            self.monitors = {one: done[one] for one in self.settings.monitors if one in done}
+        del self.pending[name]
+        return None
 
     def _opened(self, name: str, served: Served) -> tuple[Monitor, Slopes | None]:
         """A monitor; if another process has its ledger, that is told, and waited for."""
         limits = self.settings.limits
+
+        def progress(rows: int, of: int) -> None:
+            if self.stopping:
+                raise _Stopped
+            self.pending[name] = Pending(rows, of)
+
         try:
-            return monitor_of(name, served, limits)
+            return monitor_of(served, limits, progress=progress)
         except BeingWritten as error:
             until = datetime.now().astimezone() + timedelta(seconds=WAIT_SECONDS)
             self._tell(
                 f"monitor {name!r}: the ledger {error.path!r} is being written by process"
-                f" {error.holder}. Waiting until {until:%H:%M:%S} for it to end; nothing"
-                " is answered before."
+                f" {error.holder}. Waiting until {until:%H:%M:%S} for it to end; this monitor"
+                " answers nothing before."
             )
-            return monitor_of(name, served, limits, wait=WAIT_SECONDS)
+            return monitor_of(served, limits, wait=WAIT_SECONDS, progress=progress)
 
-    def follow(self) -> None:
-        """Have monitors follow their streams; on the event loop, once they are open."""
-        loop = asyncio.get_running_loop()
-        for hosted in self.monitors.values():
-            if hosted.settings.source is not None:
-                self._following.append(Following(hosted, hosted.settings.source, loop))
+    def begin(self, hosted: Hosted) -> None:
+        """Have a monitor that is open follow its stream, and alerts told; on the event loop."""
+        if self.stopping:
+            return
+        if self.alerting is not None:
+            self.alerting.start()
+        if hosted.settings.source is not None:
+            loop = asyncio.get_running_loop()
+            hosted.stream = Following(hosted, hosted.settings.source, loop)
+            self._following.append(hosted.stream)
 
     async def _stop_following(self) -> None:
         following, self._following = self._following, []
@@ -135,12 +222,17 @@ class Service:
     def named(self, name: str) -> Hosted:
         """The monitor of that name; Refusal if there is none, or none can be asked now."""
         hosted = self.monitors.get(name)
-        if not self.ready:
-            why = "the server is ending" if self.stopping else "the ledgers are being opened"
-            raise Refusal(503, f"{why}: try again soon.", retry=1.0)
-        if hosted is None:
+        if self.ended.is_set():
+            raise Refusal(503, "the server is ending: try again soon.", retry=1.0)
+        if hosted is not None:
+            return hosted
+        pending = self.pending.get(name)
+        if pending is None:
             raise Refusal(404, f"there is no monitor {name!r}; GET /v1/monitors lists them.")
-        return hosted
+        code, retry = "monitor-opening", 1.0
+        if pending.failed is not None:
+            code, retry = "monitor-failed", _FAILED_SECONDS
+        raise Refusal(503, f"the monitor {name!r} {pending}.", retry=retry, code=code)
 
     def stop(self) -> None:
         """Take nothing new, and have long answers end."""
@@ -168,86 +260,74 @@ class Service:
 
 
 def monitor_of(
-    name: str, served: Served, limits: Limits, *, wait: float = 0.0
+    served: Served,
+    limits: Limits,
+    *,
+    wait: float = 0.0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Monitor, Slopes | None]:
     """The monitor that the settings describe; if it names slopes, what is asked of it.
 
-    wait: seconds to wait for another process to let go of the ledger
+    wait        seconds to wait for another process to let go of the ledger
+    progress    as `Keeping` has it
     """
-    rule = None if served.rule is None else _rule_of(name, Path(served.rule), served.trust_code)
+    rule = None if served.rule is None else _rule_of(Path(served.rule), served.trust_code)
     if served.source is not None:  # before a ledger is begun, which would keep the rule
-        check_source(name, rule, served.ledger is not None, served.source)
+        check_source(rule, served.ledger is not None, served.source)
     if served.ledger is None and served.window is not None:
-        raise BadRule(f"monitor {name!r}: a window is about a ledger, and there is none")
+        raise BadRule("a window is about a ledger, and there is none")
+    keeping = opening.Keeping(
+        served.durability,  # type: ignore[arg-type]
+        window=served.window,
+        witnesses=min(10, limits.witnesses),
+        wait=wait,
+        progress=progress,
+    )
     if served.kind == "slopes":
-        return _slope_monitor(name, served, rule, wait)
+        return _slope_monitor(served, rule, keeping)
+    judging: dict[str, Any] = {"burst": served.burst, "comparable": served.comparable}
     if served.ledger is None:
         assert rule is not None
-        return Monitor(rule, burst=served.burst, comparable=served.comparable), None
+        return Monitor(rule, **judging), None
     if served.cluster is not None:
         from likewise.sharding.opening import open_cluster
 
-        cluster = open_cluster(
-            served.ledger,
-            rule,
-            served.cluster,
-            opening.Keeping(
-                durability=served.durability,  # type: ignore[arg-type]
-                window=served.window,
-                witnesses=min(10, limits.witnesses),
-                wait=wait,
-            ),
-            burst=served.burst,
-            comparable=served.comparable,
-        )
-        return cluster, None
-    monitor = opening.open(
-        served.ledger,
-        rule,
-        durability=served.durability,  # type: ignore[arg-type]
-        window=served.window,
-        burst=served.burst,
-        comparable=served.comparable,
-        witnesses=min(10, limits.witnesses),
-        wait=wait,
-    )
-    return monitor, None
+        with _clusters:
+            return open_cluster(served.ledger, rule, served.cluster, keeping, **judging), None
+    engine = partial(Engine, **judging)
+    return opening.open_ledger(served.ledger, rule, keeping, engine=engine)[0], None
 
 
 def _slope_monitor(
-    name: str, served: Served, rule: Rule | None, wait: float
+    served: Served, rule: Rule | None, keeping: opening.Keeping
 ) -> tuple[Monitor, Slopes]:
     given = {"input_exponent": served.input_exponent, "level": served.level}
     asked = {what: value for what, value in given.items() if value is not None}
-    try:
-        if rule is not None:
-            refuse_unhuntable(rule)
-        if served.ledger is None:
-            assert rule is not None
-            question = Steepest(**asked)
-            return slope_monitor(rule, question), Slopes(question)
-        keeping = opening.Keeping(
-            served.durability,  # type: ignore[arg-type]
-            window=served.window,
-            witnesses=1,
-            wait=wait,
-        )
-        monitor, found = opening.open_ledger(served.ledger, rule, keeping, steepest=asked)
-    except BadRule as error:
-        raise BadRule(f"monitor {name!r}: {error}") from None
+    if rule is not None:
+        refuse_unhuntable(rule)
+    if served.ledger is None:
+        assert rule is not None
+        question = Steepest(**asked)
+        return slope_monitor(rule, question), Slopes(question)
+    keeping = replace(keeping, witnesses=1)
+    monitor, found = opening.open_ledger(served.ledger, rule, keeping, steepest=asked)
     assert found is not None
     return monitor, Slopes(found)
 
 
-def _rule_of(name: str, path: Path, trust_code: bool) -> Rule:
+def _rule_of(path: Path, trust_code: bool) -> Rule:
     try:
         rule = Rule.load(path)
-    except (BadFile, BadRule) as error:
-        raise BadRule(f"monitor {name!r}: {error}") from None
+    except BadFile as error:
+        raise BadRule(str(error)) from None
     for embedder in rule.embedders().values():
         if embedder.names_code and not trust_code:
             raise BadRule(
-                f"monitor {name!r}: the rule {path} names code, {embedder.text!r}, which would be"
-                " imported and run. Say `trust_code = true` if you know it and trust it."
+                f"the rule {path} names code, {embedder.text!r}, which would be imported and run."
+                " Say `trust_code = true` if you know it and trust it."
             )
     return rule
+
+
+def _few_digits(number: int) -> str:
+    return f"{number / 1e6:.1f}M" if number >= 1_000_000 else f"{number:,}"

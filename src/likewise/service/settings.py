@@ -42,6 +42,9 @@
     [otlp]                        # with the extra `otlp`
     endpoint = "http://127.0.0.1:4318"
 
+    [labels]                      # of every metric and alert, beside their own
+    environment = "production"
+
     [pages]                       # read by pages/settings.py
     proxy_header = "X-Forwarded-User"
 
@@ -69,6 +72,12 @@ SCOPES = ("observe", "read", "review", "erase", "admin")
 """What a token may be allowed: tell decisions, look, review, take away, everything else."""
 _SECRETS = ("password_file", "token_file", "creds_file", "key_file", "config_file")
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]{0,63}")
+TAKEN = {
+    *("alertname", "epsilon", "exact", "fingerprint", "index", "kind", "le", "metric"),
+    *("model_version", "monitor", "reason", "route", "severity", "source", "status", "version"),
+}
+"""Names of labels that metrics and alerts have already."""
 
 
 @dataclass(frozen=True)
@@ -322,8 +331,17 @@ class ServiceSettings:
     otlp: OtlpSettings | None = None
     pages: Mapping[str, Any] = field(default_factory=dict)
     """As it stands in the file; pages/settings.py reads it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of every metric and every alert beside their own, such as the environment."""
 
     def __post_init__(self) -> None:
+        for name, value in self.labels.items():
+            if name in TAKEN or not _LABEL.fullmatch(name) or not isinstance(value, str):
+                raise BadRule(
+                    f"labels: {name} is {value!r}; expected a text, under a name of letters, digits"
+                    f" and underscores that is none of {', '.join(sorted(TAKEN))}",
+                    setting=name,
+                )
         if not self.monitors:
             raise BadRule("no monitor is named; expected at least one table [monitors.NAME]")
         for name in self.monitors:
@@ -365,7 +383,7 @@ class ServiceSettings:
 
     @classmethod
     def of(cls, told: Mapping[str, Any], folder: Path) -> Self:
-        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp", "pages"}
+        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp", "pages", "labels"}
         _refuse_unknown("the settings", told, known)
         monitors = {
             name: _served(name, one, folder) for name, one in _table(told, "monitors").items()
@@ -385,6 +403,7 @@ class ServiceSettings:
             alerts=_alerts(told, folder),
             otlp=made(OtlpSettings, "otlp", told["otlp"]) if "otlp" in told else None,
             pages=_table(told, "pages"),
+            labels=_table(told, "labels"),
         )
 
 

@@ -126,6 +126,11 @@ class Follower:
         self._stored_since = clock.monotonic()
         self._pause = _FIRST_PAUSE  # before the other side is tried again
         self.counts = StreamCounts()
+        self.is_connected = False
+        self.is_behind = True
+        """Whether more may wait than was taken: the last poll gave as much as it may."""
+        self.at_end: float | None = None
+        """When nothing waited last, by the monotonic clock."""
 
     def stop(self) -> None:
         """End after what is in hand; may be called by a signal's handler, or another thread."""
@@ -157,7 +162,10 @@ class Follower:
                 ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
             if polled.records:
                 self._pause = _FIRST_PAUSE
+            self.is_behind = len(polled.records) == _BATCH
             self._take(polled)
+            if not self.is_behind:
+                self.at_end = clock.monotonic()
             if polled.ended:
                 return
 
@@ -166,6 +174,7 @@ class Follower:
     def _seek(self) -> None:
         try:
             self._source.seek(self._at)
+            self.is_connected = True
         except Unreachable as error:
             self._away(error)
 
@@ -179,7 +188,8 @@ class Follower:
         def back() -> None:
             self._source.seek(self._at)
 
-        self._until_back(back, error)
+        self.is_connected = False
+        self.is_connected = self._until_back(back, error)
 
     def _until_back(self, call: Callable[[], None], error: Unreachable) -> bool:
         """Repeat a call until it is made; not so if it is time to stop."""

@@ -1,6 +1,7 @@
 """The caller's own names for decisions: each given once."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,6 +62,17 @@ class Keys:
         self._key_of: dict[int, Any] = {}
         self._left: dict[Any, int] = {}  # rows that left the window and are still on disk
         self._on_disk = 0  # the first row that is
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory that they take, roughly: the dictionaries, and texts as long as the first one."""
+        try:
+            key = next(iter(self._row_of), 0)
+        except RuntimeError:  # one was added by another thread, just now
+            key = 0
+        each = sys.getsizeof(key) + sys.getsizeof(1 << 30)
+        maps = (self._row_of, self._key_of, self._left)
+        return sum(map(sys.getsizeof, maps)) + each * (len(self._row_of) + len(self._left))
 
     def check(
         self, given: Sequence[Any] | None, count: int, first: int, *, column: bool = False

@@ -14,6 +14,7 @@ from likewise.values.errors import BadRule
 from tests.refusals import raises
 
 HOOK = {"name": "hook", "kind": "webhook", "url": "https://example.org/", "secret_env": "S"}
+TOKEN = {"name": "x", "kind": "alertmanager", "url": "https://example.org/"}
 ENVIRONMENT = {"S": "a secret of some length", "URL": "json://user:password@localhost"}
 
 
@@ -81,6 +82,7 @@ def test_secrets_come_from_the_environment_or_files_and_are_not_shown(tmp_path):
         {"receivers": [{**HOOK, "pause_seconds": 0}]},
         {"receivers": [{**HOOK, "kind": "alertmanager", "url": "http://example.org"}]},
         {"receivers": [{"name": "x", "kind": "webhook", "url": "https://a.b"}]},
+        {"receivers": [TOKEN | {"secret_file": "/dev/null"}]},
         {"receivers": [{"name": "x", "kind": "apprise"}]},
     ],
 )

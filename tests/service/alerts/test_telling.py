@@ -30,6 +30,8 @@ def configured(folder, receiver, *, alerts="", ledger=True):
         [monitors.loans]
         rule = "rule.toml"
         {'ledger = "loans.ledger"' if ledger else ""}
+        [labels]
+        environment = "test"
         [alerts]
         outbox = "alerts.sqlite"
         every_seconds = 0.1
@@ -76,7 +78,8 @@ def test_a_contradiction_on_one_input_is_told_signed_acknowledged_and_over(
         assert told["version"] == "4"
         assert told["status"] == "firing"
         assert told["alerts"][0]["labels"] == {
-            "alertname": "LikewiseSameInput", "monitor": "loans", "severity": "critical"
+            "alertname": "LikewiseSameInput", "monitor": "loans", "severity": "critical",
+            "source": "likewise", "environment": "test",
         }  # fmt: skip
         assert "0.123" not in body.decode()  # no value of an input
         assert "1 no" not in body.decode()  # and no key, unless the settings say so

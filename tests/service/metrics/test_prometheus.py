@@ -2,20 +2,29 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 import time as clock
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 import likewise as lw
-from likewise.service.metrics.names import ALL, BY_NAME, MODELS, REFUSED_REQUESTS
+from likewise.service.metrics.names import ALL, BY_NAME, MODELS
 from likewise.service.metrics.samples import samples
-from likewise.service.settings import Limits, Token
+from likewise.service.service import Pending
+from likewise.service.settings import TAKEN, Limits, ServiceSettings, Token
 from likewise.service.tokens import new_token
 from likewise.service.wire import encode
+from likewise.values.errors import BadRule
+from likewise.version import __version__
 from tests.oracle import Oracle
+from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
 from tests.service.cloudevents.payloads import PATH, V1_REQUEST, headers
 from tests.service.promtool import promtool
@@ -106,8 +115,19 @@ def test_scrape_says_what_the_oracle_counts(tmp_path):
         assert (rule["metric"], rule["epsilon"], rule["exact"]) == ("linf", "0.1", "true")
         counted = {key[0] for key in told}
         named = {name for name in BY_NAME if name in counted or f"{name}_count" in counted}
-        never = {"likewise_dropped_decisions_total", "likewise_unpaired_events_total"}
-        assert named == BY_NAME.keys() - never
+        assert named == {name for name in BY_NAME if "_stream_" not in name}
+        assert told["likewise_dropped_decisions_total", here, ("reason", "unpaired request")] == 0
+        assert told["likewise_unpaired_events_total", ("kind", "response"), here] == 0
+        assert told["likewise_refused_decisions_total", here, ("reason", "repeated-key")] == 0
+        assert told["likewise_monitor_up", here] == 1
+        assert told["likewise_build_info", ("version", __version__)] == 1
+        name = "likewise_request_duration_seconds_count"
+        assert told[name, ("route", "/v1/monitors/{name}/observe")] == 23
+        assert told[name, ("route", "/v1/monitors/{name}/cloudevents")] == 3
+        assert told["process_resident_memory_bytes",] > 1 << 20
+        assert told["process_cpu_seconds_total",] > 0
+        assert abs(told["process_start_time_seconds",] - clock.time()) < 86_400
+        assert 0 < told["process_open_fds",] < told["process_max_fds",]
         for key, value in told.items():
             if key[0].endswith("_bucket"):
                 assert re.fullmatch(r"[0-9.e-]{3,6}|\+Inf", dict(key[1:])["le"]), "a literal"
@@ -151,6 +171,8 @@ def test_promtool_finds_nothing_to_say(tmp_path):
             for _ in range(2):
                 await call(app, "POST", PATH, V1_REQUEST, headers("request", "alone"))
             await asyncio.sleep(1.2)
+            stream = SimpleNamespace(is_connected=True, lag_seconds=0.0)
+            app.service.monitors["default"].stream = stream
             text = (await call(app, "GET", "/metrics")).body.decode()
         for metric in ALL:
             assert f"# TYPE {metric.name} {metric.kind}" in text
@@ -176,6 +198,7 @@ def test_scrape_does_not_wait_for_a_busy_monitor(tmp_path):
     async def scenario():
         async with serving(tmp_path) as app:
             await busy(app)
+            await call(app, "GET", "/metrics")  # whose time is in the next one
             first = values((await call(app, "GET", "/metrics")).body)
             with app.service.monitors["default"].monitor._lock:  # as a long batch would hold it
                 begin = clock.monotonic()
@@ -208,9 +231,87 @@ def test_models_beyond_the_first_hundred_count_together(tmp_path):
 
 def test_every_metric_is_in_its_reference():
     page = REFERENCE.read_text()
-    listed = re.findall(r"^\| `(likewise_\w+)` \| (\w+) \| ([^|]*) \|", page, re.MULTILINE)
-    known = [*ALL, REFUSED_REQUESTS]
-    assert [(name, kind) for name, kind, _ in listed] == [(one.name, one.kind) for one in known]
-    for (_, _, labels), metric in zip(listed, known, strict=True):
-        monitor = () if metric is REFUSED_REQUESTS else ("monitor",)
-        assert tuple(re.findall(r"`(\w+)`", labels)) == (*monitor, *metric.labels)
+    row = r"^\| `((?:likewise|process)_\w+)` \| (\w+) \|([^|]*)\|"
+    listed = re.findall(row, page, re.MULTILINE)
+    assert [(name, kind) for name, kind, _ in listed] == [(one.name, one.kind) for one in ALL]
+    for (_, _, labels), metric in zip(listed, ALL, strict=True):
+        assert tuple(re.findall(r"`(\w+)`", labels)) == metric.all_labels
+    assert {label for metric in ALL for label in metric.all_labels} <= TAKEN
+
+
+def test_whoever_may_not_is_counted_from_zero_on(tmp_path):
+    async def scenario():
+        token, hashed = new_token()
+        reader, other = new_token()
+        tokens = (Token("t", hashed, ("observe",)), Token("r", other, ("read",)))
+        async with serving(tmp_path, tokens=tokens) as app:
+            name, told = "likewise_refused_requests_total", []
+            for _ in range(2):
+                headers = {"authorization": f"Bearer {reader}"}
+                page = values((await call(app, "GET", "/metrics", headers=headers)).body)
+                told.append([page[name, ("status", status)] for status in ("401", "403")])
+                await call(app, "POST", f"{MONITOR}/observe", b"{}")
+                await call(app, "GET", f"{MONITOR}/verdicts")
+                headers = {"authorization": f"Bearer {token}"}
+                await call(app, "GET", f"{MONITOR}/verdicts", headers=headers)
+            assert told == [[0, 0], [2, 1]]
+
+    asyncio.run(scenario())
+
+
+def test_labels_of_the_settings_are_on_every_sample(tmp_path):
+    async def scenario():
+        async with serving(tmp_path) as app:
+            app.service.settings = replace(app.service.settings, labels={"environment": "test"})
+            await post(app, "/observe", {"x": [1, 2], "z": 1})
+            told = values((await call(app, "GET", "/metrics")).body)
+            assert all(("environment", "test") in key for key in told)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("labels", [{"monitor": "x"}, {"__x": "x"}, {"a-b": "x"}, {"a": 1}])
+def test_labels_that_are_taken_or_none_are_refused(labels, tmp_path):
+    with raises(BadRule):
+        ServiceSettings.of({"monitors": {"a": {"rule": "r"}}, "labels": labels}, tmp_path)
+
+
+def test_monitor_that_is_not_open_is_not_up(tmp_path):
+    async def scenario():
+        async with serving(tmp_path) as app:
+            app.service.pending["other"] = Pending(failed="altered")
+            told = values((await call(app, "GET", "/metrics")).body)
+            up = {key[1][1]: told[key] for key in told if key[0] == "likewise_monitor_up"}
+            assert up == {"default": 1, "other": 0}
+
+    asyncio.run(scenario())
+
+
+GROWTH = """
+import gc, sys
+import numpy as np
+import likewise as lw
+from likewise.service.metrics.reading import read
+
+def resident():
+    gc.collect()
+    with open("/proc/self/statm") as told:
+        return int(told.read().split()[1]) * 4096
+
+rng = np.random.default_rng(0)
+monitor = lw.Monitor(lw.Rule("linf", 0.01))
+monitor.observe_many(rng.random((100, 4)), ["a"] * 100)
+before = resident()
+for i in range(20):
+    keys = [f"case-{i:04}-{j:04}" for j in range(5000)]
+    monitor.observe_many(rng.random((5000, 4)), ["a"] * 5000, keys=keys)
+print((resident() - before) / read(monitor).bytes)
+"""
+
+
+@pytest.mark.long
+def test_bytes_of_a_history_are_about_what_the_process_grew_by():
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert 0.6 < float(done.stdout) < 1.6

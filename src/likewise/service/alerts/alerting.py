@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import threading
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -90,15 +90,16 @@ class _Watched:
 class Alerting:
     """All of it, for one service."""
 
-    def __init__(self, settings: AlertSettings, monitors: Mapping[str, Hosted]) -> None:
-        """Opens the outbox; waits for the disk."""
+    def __init__(self, settings: AlertSettings, monitors: Sequence[str]) -> None:
+        """Opens the outbox; waits for the disk.
+
+        monitors    the names of all that will be watched, once they are open
+        """
         self.settings = settings
         self.outbox = Outbox(settings)
+        self._watched: dict[str, _Watched] = {}
         try:
-            self._watched = {
-                name: _Watched(hosted, settings, self.outbox) for name, hosted in monitors.items()
-            }
-            self.outbox.end_unwatched(list(monitors), settings.thresholds.kinds, clock.time())
+            self.outbox.end_unwatched(monitors, settings.thresholds.kinds, clock.time())
         except BaseException:
             self.outbox.close()
             raise
@@ -114,12 +115,17 @@ class Alerting:
         self._looker: asyncio.Task[None] | None = None
         self._tellers: list[asyncio.Task[None]] = []
 
+    def watch(self, hosted: Hosted) -> None:
+        """Look at a monitor from now on; in any thread, before decisions come to it."""
+        watched = _Watched(hosted, self.settings, self.outbox)
+        hosted.listeners.append(self._listener(watched))
+        self._watched[hosted.name] = watched
+
     def start(self) -> None:
-        """On the event loop: begin to look and to tell."""
-        for watched in self._watched.values():
-            watched.hosted.listeners.append(self._listener(watched))
-        self._looker = asyncio.create_task(self._look_on())
-        self._tellers = [asyncio.create_task(delivery.run()) for delivery in self.deliveries]
+        """On the event loop: begin to look and to tell, unless that has begun."""
+        if self._looker is None:
+            self._looker = asyncio.create_task(self._look_on())
+            self._tellers = [asyncio.create_task(delivery.run()) for delivery in self.deliveries]
 
     async def stop(self) -> None:
         """Look once more, tell receivers that answer what is due, and let go of the outbox."""
@@ -217,7 +223,7 @@ class Alerting:
         self._wake.clear()
         tell = False
         loop = asyncio.get_running_loop()
-        for name, watched in self._watched.items():
+        for name, watched in list(self._watched.items()):
             heard = watched.heard.taken()
             try:
                 tell |= await loop.run_in_executor(self._looking, watched.look, heard)

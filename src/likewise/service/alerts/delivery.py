@@ -76,10 +76,12 @@ class HTTPSender:
         headers = {"content-type": "application/json", "user-agent": "likewise"}
         url = receiver.url
         if receiver.kind == "webhook":
-            body = webhook_body(alerts, receiver.name, self._public_url)
+            body = webhook_body(alerts, receiver.name, self._public_url, receiver.labels)
             headers[SIGNATURE] = signature(receiver.secret, body, now)
         else:
-            body = alertmanager_body(alerts, self._public_url, now, receiver.repeat_seconds)
+            body = alertmanager_body(
+                alerts, self._public_url, now, receiver.repeat_seconds, receiver.labels
+            )
             url = url.rstrip("/") + "/api/v2/alerts"
             if receiver.secret:
                 headers["authorization"] = f"Bearer {receiver.secret}"

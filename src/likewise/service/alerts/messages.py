@@ -12,7 +12,7 @@ settings let an alert have them.
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from likewise.service.alerts.alert import Alert, shown
@@ -23,12 +23,17 @@ _NEVER = "0001-01-01T00:00:00Z"
 _KEPT_ALIVE = 4  # times the repeat: as long as Alertmanager takes an alert for firing
 
 
-def webhook_body(alerts: Sequence[Alert], receiver: str, public_url: str) -> bytes:
-    """Alertmanager's webhook message, version 4."""
+def webhook_body(
+    alerts: Sequence[Alert], receiver: str, public_url: str, more: Mapping[str, str]
+) -> bytes:
+    """Alertmanager's webhook message, version 4.
+
+    more: further labels of every alert
+    """
     each = [
         {
             "status": alert.status,
-            "labels": labels(alert),
+            "labels": labels(alert, more),
             "annotations": annotations(alert),
             "startsAt": shown(alert.began),
             "endsAt": _NEVER if alert.ended is None else shown(alert.ended),
@@ -54,7 +59,11 @@ def webhook_body(alerts: Sequence[Alert], receiver: str, public_url: str) -> byt
 
 
 def alertmanager_body(
-    alerts: Sequence[Alert], public_url: str, now: float, repeat_seconds: float
+    alerts: Sequence[Alert],
+    public_url: str,
+    now: float,
+    repeat_seconds: float,
+    more: Mapping[str, str],
 ) -> bytes:
     """What `POST /api/v2/alerts` takes.
 
@@ -64,7 +73,7 @@ def alertmanager_body(
     body = []
     for alert in alerts:
         one = {
-            "labels": labels(alert),
+            "labels": labels(alert, more),
             "annotations": annotations(alert),
             "startsAt": shown(alert.began),
             "endsAt": shown(until if alert.ended is None else alert.ended),
@@ -84,9 +93,15 @@ def text_of(alerts: Sequence[Alert]) -> tuple[str, str]:
     return f"likewise: {', '.join(counts)}", "\n".join(lines)
 
 
-def labels(alert: Alert) -> dict[str, str]:
-    """What tells alerts apart: the same while one lasts."""
-    return {"alertname": alert.name, "monitor": alert.monitor, "severity": alert.severity}
+def labels(alert: Alert, more: Mapping[str, str]) -> dict[str, str]:
+    """What tells alerts apart: the same while one lasts; `source` from those of Prometheus."""
+    return {
+        "alertname": alert.name,
+        "monitor": alert.monitor,
+        "severity": alert.severity,
+        "source": "likewise",
+        **more,
+    }
 
 
 def annotations(alert: Alert) -> dict[str, str]:

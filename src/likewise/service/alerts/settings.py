@@ -62,6 +62,8 @@ class AlertReceiver:
     """After a failure; twice as long after the next, and so on, up to five minutes."""
     give_up_seconds: float = 604_800.0
     """An alert that could not be told for so long is given up, and counted."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Further labels of every alert."""
 
     def takes(self, monitor: str) -> bool:
         return self.monitors is None or monitor in self.monitors
@@ -237,6 +239,7 @@ def _receiver(
         table.timeout_seconds,
         table.backoff_seconds,
         table.give_up_seconds,
+        settings.labels,
     )
     _check_receiver(where, receiver)
     return receiver
@@ -283,10 +286,13 @@ def _secret(
         return value
     if file is not None:
         try:
-            return Path(file).read_text(encoding="utf-8").strip()
+            value = Path(file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             kind = type(error).__name__
             raise BadRule(f"{where}: the file of {name}_file cannot be read ({kind})") from None
+        if not value:
+            raise BadRule(f"{where}: the file of {name}_file is empty")
+        return value
     return plain or ""
 
 

@@ -17,10 +17,17 @@ class Metric:
     """counter, gauge or histogram."""
     text: str
     labels: tuple[str, ...] = ()
-    """Beside `monitor`, which all have."""
+    """Beside `monitor`."""
+    of_monitor: bool = True
+    """Whether it has the label `monitor`; else it is about the whole process."""
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        return ("monitor", *self.labels) if self.of_monitor else self.labels
 
 
 ALL = (
+    Metric("likewise_monitor_up", "gauge", "1 if it can be asked, 0 while it cannot be opened."),
     Metric(
         "likewise_decisions_total", "counter", "Decisions that were judged.", ("model_version",)
     ),
@@ -67,6 +74,17 @@ ALL = (
         "gauge",
         "Decisions known to be missing from the history, whoever told it, since it began.",
     ),
+    Metric("likewise_stream_connected", "gauge", "1 if the stream that it follows can be read."),
+    Metric(
+        "likewise_stream_lag_seconds",
+        "gauge",
+        "Since the end of the stream was last reached; 0 while nothing waits there.",
+    ),
+    Metric(
+        "likewise_stream_dead_letters_total",
+        "counter",
+        "Messages of the stream that could not be judged.",
+    ),
     Metric("likewise_queue_decisions", "gauge", "Decisions that wait to be judged."),
     Metric("likewise_queue_capacity", "gauge", "Decisions that may wait."),
     Metric(
@@ -83,7 +101,7 @@ ALL = (
         "To judge and to write what was taken from the queue together.",
     ),
     Metric("likewise_history_rows", "gauge", "Decisions that are remembered."),
-    Metric("likewise_history_bytes", "gauge", "Memory that they take, roughly."),
+    Metric("likewise_history_bytes", "gauge", "Memory that they and their keys take."),
     Metric(
         "likewise_share_visited_ratio",
         "gauge",
@@ -105,13 +123,39 @@ ALL = (
         "Always 1; what the rule is.",
         ("fingerprint", "metric", "epsilon", "index", "exact"),
     ),
+    Metric(
+        "likewise_refused_requests_total",
+        "counter",
+        "Requests that were refused, or failed; of decisions, before a monitor was found.",
+        ("status",),
+        of_monitor=False,
+    ),
+    Metric(
+        "likewise_request_duration_seconds",
+        "histogram",
+        "From the head of a request to the end of its answer.",
+        ("route",),
+        of_monitor=False,
+    ),
+    Metric(
+        "likewise_build_info",
+        "gauge",
+        "Always 1; which version runs.",
+        ("version",),
+        of_monitor=False,
+    ),
+    Metric("process_cpu_seconds_total", "counter", "CPU time of the process.", of_monitor=False),
+    Metric(
+        "process_resident_memory_bytes",
+        "gauge",
+        "Memory of the process, all in all.",
+        of_monitor=False,
+    ),
+    Metric("process_virtual_memory_bytes", "gauge", "Addresses that it has.", of_monitor=False),
+    Metric("process_open_fds", "gauge", "Files and sockets that are open.", of_monitor=False),
+    Metric("process_max_fds", "gauge", "Files and sockets that may be.", of_monitor=False),
+    Metric(
+        "process_start_time_seconds", "gauge", "When the process was started.", of_monitor=False
+    ),
 )
-REFUSED_REQUESTS = Metric(
-    "likewise_refused_requests_total",
-    "counter",
-    "Requests that were refused, by the status of the answer; of decisions, before a monitor was"
-    " found.",
-    ("status",),
-)
-"""Of the whole service: it has no label `monitor`."""
 BY_NAME = {metric.name: metric for metric in ALL}

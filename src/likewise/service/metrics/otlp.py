@@ -17,9 +17,9 @@ from typing import Any
 
 from likewise.service.counts import Durations
 from likewise.service.hosted import Hosted
-from likewise.service.metrics.names import ALL, REFUSED_REQUESTS, Metric
+from likewise.service.metrics.names import ALL, Metric
 from likewise.service.metrics.reading import Readings
-from likewise.service.metrics.samples import Sample, refused_requests, samples
+from likewise.service.metrics.samples import Sample, all_samples
 from likewise.service.service import Service
 from likewise.service.settings import OtlpSettings
 from likewise.values.errors import BadRule
@@ -47,7 +47,7 @@ class Otlp:
         self._service = service
         self._every = settings.every_seconds
         self._readings = Readings()
-        self._snapshot: dict[str, list[tuple[str, Sample]]] = {}
+        self._snapshot: dict[str, list[Sample]] = {}
         base = settings.endpoint.rstrip("/")
         about = Resource.create({"service.name": "likewise", "service.version": __version__})
         reader = PeriodicExportingMetricReader(
@@ -70,9 +70,6 @@ class Otlp:
                 meter.create_observable_gauge(
                     metric.name, [self._reads(metric, _itself)], description=metric.text
                 )
-        meter.create_observable_counter(
-            REFUSED_REQUESTS.name, [self._refused], description=REFUSED_REQUESTS.text
-        )
         self._logs = LoggerProvider(resource=about, shutdown_on_exit=False)
         self._logs.add_log_record_processor(
             BatchLogRecordProcessor(
@@ -91,10 +88,9 @@ class Otlp:
 
     async def send(self) -> None:
         """Read the numbers now, and send them."""
-        snapshot: dict[str, list[tuple[str, Sample]]] = {}
-        for hosted in self._service.monitors.values():
-            for sample in samples(hosted, await self._readings.of(hosted)):
-                snapshot.setdefault(sample.name, []).append((hosted.name, _copied(sample)))
+        snapshot: dict[str, list[Sample]] = {}
+        for sample in await all_samples(self._service, self._readings, lambda _: True):
+            snapshot.setdefault(sample.name, []).append(_copied(sample))
         self._snapshot = snapshot
         await asyncio.to_thread(self._meters.force_flush, _WAIT_MILLISECONDS)
 
@@ -109,17 +105,11 @@ class Otlp:
         from opentelemetry.metrics import Observation
 
         def read(_: Any) -> Iterable[Any]:
-            for monitor, sample in self._snapshot.get(metric.name, ()):
-                labels = dict(zip(metric.labels, sample.labels, strict=True))
-                yield Observation(take(sample.value), {"monitor": monitor} | labels)
+            for sample in self._snapshot.get(metric.name, ()):
+                labels = dict(zip(metric.all_labels, sample.labels, strict=True))
+                yield Observation(take(sample.value), {**labels, **self._service.settings.labels})
 
         return read
-
-    def _refused(self, _: Any) -> Iterable[Any]:
-        from opentelemetry.metrics import Observation
-
-        for status, count in refused_requests(self._service.refused).items():
-            yield Observation(count, {"status": status})
 
     def _violated(self, hosted: Hosted, verdict: Verdict) -> None:
         from opentelemetry._logs import LogRecord, SeverityNumber

@@ -4,7 +4,7 @@ In OpenMetrics the newest violation stands beside their number, as an exemplar. 
 no key: what Prometheus has stored cannot be erased with a person.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client.core import (
@@ -18,46 +18,36 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from likewise.service.counts import EDGES, Durations
-from likewise.service.hosted import Hosted
-from likewise.service.metrics.names import ALL, REFUSED_REQUESTS
-from likewise.service.metrics.reading import MetricsReading
-from likewise.service.metrics.samples import refused_requests, samples
+from likewise.service.metrics.names import ALL
+from likewise.service.metrics.samples import Sample
 
 _EDGES = tuple(repr(edge) for edge in EDGES)
-_VIOLATIONS = "likewise_violations_total"
 
 
 class _Families(Collector):
     """All that was read, family by family."""
 
-    def __init__(
-        self, hosted: Sequence[tuple[Hosted, MetricsReading | None]], refused: Mapping[str, int]
-    ) -> None:
-        self._hosted = hosted
-        self._refused = refused
+    def __init__(self, seen: Iterable[Sample], more: Mapping[str, str]) -> None:
+        self._seen, self._more = seen, more
 
     def collect(self) -> Iterable[Metric]:
         families: Mapping[str, Any] = {
             metric.name: _KINDS[metric.kind](
-                metric.name, metric.text, labels=("monitor", *metric.labels)
+                metric.name, metric.text, labels=(*metric.all_labels, *self._more)
             )
             for metric in ALL
         }
-        for one, reading in self._hosted:
-            for sample in samples(one, reading):
-                labels, value = (one.name, *sample.labels), sample.value
-                family = families[sample.name]
-                if isinstance(value, Durations):
-                    family.add_metric(labels, _buckets(value), value.total)
-                elif sample.name == _VIOLATIONS:
-                    family.add_metric(labels, value, exemplar=_newest(one, *sample.labels))
-                else:
-                    family.add_metric(labels, value)
-        about = REFUSED_REQUESTS
-        refused = CounterMetricFamily(about.name, about.text, labels=about.labels)
-        for status, count in refused_requests(self._refused).items():
-            refused.add_metric((status,), count)
-        return [*(family for family in families.values() if family.samples), refused]
+        for sample in self._seen:
+            labels, value = (*sample.labels, *self._more.values()), sample.value
+            family = families[sample.name]
+            if isinstance(value, Durations):
+                family.add_metric(labels, _buckets(value), value.total)
+            elif sample.newest is not None:
+                row, time = sample.newest
+                family.add_metric(labels, value, exemplar=Exemplar({"row": str(row)}, 1.0, time))
+            else:
+                family.add_metric(labels, value)
+        return [family for family in families.values() if family.samples]
 
 
 _KINDS = {
@@ -67,18 +57,13 @@ _KINDS = {
 }
 
 
-def page(
-    hosted: Sequence[tuple[Hosted, MetricsReading | None]], refused: Mapping[str, int], accept: str
-) -> tuple[bytes, str]:
-    """What a scrape is answered, and its content type."""
+def page(seen: Iterable[Sample], more: Mapping[str, str], accept: str) -> tuple[bytes, str]:
+    """What a scrape is answered, and its content type.
+
+    more: further labels of everything
+    """
     encode, content_type = choose_encoder(accept)
-    return encode(_Families(hosted, refused)), content_type
-
-
-def _newest(hosted: Hosted, model: str) -> Exemplar | None:
-    """The newest violation of a model."""
-    newest = hosted.counts.newest.get(model)
-    return None if newest is None else Exemplar({"row": str(newest[0])}, 1.0, newest[1])
+    return encode(_Families(seen, more)), content_type
 
 
 def _buckets(durations: Durations) -> list[tuple[str, float]]:

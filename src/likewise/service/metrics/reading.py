@@ -15,6 +15,7 @@ from likewise.service.hosted import Hosted
 from likewise.values.errors import LikewiseError
 
 PATIENCE_SECONDS = 2.0
+_COLUMN_BYTES = {"number": 8, "key": 0, "ignore": 0}  # of a row, by kind; others have codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class MetricsReading:
 
     rows: int
     bytes: float
+    """Vectors, outputs and the index in use, kept columns, and keys."""
     share_visited: float
     missing: int
     index: str
@@ -46,10 +48,12 @@ class Disk:
 def read(monitor: Monitor) -> MetricsReading:
     """Ask a monitor; may wait for its turn."""
     told = monitor.explain()
+    features = (monitor.rule.features or {}).values()
+    columns = sum(_COLUMN_BYTES.get(feature.kind, 4) for feature in features)
     path = monitor.path if monitor.durable else None
     return MetricsReading(
         told.remembered,
-        told.remembered * told.bytes_per_decision,
+        told.remembered * (told.bytes_per_decision + columns) + monitor.known_keys.used_bytes,
         told.share_visited,
         monitor.missing,
         told.index,

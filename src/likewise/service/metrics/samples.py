@@ -1,15 +1,35 @@
-"""The numbers of one monitor, by metric and labels, whoever carries them away."""
+"""The numbers of monitors and of the process, by metric and labels, whoever carries them away."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from prometheus_client import ProcessCollector
 
 from likewise.service.counts import Durations
 from likewise.service.hosted import Hosted
-from likewise.service.metrics.names import MODELS, OTHER
-from likewise.service.metrics.reading import MetricsReading
+from likewise.service.metrics.names import BY_NAME, MODELS, OTHER
+from likewise.service.metrics.reading import MetricsReading, Readings
+from likewise.service.service import Service
+from likewise.values.errors import BY_CODE, BadDecision
+from likewise.version import __version__
 
 Labels = tuple[str, ...]
-"""Values in the order of the metric's labels, without the monitor's name."""
+"""Values in the order of the metric's labels."""
+_KINDS = ("request", "response")
+_KNOWN: Mapping[str, Labels] = {
+    "likewise_refused_decisions_total": (
+        *("400", "408", "413", "422", "429", "503"),
+        *(code for code, kind in BY_CODE.items() if issubclass(kind, BadDecision)),
+    ),
+    "likewise_dropped_decisions_total": ("unpaired request", "unpaired response"),
+    "likewise_unpaired_events_total": _KINDS,
+    "likewise_repeated_events_total": _KINDS,
+    "likewise_refused_requests_total": (
+        *("400", "401", "403", "404", "405", "413", "422", "429", "500", "503"),
+    ),
+}
+"""Labels that are told from the start: a rate needs the 0 before the first."""
+_process = ProcessCollector(registry=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +37,51 @@ class Sample:
     name: str
     value: float | Durations
     labels: Labels = ()
+    newest: tuple[int, float] | None = None
+    """Of violations: the row of the newest one, and when it came."""
+
+
+async def all_samples(
+    service: Service, readings: Readings, allows: Callable[[str], bool]
+) -> list[Sample]:
+    """Those of the process, and of the monitors that somebody may see."""
+    seen = [*process_samples(service)]
+    for name in filter(allows, list(service.pending)):
+        seen.append(Sample("likewise_monitor_up", 0, (name,)))
+    for name, hosted in service.monitors.items():
+        if allows(name):
+            seen += samples(hosted, await readings.of(hosted))
+    return seen
+
+
+def process_samples(service: Service) -> Iterator[Sample]:
+    """What is not about one monitor."""
+    yield from _by_label("likewise_refused_requests_total", service.refused)
+    for route, durations in list(service.durations.items()):
+        yield Sample("likewise_request_duration_seconds", durations, (route,))
+    yield Sample("likewise_build_info", 1, (__version__,))
+    for family in _process.collect():
+        for one in family.samples:
+            if one.name in BY_NAME:
+                yield Sample(one.name, one.value)
 
 
 def samples(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
-    """All of them; those that are not known are left out."""
+    """All of one monitor; those that are not known are left out."""
+    for sample in _of_monitor(hosted, reading):
+        yield replace(sample, labels=(hosted.name, *sample.labels))
+
+
+def _of_monitor(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
     counts = hosted.counts
+    yield Sample("likewise_monitor_up", 1)
     for name, by_model in (
         ("likewise_decisions_total", counts.decisions),
         ("likewise_violations_total", counts.violations),
     ):
         for model, count in _few_models(by_model).items():
-            yield Sample(name, count, (model,))
+            newest = counts.newest.get(model) if by_model is counts.violations else None
+            yield Sample(name, count, (model,), newest)
     if hosted.monitor.comparable:
         yield Sample("likewise_comparable_decisions_total", counts.comparable)
     yield Sample("likewise_witness_pairs_total", counts.pairs)
@@ -39,9 +93,12 @@ def samples(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
         ("likewise_unpaired_events_total", counts.unpaired),
         ("likewise_repeated_events_total", counts.repeated_events),
     ):
-        for label, count in dict(by_label).items():
-            yield Sample(name, count, (label,))
+        yield from _by_label(name, by_label)
     yield Sample("likewise_waiting_events", counts.waiting_events)
+    if hosted.stream is not None:
+        yield Sample("likewise_stream_connected", int(hosted.stream.is_connected))
+        yield Sample("likewise_stream_lag_seconds", hosted.stream.lag_seconds)
+        yield Sample("likewise_stream_dead_letters_total", counts.refused["bad-message"])
     yield Sample("likewise_queue_decisions", hosted.waiting_rows)
     yield Sample("likewise_queue_capacity", hosted.limits.waiting_rows)
     yield Sample("likewise_queue_oldest_age_seconds", hosted.oldest_age)
@@ -50,11 +107,6 @@ def samples(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
     if counts.last_decision:
         yield Sample("likewise_last_decision_timestamp_seconds", counts.last_decision)
     yield from _of_reading(hosted, reading)
-
-
-def refused_requests(refused: Mapping[str, int]) -> dict[str, int]:
-    """By status; those that say that somebody may not are there from the start."""
-    return {"401": 0, "403": 0} | dict(refused)
 
 
 def _of_reading(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Sample]:
@@ -72,6 +124,11 @@ def _of_reading(hosted: Hosted, reading: MetricsReading | None) -> Iterator[Samp
     rule = hosted.monitor.rule
     labels = (rule.fingerprint, rule.metric, repr(float(rule.epsilon)), reading.index, "true")
     yield Sample("likewise_rule_info", 1, labels)
+
+
+def _by_label(name: str, counts: Mapping[str, int]) -> Iterator[Sample]:
+    for label, count in (dict.fromkeys(_KNOWN[name], 0) | dict(counts)).items():
+        yield Sample(name, count, (label,))
 
 
 def _few_models(counts: Mapping[str, int]) -> dict[str, int]:

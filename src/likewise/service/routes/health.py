@@ -1,15 +1,16 @@
 """Is it alive, can it be asked?
 
 /healthz answers 200 as long as the event loop answers: whatever else is wrong, starting again would
-not mend it. /readyz answers 503 with reasons while a ledger is not open, a queue is full, or a
+not mend it. /readyz answers 503 with reasons while a ledger is being opened, a queue is full, or a
 ledger's disk has less than `Limits.disk_bytes` free: then decisions should not be sent here.
+A monitor that failed is named, and is no reason: the others can be asked, and would not be.
 
 Neither needs a token. Where there are tokens, only one that may read a monitor is told its name.
 """
 
 import asyncio
-import os
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -23,6 +24,8 @@ from likewise.service.wire import encode
 
 if TYPE_CHECKING:
     from likewise.service.app import App
+
+_WRITTEN = 65_536  # bytes: about what a commit takes
 
 
 def routes(app: "App") -> list[BaseRoute]:
@@ -45,15 +48,21 @@ def routes(app: "App") -> list[BaseRoute]:
         return _answer(200, {"alive": True} | ({"disk_writable": writable} if writable else {}))
 
     async def ready(request: Request) -> Response:
-        reasons = []
-        if not service.ready:
-            reasons.append(_reason(None, "closed", "the ledgers are not open, or closing."))
+        reasons, failed = [], []
+        for name, pending in list(service.pending.items()):
+            if pending.failed is None:
+                about = _reason(name, "opening", f"it {pending}.")
+                reasons.append(about | {"rows": pending.rows, "of": pending.of})
+            else:
+                failed.append(_reason(name, pending.failed, f"it {pending}."))
+        if not (service.ready or reasons):
+            reasons.append(_reason(None, "closed", "the server is ending."))
         for hosted in service.monitors.values():
             reasons += [one for one in (_queue(hosted), await _disk(hosted)) if one is not None]
         told: dict[str, Any] = {"ready": not reasons}
-        shown = [one for one in reasons if is_shown(request, one["monitor"])]
-        if shown:
-            told["reasons"] = shown
+        for name, some in (("reasons", reasons), ("failed", failed)):
+            if shown := [one for one in some if is_shown(request, one["monitor"])]:
+                told[name] = shown
         return _answer(503 if reasons else 200, told)
 
     return [Route("/healthz", alive), Route("/readyz", ready)]
@@ -89,12 +98,12 @@ def _path(hosted: Hosted) -> Path | None:
 
 
 def _writable(path: Path) -> bool:
-    """Whether files may be written there; nothing is."""
+    """Whether a file can be written there now: a full disk says so only to one who writes."""
     try:
-        read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+        with TemporaryFile(dir=path, buffering=0) as file:  # which has no name, where that works
+            return file.write(bytes(_WRITTEN)) == _WRITTEN
     except OSError:
         return False
-    return not read_only and os.access(path, os.W_OK)
 
 
 def _answer(status: int, told: dict[str, Any]) -> Response:

@@ -111,7 +111,7 @@ def routes(app: "App") -> list[BaseRoute]:
         token = door.admit(request.scope, "read")
         names = [
             name
-            for name in service.monitors
+            for name in (*service.monitors, *service.pending)
             if token is None or token.monitors is None or name in token.monitors
         ]
         return _json(MonitorsBody(names))

@@ -8,6 +8,7 @@ from starlette.routing import BaseRoute, Route
 
 from likewise.service.metrics.prometheus import page
 from likewise.service.metrics.reading import Readings
+from likewise.service.metrics.samples import all_samples
 from likewise.service.operations import Operation
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ def routes(app: "App") -> list[BaseRoute]:
 
     async def metrics(request: Request) -> Response:
         token = door.admit(request.scope, "read")
-        seen = [
-            (hosted, await readings.of(hosted))
-            for name, hosted in service.monitors.items()
-            if token is None or token.allows("read", name)
-        ]
-        body, kind = page(seen, service.refused, request.headers.get("accept", ""))
+
+        def allows(name: str) -> bool:
+            return token is None or token.allows("read", name)
+
+        seen = await all_samples(service, readings, allows)
+        body, kind = page(seen, service.settings.labels, request.headers.get("accept", ""))
         return Response(body, headers={"content-type": kind})
 
     return [Route("/metrics", metrics)]
