@@ -4,9 +4,9 @@ A `Connection` stands between the socket and uvicorn's protocol and passes every
 A second parser of the kind that uvicorn has says where heads and bodies end; it keeps nothing. So
 requests behind each other, chunked bodies, trailers and answers before the body are told apart.
 
-Invariant: a head has at most `head_bytes`, or twice that where it begins in the read in which another
-request ended; trailers, too. A connection on which no request is under way waits `body_seconds` for
-the rest of one.
+Invariant: a head, or the trailers of a body, have at most `head_bytes`; twice that where a head
+begins in the read in which another request ended. A connection on which no request is under way
+waits `body_seconds` for the rest of one.
 Cost: about 2 µs for a request.
 """
 
@@ -67,16 +67,14 @@ class Connection(asyncio.Protocol):
         """given: the arguments of uvicorn's protocol"""
         state = {**given["app_state"], "connection": self}
         self._inner = HttpToolsProtocol(**{**given, "app_state": state})
-        self.pause_writing = self._inner.pause_writing
-        self.resume_writing = self._inner.resume_writing
-        self.eof_received = self._inner.eof_received
         self._service = service
         self._others = others
         self._most = service.settings.limits.head_bytes
         self._parser = HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         self._outside = 1  # bytes since the last piece of a body; the first head is always awaited
-        self._in_body = False
+        self.in_body = False
+        """Whether the body of a request has not come to its end."""
         self._waits: tuple[str, float] | None = None  # for what, and since when
         self.answering = 0
         """Requests that the application has begun to answer."""
@@ -107,6 +105,15 @@ class Connection(asyncio.Protocol):
             pass  # uvicorn's parser raises the same, and uvicorn answers
         self._inner.data_received(data)
 
+    def eof_received(self) -> None:
+        self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
     # Called by the parser
 
     def on_message_begin(self) -> None:
@@ -114,7 +121,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._outside = 0
-        self._in_body = True
+        self.in_body = True
         self._waits = None
 
     def on_body(self, _: bytes) -> None:
@@ -122,12 +129,12 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._outside = 0
-        self._in_body = False
+        self.in_body = False
         self._waits = None
 
     def _refuse(self) -> None:
         """Answer 431; end the connection at once where another answer may have begun."""
-        if self.answering or self._in_body:
+        if self.answering or self.in_body:
             self.transport.abort()
         if not self.transport.is_reading():
             return  # it was ended, or refused before
@@ -146,7 +153,7 @@ class Connection(asyncio.Protocol):
         """End the connection if its client has neither sent nor read anything for too long."""
         if self.transport.is_closing():
             awaited = "reading"
-        elif not self.answering and (self._outside or self._in_body):
+        elif not self.answering and (self._outside or self.in_body):
             awaited = "sending"
         else:  # uvicorn has a timer for connections between two requests
             self._waits = None
