@@ -1,6 +1,7 @@
 """The ring of latest verdicts: bounded, in order, and honest about what has left it."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -50,8 +51,13 @@ def test_a_batch_longer_than_the_ring_leaves_its_end_and_holds_no_arrays_of_the_
 def test_listeners_hear_of_every_verdict_in_order():
     served, heard = hosted(), []
     served.listeners.append(lambda _, verdict: heard.append(verdict.row))
-    served.took_many(served.monitor.observe_many([[0.0]] * 12, list("ab" * 6)))
-    served.took(served.monitor.observe([0.0], "a"))
+
+    async def run():
+        batch = partial(served.monitor.observe_many, [[0.0]] * 12, list("ab" * 6))
+        await served.observe_many(12, batch)
+        await served.observe(Decision([0.0], "a"))
+
+    asyncio.run(run())
     assert heard == list(range(1, 13))
     served.close()
 

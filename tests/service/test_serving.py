@@ -454,8 +454,10 @@ def test_others_are_served_over_tls_and_with_tokens_only(tmp_path):
             )
             body = {"x": [1.0], "z": "a"}
             answer = server.post("observe", body, token=given, connection=connection)
-            connection.close()
             assert answer.status == status
+            long = server.ask("GET", "/", headers={"a": "b" * 70_000}, connection=connection)
+            assert long.status == 431
+            connection.close()
 
 
 def test_a_ledger_that_another_process_has_is_told_at_once_and_waited_for(tmp_path):

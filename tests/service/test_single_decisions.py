@@ -196,10 +196,17 @@ def test_other_ways_of_asking_work(server):
     assert status == b"HTTP/1.1 200 OK\r\n" and json.loads(answer)["row"] >= 0
 
 
-def test_a_body_that_never_ends_is_answered_in_time(server):
+def test_a_body_that_never_ends_or_never_begins_is_answered_in_time(server):
     whole = request(server, b'{"x":[6.0,6.0],"z":"a"}')
-    ((status, _, _),) = sent(server, whole[:-1])
-    assert status.startswith(b"HTTP/1.1 408")
+    for part in (whole[:-1], whole.partition(b"{")[0]):
+        ((status, _, _),) = sent(server, part)
+        assert status.startswith(b"HTTP/1.1 408")
+
+
+def test_a_head_that_is_too_long_is_answered(server):
+    ((status, headers, body),) = sent(server, b"GET /" + b"a" * 70_000)
+    assert status.startswith(b"HTTP/1.1 431") and headers[b"connection"] == b"close"
+    assert json.loads(body)["code"] == "refused"
 
 
 def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):

@@ -154,7 +154,7 @@ class App:
             hosted = self.service.named(name)
             query = queries(scope)
             kind = headers.get(b"content-type", b"")
-            body = await self.door.body_with(headers.get(b"content-length"), receive)
+            body = await self.door.body_with(headers.get(b"content-length"), scope, receive)
             body = await hot(AdmittedCall(hosted, token, query, kind, body))
         except Refusal as error:
             status, body, retry = told(error)

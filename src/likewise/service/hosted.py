@@ -1,9 +1,10 @@
 """One monitor that is served: what waits for it, who hears of its verdicts, what was counted.
 
-A decision on vectors in memory is judged where it comes in, on the event loop: it takes
-microseconds. Everything else waits in one queue, which one thread empties: decisions that come
-together are judged one after another and written as one transaction (group commit), and all of them
-are answered when it is on disk.
+A single decision on vectors is judged where it comes in, on the event loop, while the history is in
+memory and small: it takes microseconds, and less than a millisecond if it contradicts all of them.
+Everything else waits in one queue, which one thread empties: decisions that come together are
+judged one after another and written as one transaction (group commit), and all of them are answered
+when it is on disk. The thread also makes the answers, since a verdict may have many witnesses.
 
 Invariant: calls are made in the order in which they came; what is answered is durable as the
 monitor's durability says; a caller that goes away takes nothing back, and what it sent is counted
@@ -31,17 +32,19 @@ from likewise.monitors.protocol import Decision
 from likewise.runtime.log import logger
 from likewise.service.answers import verdict_bytes
 from likewise.service.counts import ServiceCounts
-from likewise.service.recent import Recent
+from likewise.service.recent import Recent, trimmed, trimmed_batch
 from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits, Served
 from likewise.service.slopes import Slopes
 from likewise.service.wire import encode
 from likewise.values.errors import BadRule, LikewiseError
-from likewise.values.verdicts import NO_WITNESSES, Verdict, Verdicts
+from likewise.values.verdicts import NO_WITNESSES, Rows, Verdict, Verdicts
 
 OTHERS = "(others)"
 """Models beyond as many as a history may have are counted together under this name."""
 _TOGETHER = 1024  # decisions that share a transaction at most, unless one caller has more
+_SMALL = 10_000  # rows that a decision may contradict on the event loop
+_BETWEEN = 256  # verdicts that are told of before others get their turn of the loop
 _IDLE = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
 _FLOATS = {float}
 _T = TypeVar("_T")
@@ -61,6 +64,10 @@ class FollowedStream(Protocol):
         """Since its end was last reached; 0 while nothing waits there."""
 
 
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
 @dataclass(slots=True)
 class _Waiting:
     """Decisions, or another call, and whoever waits for the answer."""
@@ -68,8 +75,21 @@ class _Waiting:
     rows: int
     decisions: Sequence[Decision] | None
     call: Callable[[], Any] | None
+    then: Callable[[Any], Any]
+    """Makes what whoever waits gets, of the answer."""
     future: asyncio.Future[Any]
     since: float
+
+
+@dataclass(slots=True)
+class _Made:
+    """What came of a call."""
+
+    answer: Any
+    told: Any
+    """What whoever waits gets; or the error that is raised there."""
+    kept: Any = None
+    """The verdicts of the answer as the ring keeps them."""
 
 
 class Hosted:
@@ -111,24 +131,34 @@ class Hosted:
 
     # Decisions
 
-    async def observe(self, decision: Decision, *, durable: bool = False) -> Verdict:
-        """Judge one decision and remember it.
+    async def observe(
+        self,
+        decision: Decision,
+        then: Callable[[Verdict], _T] = _as_it_is,
+        *,
+        durable: bool = False,
+    ) -> _T:
+        """Judge one decision and remember it; what `then` makes of its verdict.
 
+        then: called where it was judged, on the event loop or in a thread
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
         if self._judges_at_once:
-            return self._observe_now(decision)
-        (answer,) = await self._wait(1, [decision], None)
-        if isinstance(answer, LikewiseError):
-            raise answer
+            return then(self._observe_now(decision))
+
+        def told(answers: Answers) -> _T:
+            if isinstance(answers[0], LikewiseError):
+                raise answers[0]
+            return then(answers[0])
+
+        answer: _T = await self._wait(1, [decision], None, told)
         await self._forced(durable)
-        verdict: Verdict = answer
-        return verdict
+        return answer
 
     @property
     def _judges_at_once(self) -> bool:
         """Whether a decision takes microseconds and nothing waits before it."""
-        return self._at_once and self._pump is None
+        return self._at_once and self._pump is None and self.next_row <= _SMALL
 
     def _observe_now(self, decision: Decision) -> Verdict:
         begin = clock.perf_counter()
@@ -147,34 +177,40 @@ class Hosted:
         return verdict
 
     async def observe_each(
-        self, decisions: Sequence[Decision], *, durable: bool = False
-    ) -> Answers:
-        """Judge decisions one after another: for each its verdict, or why it is refused."""
+        self,
+        decisions: Sequence[Decision],
+        then: Callable[[Answers], _T] = _as_it_is,
+        *,
+        durable: bool = False,
+    ) -> _T:
+        """Judge decisions one after another: for each its verdict, or why it is refused.
+
+        then: makes the answer of them, in a thread
+        """
         if not decisions:
-            return []
-        if self._judges_at_once:
-            begin = clock.perf_counter()
-            answers = self.monitor.observe_each(decisions)
-            self._tell(answers, clock.perf_counter() - begin)
-            return answers
-        waited: Answers = await self._wait(len(decisions), decisions, None)
+            return then([])
+        answer: _T = await self._wait(len(decisions), decisions, None, then)
         await self._forced(durable)
-        return waited
+        return answer
 
     async def _forced(self, durable: bool) -> None:
         if durable:
             await self.flush()
 
-    async def observe_many(self, count: int, call: Callable[[], Verdicts]) -> Verdicts:
+    async def observe_many(
+        self, count: int, call: Callable[[], Verdicts], then: Callable[[Verdicts], _T] = _as_it_is
+    ) -> _T:
         """Judge a batch and remember it, or refuse it whole.
 
         call: the `observe_many` of the monitor, with its arguments
+        then: makes the answer, in the thread
         """
-        return await self.do(call, rows=count)
+        answer: _T = await self._wait(count, None, call, then)
+        return answer
 
     async def do(self, call: Callable[[], _T], *, rows: int = 1) -> _T:
         """Anything else that is part of the history's order; what it answers."""
-        answer: _T = await self._wait(rows, None, call)
+        answer: _T = await self._wait(rows, None, call, _as_it_is)
         return answer
 
     async def flush(self) -> None:
@@ -201,7 +237,11 @@ class Hosted:
     # The queue
 
     def _wait(
-        self, rows: int, decisions: Sequence[Decision] | None, call: Callable[[], Any] | None
+        self,
+        rows: int,
+        decisions: Sequence[Decision] | None,
+        call: Callable[[], Any] | None,
+        then: Callable[[Any], Any],
     ) -> asyncio.Future[Any]:
         most = self.limits.waiting_rows
         if self.waiting_rows and self.waiting_rows + rows > most:
@@ -210,7 +250,7 @@ class Hosted:
             )
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append(_Waiting(rows, decisions, call, future, clock.perf_counter()))
+        self._waiting.append(_Waiting(rows, decisions, call, then, future, clock.perf_counter()))
         self.waiting_rows += rows
         if self._pump is None:
             self._pump = loop.create_task(self._run())
@@ -236,20 +276,20 @@ class Hosted:
             group = self._next()
             begin = clock.perf_counter()
             try:
-                answers = await loop.run_in_executor(self._thread, self._made, group)
+                made = await loop.run_in_executor(self._thread, self._make, group)
             except Exception as error:
-                answers = [error] * len(group)
+                made = [_Made(error, error)] * len(group)
             now = clock.perf_counter()
             self.counts.committing.add(now - begin)
-            for one, answer in zip(group, answers, strict=True):
+            for one, done in zip(group, made, strict=True):
                 self.waiting_rows -= one.rows
-                self._tell(answer, now - one.since, one.rows)
+                await self._tell(done, now - one.since, one.rows)
                 if one.future.done():  # whoever waited has gone
                     continue
-                if isinstance(answer, BaseException):
-                    one.future.set_exception(answer)
+                if isinstance(done.told, BaseException):
+                    one.future.set_exception(done.told)
                 else:
-                    one.future.set_result(answer)
+                    one.future.set_result(done.told)
             waiting, self._for_room = self._for_room, []
             for turn in waiting:
                 if not turn.done():
@@ -285,43 +325,74 @@ class Hosted:
             rows += group[-1].rows
         return group
 
-    def _made(self, group: list[_Waiting]) -> list[Any]:
-        """In the thread: make the calls of a group; an answer or an error for each."""
+    def _make(self, group: list[_Waiting]) -> list[_Made]:
+        """In the thread: make the calls of a group and the answers to them."""
         call = group[0].call
+        answers: list[Any]
         if call is not None:
             try:
-                return [call()]
+                answers = [call()]
             except LikewiseError as error:
-                return [error]
-        decisions = [decision for one in group for decision in one.decisions or ()]
-        answers = iter(self.monitor.observe_each(decisions))
-        return [[next(answers) for _ in one.decisions or ()] for one in group]
+                answers = [error]
+        else:
+            decisions = [decision for one in group for decision in one.decisions or ()]
+            each = iter(self.monitor.observe_each(decisions))
+            answers = [[next(each) for _ in one.decisions or ()] for one in group]
+        return [self._finish(one, answer) for one, answer in zip(group, answers, strict=True)]
+
+    def _finish(self, one: _Waiting, answer: Any) -> _Made:
+        """In the thread: everything that takes longer the more witnesses there are."""
+        if isinstance(answer, BaseException):
+            return _Made(answer, answer)
+        kept: Any = None
+        most = self.limits.witnesses
+        if isinstance(answer, list):
+            kept = [
+                trimmed(each, most) if isinstance(each, Verdict) and each.violation else each
+                for each in answer
+            ]
+        elif isinstance(answer, Verdicts) and answer.values is None:
+            kept = trimmed_batch(answer, self._places(answer), most)
+        try:
+            return _Made(answer, one.then(answer), kept)
+        except Exception as error:
+            return _Made(answer, error, kept)
 
     # Telling
 
-    def _tell(self, answer: Any, seconds: float, rows: int = 1) -> None:
+    async def _tell(self, made: _Made, seconds: float, rows: int) -> None:
         """Count what was answered to a call, and tell of verdicts."""
+        answer = made.answer
         if isinstance(answer, list):
-            for one in answer:
+            for place, one in enumerate(answer):
                 if isinstance(one, LikewiseError):
                     self._refused(one)
                 elif isinstance(one, Verdict):
                     self.counts.observing.add(seconds / len(answer))
-                    self.took(one)
+                    self.took(one, made.kept[place])
+                if place % _BETWEEN == _BETWEEN - 1:
+                    await asyncio.sleep(0)
         elif isinstance(answer, Verdict) and answer.row is not None:
             self.counts.observing.add(seconds)
             self.took(answer)
         elif isinstance(answer, Verdicts) and answer.values is None:
             self.counts.observing.add(seconds / max(1, len(answer)), len(answer))
-            self.took_many(answer)
+            self.took_many(answer, made.kept)
+            for count, place in enumerate(self._places(answer).tolist() if self.listeners else ()):
+                self._announce(answer[place])
+                if count % _BETWEEN == _BETWEEN - 1:
+                    await asyncio.sleep(0)
         elif isinstance(answer, LikewiseError):
             self._refused(answer, rows)
 
     def _refused(self, error: LikewiseError, rows: int = 1) -> None:
         self.counts.refused[error.code] += rows
 
-    def took(self, verdict: Verdict) -> None:
-        """Count a verdict, and tell whoever listens if there is something to tell."""
+    def took(self, verdict: Verdict, kept: Verdict | None = None) -> None:
+        """Count a verdict, and tell whoever listens if there is something to tell.
+
+        kept: the verdict as the ring keeps it, if it was trimmed before
+        """
         counts, beside = self.counts, verdict.beside
         if beside.known:
             counts.known += 1
@@ -343,7 +414,7 @@ class Hosted:
             counts.newest[model] = self.next_row - 1, now
             counts.pairs += verdict.count
         counts.alarms += beside.alarm
-        self.recent.add(verdict)
+        self.recent.add(verdict if kept is None else kept)
         self._announce(verdict)
 
     def is_violation(self, verdict: Verdict) -> bool:
@@ -379,8 +450,16 @@ class Hosted:
             return model or ""
         return OTHERS
 
-    def took_many(self, verdicts: Verdicts) -> None:
-        """The same of a batch."""
+    def _places(self, verdicts: Verdicts) -> Rows:
+        """Find what there is to tell of a batch: new violations and alarms."""
+        told = self.violations(verdicts) | verdicts.alarms
+        return (told if verdicts.repeats is None else told & ~verdicts.known).nonzero()[0]
+
+    def took_many(self, verdicts: Verdicts, kept: Verdicts | None = None) -> None:
+        """Count a batch, and keep what is to be told of it.
+
+        kept: the verdicts at `_places`, if they were trimmed before
+        """
         counts, models = self.counts, verdicts.models
         violations, alarms, comparable = (
             self.violations(verdicts),
@@ -416,10 +495,10 @@ class Hosted:
             counts.comparable += int(np.count_nonzero(comparable))
         counts.pairs += int(verdicts.counts[flagged].sum())
         counts.alarms += int(np.count_nonzero(alarms))
-        places = (violations | alarms).nonzero()[0]
-        self.recent.add_many(verdicts, places)
-        for place in places.tolist() if self.listeners else ():
-            self._announce(verdicts[place])
+        if kept is None:
+            self.recent.add_many(verdicts, (violations | alarms).nonzero()[0])
+        else:
+            self.recent.add_many(kept, np.arange(len(kept)))
 
     # The end
 

@@ -25,6 +25,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from likewise.runtime.log import logger
 from likewise.service.app import App
+from likewise.service.connections import Connections
 from likewise.service.metrics.otlp import Otlp
 from likewise.service.reporting import Reporter
 from likewise.service.service import Service
@@ -48,8 +49,10 @@ def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence
     application: Any = App(service, more)
     if server.behind_proxy:
         application = _behind_proxy(application)
+    connections = Connections(service)
     config = uvicorn.Config(
-        application,
+        connections.watch(application),
+        http=connections.protocol,  # type: ignore[arg-type] # uvicorn calls it like a class
         ssl_certfile=server.certificate,
         ssl_keyfile=server.key,
         lifespan="off",
@@ -66,7 +69,7 @@ def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence
     )
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_run(service, _Server(config, service), listener, tell))
+            runner.run(_run(service, _Server(config, connections), listener, tell))
     finally:
         listener.close()
         if server.uds is not None:
@@ -123,12 +126,12 @@ async def _run(
 
 
 class _Server(uvicorn.Server):
-    """Ends when it is told to, and lets go of connections that never send a whole request."""
+    """Ends in good order when it is told to, and has slow connections ended."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
-        self._service = service
-        self._half_open: dict[Any, float] = {}  # connections without a request, and since when
+        self._connections = connections
+        self._service = connections.service
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -150,34 +153,11 @@ class _Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
-            self._close_half_open()
+            self._connections.end_slow(clock.monotonic())
         ends = await super().on_tick(counter)
         if ends:
             self._service.stop()
         return ends
-
-    def _close_half_open(self) -> None:
-        """End connections on which nothing has moved for as long as a body may take.
-
-        Those on which no whole request has come are closed; those that are being closed, and whose
-        client does not read what was still to be sent, are cut. A connection that is idle between
-        two requests has a timer of uvicorn's own.
-        """
-        now, waiting = clock.monotonic(), {}
-        for connection in list(self.server_state.connections):
-            cycle = getattr(connection, "cycle", None)
-            closing = connection.transport.is_closing()
-            timed = getattr(connection, "timeout_keep_alive_task", None) is not None
-            if not closing and (timed or not (cycle is None or cycle.response_complete)):
-                continue
-            since = self._half_open.get(connection, now)
-            if now - since <= self._service.settings.limits.body_seconds:
-                waiting[connection] = since
-            elif closing:
-                connection.transport.abort()
-            else:
-                connection.transport.close()
-        self._half_open = waiting
 
 
 def _behind_proxy(application: Any) -> Any:

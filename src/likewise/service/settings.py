@@ -84,6 +84,8 @@ TAKEN = {
 class Limits:
     """Bounds of everything that a client can make grow."""
 
+    head_bytes: int = 64 << 10
+    """Of the first line and the headers of a request; then 431."""
     body_bytes: int = 32 << 20
     line_bytes: int = 1 << 20
     """Of one line of a stream."""
@@ -109,7 +111,7 @@ class Limits:
     skew_seconds: float = 300.0
     """How far a time that a client gives may be from the server's; 0: only the server's counts."""
     body_seconds: float = 30.0
-    """How long a client may take to send a body."""
+    """How long a client may take to send a head, or a body, or to read an answer."""
     pairs: int = 10_000
     """Halves of CloudEvents that wait for the other half."""
     pair_seconds: float = 60.0

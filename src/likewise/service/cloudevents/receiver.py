@@ -24,7 +24,7 @@ from likewise.service.cloudevents import bodies
 from likewise.service.cloudevents.decisions import ColumnNames, Mismatch, decisions_of
 from likewise.service.cloudevents.events import CloudEvent
 from likewise.service.cloudevents.joining import EventPair, GivenUp, Half, Joiner, JoinOutcome
-from likewise.service.hosted import Hosted
+from likewise.service.hosted import Answers, Hosted
 from likewise.service.refusals import Refusal, fields_of, status_of
 from likewise.values.errors import BadFile, LikewiseError, RepeatedKey
 
@@ -143,7 +143,7 @@ class EventReceiver:
             counts.refused[error.code] += rows.count
             raise
         try:
-            answers = await hosted.observe_each(decisions)
+            answers: Answers = await hosted.observe_each(decisions)
         except (Refusal, BadFile) as error:
             if isinstance(error, Refusal):
                 counts.refused[str(error.status)] += len(decisions)

@@ -30,10 +30,9 @@ _WORDS = ("z", "keys", "models", "sources")
 async def observe(hosted: Hosted, fields: Fields) -> Fields:
     decision = _decision(hosted, fields)
     try:
-        verdict = await hosted.observe(decision)
+        return await hosted.observe(decision, partial(told_verdict, hosted, fields))
     except BadFile as error:  # the failed commit may have succeeded: look at the rows
         raise MaybeDone(error) from None
-    return told_verdict(hosted, fields, verdict)
 
 
 async def observe_again(hosted: Hosted, fields: Fields) -> Fields:
@@ -46,8 +45,8 @@ async def observe_again(hosted: Hosted, fields: Fields) -> Fields:
 
 async def observe_many(hosted: Hosted, fields: Fields) -> Fields:
     arguments, count = _batch(hosted, fields)
-    verdicts = await hosted.observe_many(count, partial(_sure, hosted, arguments))
-    return _told_verdicts(hosted, fields, verdicts)
+    tell = partial(_told_verdicts, hosted, fields)
+    return await hosted.observe_many(count, partial(_sure, hosted, arguments), tell)
 
 
 def _sure(hosted: Hosted, arguments: Fields) -> Verdicts:
@@ -74,8 +73,8 @@ async def observe_many_again(hosted: Hosted, fields: Fields) -> Fields:
     keys, positions = _keys(hosted, arguments), arguments.get("positions")
     if not _complete(keys) and not _complete(positions):
         raise InDoubt
-    verdicts = await hosted.observe_many(count, partial(_sure, hosted, arguments))
-    return _told_verdicts(hosted, fields, verdicts)
+    tell = partial(_told_verdicts, hosted, fields)
+    return await hosted.observe_many(count, partial(_sure, hosted, arguments), tell)
 
 
 def _keys(hosted: Hosted, arguments: Fields) -> list[Any] | None:
@@ -99,24 +98,22 @@ def _complete(values: Any) -> bool:
 
 async def check(hosted: Hosted, fields: Fields) -> Fields:
     decision = _decision(hosted, fields)
-    verdict = await hosted.do(
-        partial(
-            hosted.monitor.check, decision.x, decision.z, time=decision.time, model=decision.model
-        )
-    )
-    return told_verdict(hosted, fields, verdict)
+    monitor = hosted.monitor
+    check = partial(monitor.check, decision.x, decision.z, time=decision.time, model=decision.model)
+    return await hosted.do(lambda: told_verdict(hosted, fields, check()))
 
 
 async def check_many(hosted: Hosted, fields: Fields) -> Fields:
     arguments, count = _batch(hosted, fields)
     arguments["time"] = checked_time(hosted.limits, fields.get("time"))
-    verdicts = await hosted.do(partial(hosted.monitor.check_many, **arguments), rows=count)
-    return _told_verdicts(hosted, fields, verdicts)
+    check = partial(hosted.monitor.check_many, **arguments)
+    return await hosted.do(lambda: _told_verdicts(hosted, fields, check()), rows=count)
 
 
 async def load(hosted: Hosted, fields: Fields) -> Any:
     arguments, count = _batch(hosted, fields)
     rows = await hosted.do(partial(hosted.monitor.load, **arguments), rows=count)
+    hosted.next_row = max(hosted.next_row, rows.stop)
     return rows.start, rows.stop
 
 

@@ -84,8 +84,7 @@ async def observe(call: AdmittedCall) -> bytes:
     hosted = call.hosted
     durable = waits(call.query) == "durable"
     decision = decision_of(hosted, decoded(wire.decode_decision, call.body))
-    verdict = await hosted.observe(decision, durable=durable)
-    return hosted.told_bytes(verdict)
+    return await hosted.observe(decision, hosted.told_bytes, durable=durable)
 
 
 async def check(call: AdmittedCall) -> bytes:
@@ -94,12 +93,9 @@ async def check(call: AdmittedCall) -> bytes:
     decision = decision_of(hosted, decoded(wire.decode_decision, call.body))
     if decision.key is not None or decision.source is not None:
         raise Refusal(422, "a decision that is only checked has no key and no source.")
-    verdict = await hosted.do(
-        partial(
-            hosted.monitor.check, decision.x, decision.z, time=decision.time, model=decision.model
-        )
-    )
-    return hosted.told_bytes(verdict)
+    monitor = hosted.monitor
+    check = partial(monitor.check, decision.x, decision.z, time=decision.time, model=decision.model)
+    return await hosted.do(lambda: hosted.told_bytes(check()))
 
 
 async def batch(call: AdmittedCall) -> bytes:
@@ -118,8 +114,8 @@ async def batch(call: AdmittedCall) -> bytes:
             monitor.flush()
         return verdicts
 
-    verdicts = await hosted.observe_many(count, judged)
-    return verdicts_body(hosted, verdicts, all_of_them=told == "all")
+    tell = partial(verdicts_body, hosted, all_of_them=told == "all")
+    return await hosted.observe_many(count, judged, tell)
 
 
 def verdicts_body(hosted: Hosted, verdicts: Verdicts, *, all_of_them: bool = False) -> bytes:

@@ -12,6 +12,7 @@ Bound: what one read brings, and one line of `line_bytes`.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from likewise.monitors.protocol import Decision
@@ -143,15 +144,19 @@ async def _answered(
     """The answers to some lines, of which the first is number + 1."""
     read = [_read(hosted, line) for line in lines]
     decisions = [one for one in read if isinstance(one, Decision)]
-    answers: Any
+    tell = partial(_tell, hosted, read, number)
     try:
         await hosted.room(len(decisions))
-        answers = iter(await hosted.observe_each(decisions, durable=durable))
+        return await hosted.observe_each(decisions, tell, durable=durable)
     except (BadFile, Refusal) as error:
-        answers = iter([error] * len(decisions))
-    told = []
+        return tell([error] * len(decisions))
+
+
+def _tell(hosted: Hosted, read: Sequence[Any], number: int, answers: Sequence[Any]) -> bytes:
+    """Write a line for each decision and for each line that is none, in order."""
+    coming, told = iter(answers), []
     for place, one in enumerate(read, number + 1):
-        said = next(answers) if isinstance(one, Decision) else one
+        said = next(coming) if isinstance(one, Decision) else one
         if isinstance(said, Verdict):
             told.append(hosted.told_bytes(said) + b"\n")
         elif said is not None:

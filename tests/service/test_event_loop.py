@@ -1,0 +1,97 @@
+"""What takes longer the longer the history is, or the more witnesses there are, leaves the loop.
+
+Each test holds such a piece of work until /healthz has answered: on the event loop it never could.
+"""
+
+import asyncio
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from likewise.service import hosted as hosting
+from likewise.service.hosted import Hosted
+from likewise.service.routes import decisions
+from tests.service.asgi_calls import call, serving
+
+ONE = b'{"x":[0.5],"z":"b"}'
+MANY = json.dumps({"x": [[0.5]] * 5, "z": ["b"] * 5}).encode()
+HELD = {
+    "judging of a stream": ("stream", ONE, "monitor", "observe_each"),
+    "judging of one decision": ("observe", ONE, "monitor", "observe_each"),
+    "checking": ("check", ONE, "monitor", "check"),
+    "judging of a batch": ("batch", MANY, "monitor", "observe_many"),
+    "answer of a stream": ("stream", ONE, Hosted, "told_bytes"),
+    "answer of one decision": ("observe", ONE, Hosted, "told_bytes"),
+    "answer of a check": ("check", ONE, Hosted, "told_bytes"),
+    "answer of a batch": ("batch", MANY, decisions, "verdicts_body"),
+    "ring after a stream": ("stream", ONE, hosting, "trimmed"),
+    "ring after one decision": ("observe", ONE, hosting, "trimmed"),
+    "ring after a batch": ("batch", MANY, hosting, "trimmed_batch"),
+}
+
+
+class Held:
+    """A function that waits until it is let go of."""
+
+    def __init__(self, function):
+        self._function = function
+        self.begun, self.let_go = threading.Event(), threading.Event()
+
+    def __call__(self, *given, **named):
+        self.begun.set()
+        assert self.let_go.wait(10), "nobody else was answered meanwhile"
+        return self._function(*given, **named)
+
+    def __get__(self, one, _):  # as a method
+        return lambda *given, **named: self(one, *given, **named)
+
+
+@pytest.mark.parametrize("what", HELD)
+def test_health_is_answered_during(what, tmp_path, monkeypatch):
+    verb, body, owner, name = HELD[what]
+
+    async def run():
+        async with serving(tmp_path) as app:
+            hosted = app.service.monitors["default"]
+            x = np.full((hosting._SMALL + 1, 1), 0.5)
+            await hosted.observe_many(
+                len(x), lambda: hosted.monitor.observe_many(x, ["a"] * len(x))
+            )
+            place = hosted.monitor if owner == "monitor" else owner
+            held = Held(getattr(place, name))
+            monkeypatch.setattr(place, name, held)
+            asked = asyncio.create_task(call(app, "POST", f"/v1/monitors/default/{verb}", body))
+            while not held.begun.is_set():
+                await asyncio.sleep(0.001)
+            assert (await call(app, "GET", "/healthz")).status == 200
+            held.let_go.set()
+            answer = await asked
+            assert answer.status == 200 and f'"count":{len(x)}' in answer.body.decode()
+            monkeypatch.undo()
+
+    asyncio.run(run())
+
+
+def test_verdicts_of_a_long_batch_are_told_in_order_and_others_get_their_turn(tmp_path):
+    async def run():
+        async with serving(tmp_path) as app:
+            hosted = app.service.monitors["default"]
+            told, turns = [], []
+            hosted.listeners.append(lambda _, verdict: told.append(verdict.row))
+
+            async def others():
+                while len(told) < 1999:
+                    turns.append(len(told))
+                    await asyncio.sleep(0)
+
+            turn = asyncio.create_task(others())
+            x, z = np.arange(1000).repeat(2)[:, None].astype(float), list("ab") * 1000
+            await hosted.observe_many(2000, lambda: hosted.monitor.observe_many(x, z))
+            assert told == list(range(1, 2000, 2))
+            told.extend(range(999))
+            await turn
+            assert max(np.diff(turns)) <= hosting._BETWEEN
+
+    asyncio.run(run())
