@@ -176,3 +176,19 @@ def test_the_log_names_the_monitor_that_failed(tmp_path):
         assert server.end() == 0
     finally:
         server.kill()
+
+
+def test_a_monitor_that_cannot_be_watched_lets_go_of_its_ledger(tmp_path):
+    service = service_of(tmp_path, "unwatched", "whole")
+
+    class Alerting:
+        def watch(self, hosted):
+            if hosted.name == "unwatched":
+                raise OSError("the outbox is full")
+
+    service.alerting = Alerting()
+    service.open()
+    assert list(service.monitors) == ["whole"]
+    assert service.pending["unwatched"].failed == "OSError"
+    lw.open(tmp_path / "unwatched").close()  # nobody has it
+    service.close()

@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -147,12 +148,15 @@ class Service:
         served, limits = self.settings.monitors[name], self.settings.limits
         try:
             monitor, slopes = self._opened(name, served)
-            monitor.limit_words(limits.labels)
-            hosted = Hosted(name, monitor, served, limits, slopes)
-            if served.source is not None:
-                check_source(monitor.rule, monitor.durable, served.source)
-            if self.alerting is not None and slopes is None:
-                self.alerting.watch(hosted)
+            with ExitStack() as on_failure:
+                on_failure.callback(monitor.close)
+                monitor.limit_words(limits.labels)
+                hosted = Hosted(name, monitor, served, limits, slopes)
+                if served.source is not None:
+                    check_source(monitor.rule, monitor.durable, served.source)
+                if self.alerting is not None and slopes is None:
+                    self.alerting.watch(hosted)
+                on_failure.pop_all()
         except _Stopped as error:
             return error
         except BadRule as error:
