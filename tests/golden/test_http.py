@@ -508,6 +508,8 @@ class Script:
             for monitor in ("loans", "memory"):
                 path = f"/m/{monitor}/{name}.json"
                 self.until(path, lambda body: "computing" not in json.dumps(body))
+        for monitor in ("loans", "memory", "slopes"):  # asked aside, and not waited for
+            self.until(f"/m/{monitor}/overview.json", lambda body: body["missing"] is not None)
         for name, query in names.items():
             route = f"GET /m/{{name}}/{_pattern(name)}"
             for monitor in ("loans", "memory", "slopes"):

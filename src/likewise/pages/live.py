@@ -71,12 +71,15 @@ class Live:
         asking, filled = asyncio.create_task(self._ask_on()), set[str]()
         try:
             while True:
+                pause = EVERY_SECONDS if self._service.ready else _LOOK_SECONDS
                 for name, hosted in self._service.monitors.items():
-                    if name not in filled and hosted.monitor.durable:
-                        await self._fill(hosted)
-                    filled.add(name)
+                    if name not in filled:
+                        filled.add(name)
+                        if hosted.monitor.durable:
+                            await self._fill(hosted)
+                        await self.readings.of(hosted)
                     self.pulse(hosted)
-                await asyncio.sleep(EVERY_SECONDS if self._service.ready else _LOOK_SECONDS)
+                await asyncio.sleep(pause)
         finally:
             asking.cancel()
 

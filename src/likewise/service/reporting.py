@@ -15,7 +15,6 @@ from likewise.service.service import Service
 
 EVERY_SECONDS = 10.0
 SLOW_SECONDS = 1.0
-_LOOK_SECONDS = 0.05
 _SLOW = EDGES.index(SLOW_SECONDS) + 1  # the first bucket of what took longer
 
 
@@ -29,12 +28,13 @@ class Reporter:
         monitors, tokens = len(service.settings.monitors), len(service.settings.tokens)
         _log("started", f"{monitors} monitors are being opened", monitors=monitors, tokens=tokens)
 
-    async def run(self) -> None:
-        """Tell what is new, every few seconds, until cancelled."""
-        while not self._service.ready:
-            await asyncio.sleep(_LOOK_SECONDS)
+    def ready(self) -> None:
+        """Tell that every monitor that can be opened is open."""
         monitors = len(self._service.monitors)
         _log("ready", f"{monitors} monitors can be asked", monitors=monitors)
+
+    async def run(self) -> None:
+        """Tell what is new, every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_SECONDS)
             self.tell()

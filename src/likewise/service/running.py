@@ -103,6 +103,7 @@ async def _run(
             gc.freeze()  # what is there now stays: the collector need not walk it again and again
             failed = f", {len(service.pending)} failed" if service.pending else ""
             tell(f"ready: {monitors}{failed}, listening on {address}")
+            reporter.ready()
 
     opening.add_done_callback(opened)
     try:

@@ -65,6 +65,8 @@ class Pending:
     def __str__(self) -> str:
         if self.failed is not None:
             return f"cannot be opened ({self.failed}); the log of the server says more"
+        if not self.of:
+            return "is being opened"
         return f"is being opened: {_few_digits(self.rows)} of {_few_digits(self.of)} rows"
 
 
