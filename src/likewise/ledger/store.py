@@ -407,9 +407,11 @@ class Store:
             check_schema(self.path, database)
             empty_internal_tables(database)
             body = {"rows": rows, "words": words, **({} if since is None else {"since": since})}
+            if rows and (marks := self.reader.format.key_marks(self.reader, rows)):
+                body["marks"] = marks
             end = self.reader.format.add_event(self, database, "erased", body, self.end)
             if rows:
-                self.reader.format.erase(database, self.reader, rows)
+                self.reader.format.erase(database, rows)
             database.executemany(
                 "UPDATE word SET value = NULL, salt = NULL WHERE number = ?",
                 ((word,) for word in words),
