@@ -73,7 +73,6 @@ class Store:
                     f"{str(path)!r} holds no ledger yet: give the rule of a new one.", path=path
                 )
             folder.prepare(path)
-        self._lock = folder.WriterLock(path, wait)
         self._database: sqlite3.Connection | None = None
         self._records: Records | None = None
         self.last_time = 0
@@ -85,6 +84,7 @@ class Store:
         self._suspect = False  # whether something failed to reach the disk since it last did
         self.connections = 0
         """How often the disk was read since this store was opened."""
+        self._lock = folder.WriterLock(path, wait)
         try:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
@@ -193,9 +193,16 @@ class Store:
         """Raise BadFile in a process that was forked off."""
         self._lock.check_process(self.path)
 
+    @property
+    def is_open(self) -> bool:
+        return self._lock.is_held
+
     def close(self) -> None:
-        self._drop()
-        self._lock.release()
+        """Let go of the folder; of a call that was cut off, a second one does the rest."""
+        try:
+            self._drop()
+        finally:
+            self._lock.release()
 
     # Transactions
 

@@ -214,13 +214,13 @@ def open_ledger(
             witnesses=keeping.witnesses,
             check=keeping.check,
         )
+        durability = keeping.durability
+        monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
+        return monitor, question
     except BaseException as error:
         with closing(store):
             blame_alteration(store.reader, error)
         raise
-    durability = keeping.durability
-    monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
-    return monitor, question
 
 
 def _insist_on_kind(store: Store, steepest: Mapping[str, float] | None) -> None:
