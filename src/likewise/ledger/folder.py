@@ -62,6 +62,19 @@ class BeingWritten(BadFile):
         self.holder = holder
 
 
+class LostLock(BadFile):
+    """The ledger may have another writer: the lock is another file's, or somebody else wrote."""
+
+    code = "lost-lock"
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"the ledger {str(path)!r} is no longer this process's to write: {why}. Nothing was"
+            " written. Close it, see that one process writes at a time, and open it again.",
+            path=path,
+        )
+
+
 def exists(folder: Path) -> bool:
     """Whether a ledger was made here; one whose making was cut short was not."""
     try:
@@ -285,7 +298,9 @@ class WriterLock:
     def __init__(self, folder: Path, wait: float = 0.0) -> None:
         """wait: seconds to wait for another process that holds it."""
         self._pid = os.getpid()
-        path = folder / LOCK
+        self._path = path = folder / LOCK
+        self.lost: str | None = None
+        """Why the ledger may not be written any more, once that was found."""
         try:
             self._file = private.open_private(path)
         except OSError as error:
@@ -297,6 +312,9 @@ class WriterLock:
         self._named = f"{self._pid:<20}\n".encode()
         try:
             self._take(folder, wait)
+            self._own = os.fstat(self._file)
+            if not self.is_own():
+                raise LostLock(folder, "its lock was deleted or replaced meanwhile")
             with contextlib.suppress(OSError):  # on a full disk it holds without a name on it
                 os.pwrite(self._file, self._named, 0)
             _held.add(self)
@@ -330,12 +348,21 @@ class WriterLock:
     def is_held(self) -> bool:
         return self._file >= 0
 
+    def is_own(self) -> bool:
+        """Whether the file of that name is still the one that is locked."""
+        try:
+            return os.path.samestat(self._path.stat(), self._own)
+        except OSError:
+            return False
+
     @property
     def mine(self) -> bool:
         """A process that was forked off has no part in the lock."""
         return os.getpid() == self._pid
 
     def check_process(self, folder: Path) -> None:
+        if self.lost is not None:
+            raise LostLock(folder, self.lost)
         if not self.mine:
             raise BadFile(
                 f"the ledger {str(folder)!r} was opened by process {self._pid}, which this process"

@@ -79,6 +79,8 @@ class Writing(Protocol):
     sync: bool
     last_time: int
     """The latest time of a decision."""
+    coming: bytes
+    """The link of the last event that was written, committed or not."""
 
     @property
     def reader(self) -> Reading: ...

@@ -108,13 +108,13 @@ def key_marks(reader: Reading, rows: list[int]) -> dict[str, str]:
 
 def groups(reader: Reading, inputs: Any) -> dict[str, Rows]:
     """Return the codes of inputs in each protected column, as the table `member` has them."""
-    layout = reader.layout
-    if layout is None or layout.shape is not None:
-        return {}
-    columns = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
-    features = (reader.rule.features or {}).items()
-    protected = [name for name, feature in features if feature.kind == "protected"]
-    return {name: columns[name].astype(np.int64) for name in protected}
+    layout, found = reader.layout, {}
+    if layout is not None and layout.shape is None:
+        columns = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
+        for name, feature in (reader.rule.features or {}).items():
+            if feature.kind == "protected":
+                found[name] = columns[name].astype(np.int64)
+    return found
 
 
 def flagged(reader: Reading, first: int, stop: int) -> list[int]:

@@ -70,7 +70,7 @@ def _add(
     run: of a run of rows the first, the one after the last, and the latest time of its decisions
     """
     now = store.now()
-    link = event_link(end.link, end.events, at_row, now, kind, body)
+    link = store.coming = event_link(end.link, end.events, at_row, now, kind, body)
     database.execute(
         "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (end.events, at_row, now, kind, *run, body, link),
