@@ -146,11 +146,41 @@ class _Step:
                 return self
             if self._signals and not _same_handler(frame.f_code, before, frame.f_lasti):
                 return self
-            if self.left == 0:
-                self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}"
-                raise Interrupted
-            self.left -= 1
+            self._pass(f"{frame.f_code.co_qualname}:{frame.f_lineno}" if self.left <= 0 else "")
         return self
+
+    def forget(self) -> None:
+        """Let go of the frames, which no signal would keep."""
+        self._last.clear()
+
+    def _pass(self, where: str) -> None:
+        if self.left == 0:
+            self.where = where
+            raise Interrupted
+        self.left -= 1
+
+
+class _Lines(_Step):
+    """Raises nowhere, and notes at which step each line is reached first."""
+
+    def __init__(self) -> None:
+        super().__init__(0, signals=True)
+        self.steps: dict[str, int] = {}
+
+    def _pass(self, where: str) -> None:
+        self.steps.setdefault(where, -self.left)
+        self.left -= 1
+
+
+def steps_of_lines(action: Callable[[], Any]) -> list[int]:
+    """Run an action, and return for each line where a signal can arrive the first step there."""
+    lines = _Lines()
+    sys.settrace(lines)
+    try:
+        action()
+    finally:
+        sys.settrace(None)
+    return list(lines.steps.values())
 
 
 def at_step(at: int, action: Callable[[], Any], *, signals: bool = False) -> str:
@@ -163,4 +193,5 @@ def at_step(at: int, action: Callable[[], Any], *, signals: bool = False) -> str
         return step.where
     finally:
         sys.settrace(None)
+        step.forget()
     return ""

@@ -17,9 +17,9 @@ from tests.refusals import raises
 GOLDEN = Path(__file__).parent / "ledger-2"
 HEADS = {
     "table": "likewise-head 2 50 5"
-    " f7a9b220c8e9a866a715de950faa367a4606f26740bfdff7da0c3e2e49cf501a",
+    " a1aed9e1ebe08c369837c609b88c580ea5f4cff2105e1e5cd5db8d6447772e8e",
     "vectors": "likewise-head 2 20 22"
-    " 9bba4e884de0d16ddc5e8b2d7cb7df32bc8455316857a964537ad4803ba5d6fd",
+    " 3d3159caebc43268f813cc8f436b1b3fe09b24f7b1d2a97dd363157f6096c2e7",
 }
 
 

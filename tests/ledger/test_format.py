@@ -57,7 +57,7 @@ def lived(tmp_path_factory) -> Path:
 
 def test_short_script_without_likewise_verifies_any_ledger(lived, tmp_path):
     lines = [line for line in SCRIPT.read_text().splitlines() if line.strip()]
-    assert len(lines) < 120 and "likewise." not in "\n".join(lines)
+    assert len(lines) < 150 and "likewise." not in "\n".join(lines)
     with lw.Ledger(lived) as ledger:
         verification = ledger.verify()
         assert verification.ok, verification
@@ -120,20 +120,8 @@ ALTERATIONS = {
     "a note": ("UPDATE note SET text = 'other' WHERE text = 'a typo'", 500),
     "a note gone": ("UPDATE note SET text = NULL, salt = NULL WHERE text = 'a typo'", 500),
 }
-UNSEEN_BY_THE_SCRIPT = (
-    "a word gone",
-    "a review pretended",
-    "a note",
-    "a note gone",
-    "a key more",
-    "a verdict more",
-    "a time of a verdict",
-    "a distance",
-    "a count",
-    "a run's latest time",
-    "the last run gone",
-)
-"""It checks what is hashed, not what is kept twice to be looked up. A head shows a cut chain."""
+UNSEEN_BY_THE_SCRIPT = ("a word gone", "a note gone", "the last run gone")
+"""It asks no erasure why words are gone. A head that is kept elsewhere shows a cut chain."""
 
 
 @pytest.mark.parametrize("name", ALTERATIONS)

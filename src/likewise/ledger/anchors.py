@@ -1,16 +1,16 @@
 """Where a walk along a chain begins: at its first event, or where the window has cut it."""
 
-import hashlib
 from typing import Any
 
-from likewise.ledger.hashes import GENESIS
+from likewise.ledger.hashes import GENESIS, event_link
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import KEPT, Altered, ChainEnd, Event
 
 
 def digest(event: Event) -> str:
-    """Of an event that stays when the chain through it is dropped."""
-    return hashlib.sha256(f"{event.kind}\0{event.text}".encode()).hexdigest()
+    """Hash all columns of an event that stays when the chain through it is dropped."""
+    columns = (event.number, event.at_row, event.time, event.kind, event.text)
+    return event_link(event.link, *columns).hex()
 
 
 def begin_walk(reader: Reading) -> ChainEnd:
@@ -18,6 +18,7 @@ def begin_walk(reader: Reading) -> ChainEnd:
     events = reader.events()
     dropped = [event for event in events if event.kind == "dropped"]
     if not dropped:
+        _check_kept(reader, 0, 0)
         return ChainEnd(0, 0, GENESIS)
     said = dropped[-1].body
     try:
@@ -30,7 +31,15 @@ def begin_walk(reader: Reading) -> ChainEnd:
         event.kind not in KEPT for event in before
     ):
         raise Altered(None, f"events before number {number} are not those that were kept")
+    _check_kept(reader, number, len(kept))
     return ChainEnd(dropped[-1].whole("first"), number, link)
+
+
+def _check_kept(reader: Reading, number: int, many: int) -> None:
+    """Raise Altered unless there are so many events before a number, none of them a run of rows."""
+    query = "SELECT count(*), total(coalesce(first, stop, latest) IS NULL) FROM event"
+    if reader.all(f"{query} WHERE number < ?", number) != [(many, many)]:
+        raise Altered(None, f"the table 'event' has other rows before number {number} than it had")
 
 
 def anchor_body(reader: Any, first: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ files, whatever the umask, and nothing is written through a link.
 """
 
 import contextlib
+import gc
 import hashlib
 import os
 import sqlite3
@@ -59,6 +60,19 @@ class BeingWritten(BadFile):
             path=path,
         )
         self.holder = holder
+
+
+class LostLock(BadFile):
+    """The ledger may have another writer: the lock is another file's, or somebody else wrote."""
+
+    code = "lost-lock"
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"the ledger {str(path)!r} is no longer this process's to write: {why}. Nothing was"
+            " written. Close it, see that one process writes at a time, and open it again.",
+            path=path,
+        )
 
 
 def exists(folder: Path) -> bool:
@@ -125,18 +139,20 @@ def _make_files_private(folder: Path) -> None:
 
 
 def create(folder: Path) -> sqlite3.Connection:
-    """Create a database in one transaction, which the caller ends."""
+    """Connect to a new database; `create_tables` is to follow."""
     os.close(private.open_private(folder / DATABASE))  # what SQLite makes beside it is as private
-    database = _connect(folder, "rwc")
-    with _closed_on_error(database):
-        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables:
-            raise _foreign(folder)
-        database.executescript(
-            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
-            f" PRAGMA user_version = {FORMAT}; {SCHEMAS[FORMAT]}"
-        )
-    return database
+    return _connect(folder, "rwc")
+
+
+def create_tables(folder: Path, database: sqlite3.Connection) -> None:
+    """Begin a transaction, which the caller ends, and create the tables in it."""
+    (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables:
+        raise _foreign(folder)
+    database.executescript(
+        f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION};"
+        f" PRAGMA user_version = {FORMAT}; {SCHEMAS[FORMAT]}"
+    )
 
 
 def connect(folder: Path, *, write: bool, schema: bool = True) -> sqlite3.Connection:
@@ -275,12 +291,16 @@ def _digest(line: bytes) -> bytes:
 
 
 class WriterLock:
-    """Held by one process at a time."""
+    """Held by one process at a time; let go of with the object at the latest."""
+
+    _file = -1
 
     def __init__(self, folder: Path, wait: float = 0.0) -> None:
         """wait: seconds to wait for another process that holds it."""
         self._pid = os.getpid()
-        path = folder / LOCK
+        self._path = path = folder / LOCK
+        self.lost: str | None = None
+        """Why the ledger may not be written any more, once that was found."""
         try:
             self._file = private.open_private(path)
         except OSError as error:
@@ -289,16 +309,31 @@ class WriterLock:
                 " without writing, use likewise.Ledger(path).",
                 path=folder,
             ) from None
+        self._named = f"{self._pid:<20}\n".encode()
+        try:
+            self._take(folder, wait)
+            self._own = os.fstat(self._file)
+            if not self.is_own():
+                raise LostLock(folder, "its lock was deleted or replaced meanwhile")
+            with contextlib.suppress(OSError):  # on a full disk it holds without a name on it
+                os.pwrite(self._file, self._named, 0)
+            _held.add(self)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, folder: Path, wait: float) -> None:
         try:
             _lock_within(self._file, wait)
         except OSError:
             holder = os.read(self._file, 32).decode(errors="replace").split("\n")[0].strip() or "?"
-            os.close(self._file)
-            raise BeingWritten(folder, holder) from None
-        self._named = f"{self._pid:<20}\n".encode()
-        with contextlib.suppress(OSError):  # on a full disk the lock holds without a name on it
-            os.pwrite(self._file, self._named, 0)
-        _held.add(self)
+            if holder != str(self._pid):
+                raise BeingWritten(folder, holder) from None
+            gc.collect()  # an `open` that was cut off right at its end left its monitor as garbage
+            try:
+                _lock(self._file)
+            except OSError:
+                raise BeingWritten(folder, holder) from None
 
     def mark(self, mark: ChainEnd) -> None:
         """Say how far the chain is, after it is on disk: so never more than there is.
@@ -310,11 +345,24 @@ class WriterLock:
             os.pwrite(self._file, b"%b%b\n%b\n" % (self._named, line, _digest(line)), 0)
 
     @property
+    def is_held(self) -> bool:
+        return self._file >= 0
+
+    def is_own(self) -> bool:
+        """Whether the file of that name is still the one that is locked."""
+        try:
+            return os.path.samestat(self._path.stat(), self._own)
+        except OSError:
+            return False
+
+    @property
     def mine(self) -> bool:
         """A process that was forked off has no part in the lock."""
         return os.getpid() == self._pid
 
     def check_process(self, folder: Path) -> None:
+        if self.lost is not None:
+            raise LostLock(folder, self.lost)
         if not self.mine:
             raise BadFile(
                 f"the ledger {str(folder)!r} was opened by process {self._pid}, which this process"
@@ -328,6 +376,8 @@ class WriterLock:
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
+
+    __del__ = release
 
 
 _held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()

@@ -23,8 +23,9 @@ def create_ledger(store: Writing, path: Path, body: dict[str, Any]) -> None:
     """
     format = FORMATS[FORMAT]
     try:
-        database = folder.create(path)
-        with contextlib.closing(database):
+        # Only a connection that is closed lets go of its transaction: Python's are garbage cycles.
+        with contextlib.closing(folder.create(path)) as database:
+            folder.create_tables(path, database)
             first = {**body, **format.first_body()}
             format.add_event(store, database, "rule", first, ChainEnd(0, 0, GENESIS))
             database.execute("COMMIT")

@@ -456,9 +456,10 @@ class Journal:
         return Head(end.rows, end.events, end.link, version)
 
     def close(self) -> None:
-        """Write what is left, and let go of the folder."""
+        """Write what is left, and let go of the folder; a second call does what is left of it."""
         try:
-            self.flush()
+            if self.store.is_open:
+                self.flush()
         finally:
             self.waits.put(True)
             self.store.close()

@@ -79,6 +79,8 @@ class Writing(Protocol):
     sync: bool
     last_time: int
     """The latest time of a decision."""
+    coming: bytes
+    """The link of the last event that was written, committed or not."""
 
     @property
     def reader(self) -> Reading: ...
@@ -131,6 +133,9 @@ class Format(Protocol):
     def erased_keys(self, reader: Reading) -> Callable[[Key], bool] | None:
         """Whether a key was erased; None if none was, or nothing is left of it."""
 
+    def key_marks(self, reader: Reading, rows: list[int]) -> dict[str, str]:
+        """Return what is to be left of the keys of rows, by row, once these are erased."""
+
     def flagged(self, reader: Reading, first: int, stop: int) -> list[int]:
         """Rows with witnesses."""
 
@@ -169,7 +174,7 @@ class Format(Protocol):
     ) -> ChainEnd:
         """Verdicts of decisions that were accepted before."""
 
-    def erase(self, database: sqlite3.Connection, reader: Reading, rows: list[int]) -> None:
+    def erase(self, database: sqlite3.Connection, rows: list[int]) -> None:
         """Take rows' keys and outputs, and what could tell them, out of the tables."""
 
     def drop(self, database: sqlite3.Connection, first: int) -> None:

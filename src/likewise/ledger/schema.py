@@ -22,7 +22,6 @@ CREATE TABLE event (
 CREATE INDEX event_kind ON event (kind, number) WHERE first IS NULL;
 CREATE TABLE key (row INTEGER PRIMARY KEY, key NOT NULL);
 CREATE UNIQUE INDEX key_key ON key (key);
-CREATE TABLE erased_key (mark BLOB PRIMARY KEY, row INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE verdict (
     row INTEGER PRIMARY KEY, time INTEGER NOT NULL, model INTEGER NOT NULL,
     count INTEGER NOT NULL, distance REAL, witnesses BLOB NOT NULL, distances BLOB, salt BLOB,

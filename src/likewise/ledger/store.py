@@ -42,6 +42,7 @@ from likewise.values.errors import BadFile
 from likewise.values.positions import Position
 
 _CHECKPOINT_PAGES = 4096
+_LAST = "SELECT number, link FROM event ORDER BY number DESC LIMIT 1"
 
 
 class Store:
@@ -66,6 +67,7 @@ class Store:
         question    of a new ledger: what its verdicts answer, if not the rule's own question
         """
         self.path = path
+        self._database_path = path / folder.DATABASE
         self.sync = sync
         if not folder.exists(path):
             if rule is None:
@@ -73,7 +75,6 @@ class Store:
                     f"{str(path)!r} holds no ledger yet: give the rule of a new one.", path=path
                 )
             folder.prepare(path)
-        self._lock = folder.WriterLock(path, wait)
         self._database: sqlite3.Connection | None = None
         self._records: Records | None = None
         self.last_time = 0
@@ -81,10 +82,14 @@ class Store:
         """By source, the last position that is on disk."""
         self.standing: dict[str, dict[str, Any]] = {}
         """By kind, the body of the event that is told again whenever earlier ones leave."""
+        self.end: ChainEnd
+        self.coming = b""
+        """The link of the last event that was written, committed or not."""
         self._sure = False
         self._suspect = False  # whether something failed to reach the disk since it last did
         self.connections = 0
         """How often the disk was read since this store was opened."""
+        self._lock = folder.WriterLock(path, wait)
         try:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
@@ -132,7 +137,11 @@ class Store:
         except BaseException:
             database.close()
             raise
+        if self.connections and state.link not in (self.end.link, self.coming):
+            database.close()
+            raise self._lose("another process has written to it")
         self.first, self.judged, self.end = state.first, state.judged, state.end
+        self._file = self._database_path.stat()
         self.words, self.words_link = state.words, state.words_link
         self.last_time = state.last_time
         self.positions, self._positions_told = positions
@@ -193,9 +202,16 @@ class Store:
         """Raise BadFile in a process that was forked off."""
         self._lock.check_process(self.path)
 
+    @property
+    def is_open(self) -> bool:
+        return self._lock.is_held
+
     def close(self) -> None:
-        self._drop()
-        self._lock.release()
+        """Let go of the folder; of a call that was cut off, a second one does the rest."""
+        try:
+            self._drop()
+        finally:
+            self._lock.release()
 
     # Transactions
 
@@ -208,6 +224,7 @@ class Store:
                 self._make_sure(database)
             self._sure = False  # until `_advance` has noted what was committed
             database.execute("BEGIN IMMEDIATE")
+            self._insist_on_own(database)
             yield database
             database.execute("COMMIT")
         except (*folder.FAILURES, OSError) as error:
@@ -215,6 +232,20 @@ class Store:
         except BaseException:
             self._drop()
             raise
+
+    def _insist_on_own(self, database: sqlite3.Connection) -> None:
+        """Raise LostLock, for good, unless nobody else can have written since this store did."""
+        last = database.execute(_LAST).fetchone()
+        if last != (self.end.events - 1, self.end.link):
+            raise self._lose("another process has written to it")
+        if not self._lock.is_own():
+            raise self._lose("its lock was deleted or replaced")
+        if not os.path.samestat(self._database_path.stat(), self._file):
+            raise self._lose("its database was replaced")
+
+    def _lose(self, why: str) -> folder.LostLock:
+        self._lock.lost = why
+        return folder.LostLock(self.path, why)
 
     def _make_sure(self, database: sqlite3.Connection) -> None:
         """Have all that the log holds in the database, and that on disk.
@@ -234,6 +265,8 @@ class Store:
         reason = getattr(error, "strerror", None) or str(error)
         try:
             self._connect()
+        except folder.LostLock as lost:
+            return lost
         except BadFile as again:
             reason = f"{reason}; then {again}"
         advice = "then send it again" if self.known else "then see by `rows` whether it was taken"
@@ -406,10 +439,14 @@ class Store:
         with self._transaction(what) as database:
             check_schema(self.path, database)
             empty_internal_tables(database)
-            body = {"rows": rows, "words": words, **({} if since is None else {"since": since})}
+            body: dict[str, Any] = {"rows": rows, "words": words}
+            if since is not None:
+                body["since"] = since
+            if rows and (marks := self.reader.format.key_marks(self.reader, rows)):
+                body["marks"] = marks
             end = self.reader.format.add_event(self, database, "erased", body, self.end)
             if rows:
-                self.reader.format.erase(database, self.reader, rows)
+                self.reader.format.erase(database, rows)
             database.executemany(
                 "UPDATE word SET value = NULL, salt = NULL WHERE number = ?",
                 ((word,) for word in words),
@@ -427,6 +464,7 @@ class Store:
             return True
         assert self.records is not None
         try:
+            self._insist_on_own(self.database)
             self.database.execute("VACUUM")
             busy = not self._empty_log()
             for field in self.reader.format.ERASED_FIELDS:

@@ -102,6 +102,15 @@ class Event:
             raise self.unreadable()
         return dict(zip(rows, since, strict=True))
 
+    def marks(self) -> dict[int, str]:
+        """Return the marks of the keys that an erasure took away, by row."""
+        marks = self.body.get("marks", {})
+        if not isinstance(marks, dict) or not all(
+            row.isdecimal() and isinstance(mark, str) for row, mark in marks.items()
+        ):
+            raise self.unreadable()
+        return {int(row): mark for row, mark in marks.items()}
+
     def unreadable(self) -> BadFile:
         return BadFile(f"event {self.number} ({self.kind!r}) of the ledger was altered.")
 

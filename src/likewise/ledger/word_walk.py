@@ -1,6 +1,6 @@
 """Compare the words of a ledger with their chain, which `words` events pin down."""
 
-from likewise.ledger.hashes import GENESIS, word_commitment, word_link
+from likewise.ledger.hashes import GENESIS, SALT, word_commitment, word_link
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import Altered
 
@@ -25,7 +25,7 @@ def check_words(reader: Reading) -> None:
         if value is None or salt is None:
             if number not in erased:
                 raise Altered(None, problem)
-        elif word_commitment(salt, value) != commitment:
+        elif len(salt) != SALT or word_commitment(salt, value) != commitment:
             raise Altered(None, problem)
         link = word_link(link, number, column, code, commitment)
         count += 1

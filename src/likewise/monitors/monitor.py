@@ -726,12 +726,17 @@ class Monitor:
     # The end
 
     def close(self) -> None:
-        """Let go of the history; a file of rows, or a ledger, keeps what was observed."""
+        """Let go of the history; a file of rows, or a ledger, keeps what was observed.
+
+        If a signal cuts it off, call it again: it does what is left to do.
+        """
         self._shared.finish()
         with self._lock:
-            if self.closed:
-                return
             kept = self._kept
+            if self.closed:
+                if kept is not None and kept.mine:
+                    kept.close()
+                return
             if kept is None:
                 self._ready()
                 self.closed = True

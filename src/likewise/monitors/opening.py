@@ -214,13 +214,13 @@ def open_ledger(
             check=keeping.check,
             progress=keeping.progress,
         )
+        durability = keeping.durability
+        monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
+        return monitor, question
     except BaseException as error:
         with closing(store):
             blame_alteration(store.reader, error)
         raise
-    durability = keeping.durability
-    monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
-    return monitor, question
 
 
 def _insist_on_kind(store: Store, steepest: Mapping[str, float] | None) -> None:

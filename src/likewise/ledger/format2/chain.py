@@ -109,6 +109,6 @@ def pair_bytes(owners: Rows, witnesses: Rows) -> bytes:
     return pairs.tobytes()
 
 
-def key_mark(secret: bytes, key: Key) -> bytes:
+def key_mark(secret: bytes, key: Key) -> str:
     """What is left of a key that was erased: enough to know it again."""
-    return sha256(secret + key_bytes(key)).digest()[:SALT]
+    return sha256(secret + key_bytes(key)).digest()[:SALT].hex()

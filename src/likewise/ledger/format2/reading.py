@@ -3,6 +3,7 @@
 The database has one event for each run of rows, keys by row, and the verdicts with witnesses.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -79,8 +80,9 @@ def row_of(reader: Reading, key: Key) -> int | None:
 
 
 def erased_keys(reader: Reading) -> Callable[[Key], bool] | None:
-    """Whether a key was erased; None if none was."""
-    marks = {mark for (mark,) in reader.all("SELECT mark FROM erased_key")}
+    """Whether a key of a row that is still there was erased; None if none was."""
+    first, events = reader.first_kept(), reader.events("erased")
+    marks = {mark for event in events for row, mark in event.marks().items() if row >= first}
     if not marks:
         return None
     secret = key_secret(reader)
@@ -94,6 +96,25 @@ def key_secret(reader: Reading) -> bytes:
         return bytes.fromhex(event.body[SECRET])
     except (KeyError, TypeError, ValueError):
         raise event.unreadable() from None
+
+
+def key_marks(reader: Reading, rows: list[int]) -> dict[str, str]:
+    """Return what is to be left of the keys of rows, by row, once these are erased."""
+    secret = key_secret(reader)
+    query = "SELECT row, key FROM key WHERE row IN (SELECT value FROM json_each(?))"
+    found = reader.all(query, json.dumps(rows))
+    return {str(row): key_mark(secret, key) for row, key in found}
+
+
+def groups(reader: Reading, inputs: Any) -> dict[str, Rows]:
+    """Return the codes of inputs in each protected column, as the table `member` has them."""
+    layout, found = reader.layout, {}
+    if layout is not None and layout.shape is None:
+        columns = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
+        for name, feature in (reader.rule.features or {}).items():
+            if feature.kind == "protected":
+                found[name] = columns[name].astype(np.int64)
+    return found
 
 
 def flagged(reader: Reading, first: int, stop: int) -> list[int]:

@@ -5,17 +5,20 @@ head was made again; against that, keep a head elsewhere and compare.
 Cost: one hash for each row, one for each verdict with witnesses, two for each run.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise, repeat
 from struct import unpack_from
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from likewise.ledger.anchors import begin_walk
 from likewise.ledger.format2 import chain
 from likewise.ledger.format2.note_walk import check_notes
-from likewise.ledger.hashes import DIGEST, GENESIS, differing, event_link
+from likewise.ledger.format2.reading import groups
+from likewise.ledger.hashes import DIGEST, GENESIS, SALT, differing, event_link
 from likewise.ledger.heads import Head, check_met, written_anew
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import MOST, Altered, ChainEnd, Decisions
@@ -28,6 +31,9 @@ WHERE number >= ? ORDER BY number LIMIT ?"""
 _VERDICTS = """
 SELECT row, time, model, count, distance, witnesses, distances, salt, commitment FROM verdict
 WHERE row >= ? AND row < ? ORDER BY row"""
+_MEMBERS = """
+SELECT code, row FROM member
+WHERE "column" = ? AND (code, row) BETWEEN (?, ?) AND (?, ?) ORDER BY code, row"""
 _TOGETHER = 1 << 13  # events
 _ROWS = 1 << 15
 
@@ -52,6 +58,7 @@ class Walk:
         self._judged = 0
         self._link = GENESIS
         self._flagged = self._keys = 0
+        self._members: dict[str, list[npt.NDArray[np.int64]]] = defaultdict(list)
         self._latest: Any = 0
 
     def chunks(self) -> Iterator[Decisions]:
@@ -76,6 +83,7 @@ class Walk:
         if (self.rows, self._link) != (state.rows, state.link) or self._judged != state.judged:
             raise Altered(None, "the end of the chain is not where it should be")
         self._check_orphans()
+        self._check_members()
         check_met(self._wanted, self._met, self.first, self.rows)
         self.end = ChainEnd(self.rows, self.events, self._link)
 
@@ -191,8 +199,12 @@ class Walk:
     def name_gone(self, rows: Any) -> bool:
         return bool(np.isin(rows, self._erased).any())
 
-    def count_flagged(self, many: int) -> None:
-        self._flagged += many
+    def count_flagged(self, rows: Rows, inputs: Any) -> None:
+        """Note rows with witnesses, and which groups they belong to."""
+        self._flagged += len(rows)
+        if self._values and len(rows):
+            for name, codes in groups(self._reader, inputs).items():
+                self._members[name].append(np.stack([codes, rows], axis=1))
 
     def _check_orphans(self) -> None:
         """Whether the tables have rows that no row of the chain accounts for."""
@@ -204,6 +216,31 @@ class Walk:
         if flagged != self._flagged:
             raise Altered(None, "there are verdicts of decisions that are not there")
         check_notes(self._reader, self.first, self.is_gone)
+
+    def _check_members(self) -> None:
+        """Compare the groups of rows with witnesses with what their records say."""
+        if not self._values:
+            return
+        many = 0
+        for name, parts in self._members.items():
+            cells = np.concatenate(parts)
+            cells = cells[~np.isin(cells[:, 1], self._erased)]
+            cells = cells[np.lexsort((cells[:, 1], cells[:, 0]))]
+            many += len(cells)
+            for start in range(0, len(cells), _ROWS):
+                part = cells[start : start + _ROWS]
+                bounds = part[[0, -1]].reshape(-1).tolist()
+                there = self._reader.all(_MEMBERS, name, *bounds)
+                wanted = list(zip(*part.T.tolist(), strict=True))
+                if there != wanted:
+                    odd = sorted(set(there) ^ set(wanted), key=repr)[0]
+                    which = "lacks" if odd in wanted else "has"
+                    raise Altered(
+                        odd[1], f"the table 'member' {which} row {odd[1]} of {name!r} = {odd[0]}"
+                    )
+        ((there,),) = self._reader.all("SELECT count(*) FROM member")
+        if there != many:
+            raise Altered(None, f"the table 'member' has {there} rows, and should have {many}")
 
 
 def _commitments(chunk: Decisions) -> tuple[bytes, bytes]:
@@ -269,7 +306,7 @@ class _Verdicts:
         self._pairs = chain.pair_bytes(owners, witnesses)
         self._ends = np.cumsum([0, *sizes])
         self._committed = b"".join(committed)
-        walk.count_flagged(len(cells))
+        walk.count_flagged(self._rows, records["input"][places])
 
     @staticmethod
     def _check(walk: Walk, cell: Any, same: tuple[int, int, int]) -> None:
@@ -280,7 +317,8 @@ class _Verdicts:
         if len(named) // 8 > count:
             raise Altered(row, f"row {row:,}: it has more witnesses than it counts")
         if isinstance(distances, bytes) and isinstance(salt, bytes):
-            held = chain.distance_commitment(salt, distances) == commitment
+            sizes = (len(salt), len(distances)) == (SALT, 2 * len(named))
+            held = sizes and chain.distance_commitment(salt, distances) == commitment
             if not held or nearest != _least(distances, len(named) // 8):
                 raise Altered(row, f"row {row:,}: its distances are not as they were written")
         elif (distances, salt, nearest) != (None, None, None) or not (

@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from itertools import pairwise, repeat
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from likewise.ledger.entries import NO_CODE, Codes, Entries, Judged
 from likewise.ledger.format2 import chain
-from likewise.ledger.format2.reading import key_secret
+from likewise.ledger.format2.reading import groups
 from likewise.ledger.hashes import (
     DIGEST,
     SALT,
@@ -70,7 +70,7 @@ def _add(
     run: of a run of rows the first, the one after the last, and the latest time of its decisions
     """
     now = store.now()
-    link = event_link(end.link, end.events, at_row, now, kind, body)
+    link = store.coming = event_link(end.link, end.events, at_row, now, kind, body)
     database.execute(
         "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (end.events, at_row, now, kind, *run, body, link),
@@ -277,19 +277,12 @@ def _add_members(
     reader: Reading, database: sqlite3.Connection, first: int, places: Rows, inputs: Any
 ) -> None:
     """Which group each contradicting decision belongs to, for those who look by group."""
-    layout = reader.layout
-    if layout is None or layout.shape is not None:
-        return
-    features = reader.rule.features or {}
-    columns = np.ascontiguousarray(inputs[places]).view(layout.dtype).reshape(-1)
     rows = (first + places).tolist()
-    for name, feature in features.items():
-        if feature.kind == "protected":
-            cells = zip(columns[name].tolist(), rows, strict=True)
-            database.executemany(
-                "INSERT OR REPLACE INTO member VALUES (?, ?, ?)",
-                ((name, code, row) for code, row in cells),
-            )
+    for name, codes in groups(reader, inputs[places]).items():
+        database.executemany(
+            "INSERT OR REPLACE INTO member VALUES (?, ?, ?)",
+            zip(repeat(name), codes.tolist(), rows, strict=False),
+        )
 
 
 def _verdict_content(
@@ -308,15 +301,9 @@ def _verdict_content(
 # Taking away
 
 
-def erase(database: sqlite3.Connection, reader: Reading, rows: list[int]) -> None:
+def erase(database: sqlite3.Connection, rows: list[int]) -> None:
     """Keys, groups and distances; whoever is named by another's verdict has its distances too."""
     listed = json.dumps(rows)
-    secret = key_secret(reader)
-    for row, key in reader.all(
-        "SELECT row, key FROM key WHERE row IN (SELECT value FROM json_each(?))", listed
-    ):
-        mark = chain.key_mark(secret, key)
-        database.execute("INSERT OR REPLACE INTO erased_key VALUES (?, ?)", (mark, row))
     erased = "(SELECT value FROM json_each(?1))"
     database.execute(
         f"UPDATE note SET text = NULL, salt = NULL WHERE row IN {erased} OR other IN {erased}",
@@ -346,7 +333,7 @@ def _naming(database: sqlite3.Connection, gone: Rows) -> list[int]:
 
 
 def drop(database: sqlite3.Connection, first: int) -> None:
-    for table in ("key", "verdict", "member", "erased_key", "note"):
+    for table in ("key", "verdict", "member", "note"):
         database.execute(f"DELETE FROM {table} WHERE row < ?", (first,))
 
 
