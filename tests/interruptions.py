@@ -119,6 +119,10 @@ def _handler(code: CodeType, offset: int) -> int | None:
     return next((one.target for one in entries if one.start <= offset < one.end), None)
 
 
+def _is_finalizer(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_code.co_name == "__del__"
+
+
 class _Step:
     """Raises at the n-th bytecode that runs in frames of the package, or of `threading`.
 
@@ -138,6 +142,8 @@ class _Step:
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         if not frame.f_code.co_filename.startswith((PACKAGE, threading.__file__)):
             return None  # what the package calls elsewhere is one step, but for locks in Python
+        if _is_finalizer(frame) or _is_finalizer(frame.f_back):
+            return None  # of garbage that is not the action's; Python ignores what is raised there
         frame.f_trace_opcodes = True
         if event == "opcode":
             last, before = self._last.get(frame, (-1, -1))

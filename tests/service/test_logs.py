@@ -175,9 +175,7 @@ def test_service_tells_its_start_its_losses_and_its_end(tmp_path, written):
             reporter = Reporter(app.service)
             for told in app.service.opened:
                 told(served)
-            running = asyncio.create_task(reporter.run())
-            await asyncio.sleep(0.01)
-            running.cancel()
+            reporter.ready()
             for i in range(3):
                 body = b'{"predictions": [1, 2]}'
                 path = f"{MONITOR}/cloudevents"

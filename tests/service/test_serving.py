@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -344,6 +345,45 @@ def test_an_end_of_the_server_answers_what_waits_and_has_code_0(tmp_path):
         assert told == list(range(len(told)))
         assert ledger.rows >= len(told)
         assert ledger.verify().ok
+
+
+def begun_request(server, body):
+    """A connection whose request is under way: the server asks for its body."""
+    connection = socket.create_connection((server.host, server.port), 60)
+    head = "POST /v1/monitors/default/observe HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\n"
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+    assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+    return connection
+
+
+@pytest.mark.long
+def test_an_ending_server_takes_connections_and_refuses_what_is_new(tmp_path):
+    with serving(settings(tmp_path)) as server:
+        body = b'{"x":[1.0],"z":"a"}'
+        with begun_request(server, body) as begun, closing(server.connection()) as idle:
+            assert server.ask("GET", "/readyz", connection=idle).status == 200
+            server.process.send_signal(signal.SIGTERM)
+            while server.ask("GET", "/readyz").status != 503:
+                time.sleep(0.01)
+            assert server.ask("GET", "/healthz").status == 200
+            for path in ("/", "/v1/monitors", "/v1/monitors/default"):
+                refused = server.ask("GET", path)
+                assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
+            for connection in (None, idle):
+                refused = server.post("observe", {"x": [1.0], "z": "a"}, connection=connection)
+                assert refused.status == 503 and int(refused.headers["retry-after"]) >= 1
+            begun.sendall(body)
+            assert begun.recv(1000).startswith(b"HTTP/1.1 200 ")
+            assert server.process.wait(60) == 0
+    with lw.Ledger(tmp_path / "ledger") as ledger:
+        assert ledger.rows == 1
+
+
+@pytest.mark.long
+def test_an_ending_server_waits_for_drain_seconds_at_most(tmp_path):
+    limits = "[limits]\nbody_seconds = 1000\n[server]\ndrain_seconds = 1\n"
+    with serving(settings(tmp_path, limits)) as server, begun_request(server, b"{}"):
+        assert server.end() == 0
 
 
 @pytest.mark.long

@@ -377,7 +377,8 @@ class WriterLock:
         if file >= 0:
             os.close(file)
 
-    __del__ = release
+    def __del__(self) -> None:
+        self.release()
 
 
 _held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()

@@ -36,7 +36,9 @@ class Door:
         self._allowance: dict[str, tuple[float, float]] = {}  # by caller: requests left, and when
 
     def check_room(self) -> None:
-        """Raise Refusal if too many requests are under way, this one included."""
+        """Raise Refusal if the server is ending, or too many requests are under way with this."""
+        if self._service.stopping:
+            raise Refusal(503, "the server is ending: try again soon.", retry=1.0)
         if self._service.under_way > self._limits.requests:
             raise Refusal(503, f"{self._limits.requests} requests are under way.", retry=1.0)
 

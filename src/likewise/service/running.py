@@ -61,7 +61,6 @@ def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence
         server_header=False,
         date_header=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=max(1, round(server.drain_seconds)),
         limit_concurrency=4 * (settings.limits.requests + settings.limits.readers),
         proxy_headers=False,
         ws="none",
@@ -127,12 +126,16 @@ async def _run(
 
 
 class _Server(uvicorn.Server):
-    """Ends in good order when it is told to, and has slow connections ended."""
+    """Ends slow connections; and, when it is told to, itself after what is under way.
+
+    It takes connections until nothing is under way, and answers new requests with 503.
+    """
 
     def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
         self._connections = connections
         self._service = connections.service
+        self._ends: float | None = None  # when what is still under way is cut off
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -155,10 +158,17 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
             self._connections.end_slow(clock.monotonic())
-        ends = await super().on_tick(counter)
-        if ends:
+        if not await super().on_tick(counter):
+            return False
+        now, seconds = clock.monotonic(), self._service.settings.server.drain_seconds
+        if self._ends is None:
             self._service.stop()
-        return ends
+            self._ends = now + seconds
+        left = max(0.0, self._ends - now)
+        if left and self._service.under_way and not self.force_exit:
+            return False  # whoever comes meanwhile is told to come back
+        self.config.timeout_graceful_shutdown = left  # type: ignore[assignment] # any number does
+        return True
 
 
 def _behind_proxy(application: Any) -> Any:
