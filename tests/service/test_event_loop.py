@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 
+from likewise.monitors.protocol import Decision
 from likewise.service import hosted as hosting
 from likewise.service.hosted import Hosted
 from likewise.service.routes import decisions
@@ -55,10 +56,13 @@ def test_health_is_answered_during(what, tmp_path, monkeypatch):
     async def run():
         async with serving(tmp_path) as app:
             hosted = app.service.monitors["default"]
-            x = np.full((hosting._SMALL + 1, 1), 0.5)
+            x = np.full((500, 1), 0.5)
             await hosted.observe_many(
                 len(x), lambda: hosted.monitor.observe_many(x, ["a"] * len(x))
             )
+            with monkeypatch.context() as slow:  # so that all wait from now on
+                slow.setattr(hosting, "_SLOW", 0.0)
+                await call(app, "POST", "/v1/monitors/default/observe", b'{"x":[9.0],"z":"a"}')
             place = hosted.monitor if owner == "monitor" else owner
             held = Held(getattr(place, name))
             monkeypatch.setattr(place, name, held)
@@ -93,5 +97,23 @@ def test_verdicts_of_a_long_batch_are_told_in_order_and_others_get_their_turn(tm
             told.extend(range(999))
             await turn
             assert max(np.diff(turns)) <= hosting._BETWEEN
+
+    asyncio.run(run())
+
+
+def test_after_a_slow_decision_the_next_ones_leave_the_loop(tmp_path, monkeypatch):
+    monkeypatch.setattr(hosting, "_ASIDE", 3)
+
+    async def run():
+        async with serving(tmp_path) as app:
+            hosted = app.service.monitors["default"]
+            at_once = []
+            for slow in (1e9, 0.0, 1e9, 1e9, 1e9, 1e9):
+                monkeypatch.setattr(hosting, "_SLOW", slow)
+                at_once.append(hosted._judges_at_once)
+                await hosted.observe(Decision([0.5], "a"))
+                while hosted._pump is not None:
+                    await asyncio.sleep(0)
+            assert at_once == [True, True, False, False, False, True]
 
     asyncio.run(run())

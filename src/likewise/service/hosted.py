@@ -1,7 +1,7 @@
 """One monitor that is served: what waits for it, who hears of its verdicts, what was counted.
 
-A single decision on vectors is judged where it comes in, on the event loop, while the history is in
-memory and small: it takes microseconds, and less than a millisecond if it contradicts all of them.
+A single decision in memory is judged where it comes in, on the event loop: it takes microseconds. If
+one takes more than a millisecond, because many past inputs are near, the next thousand wait.
 Everything else waits in one queue, which one thread empties: decisions that come together are
 judged one after another and written as one transaction (group commit), and all of them are answered
 when it is on disk. The thread also makes the answers, since a verdict may have many witnesses.
@@ -43,7 +43,8 @@ from likewise.values.verdicts import NO_WITNESSES, Rows, Verdict, Verdicts
 OTHERS = "(others)"
 """Models beyond as many as a history may have are counted together under this name."""
 _TOGETHER = 1024  # decisions that share a transaction at most, unless one caller has more
-_SMALL = 10_000  # rows that a decision may contradict on the event loop
+_SLOW = 0.001  # seconds; a decision that takes longer has many near rows
+_ASIDE = 1_000  # decisions after a slow one that are judged in the thread
 _BETWEEN = 256  # verdicts that are told of before others get their turn of the loop
 _IDLE = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
 _FLOATS = {float}
@@ -123,6 +124,7 @@ class Hosted:
             feature.kind in ("text", "image") for feature in features.values()
         )
         self._at_once = not monitor.durable and not embeds
+        self._aside_until = 0  # the row from which decisions may be judged on the loop
         self._waiting: deque[_Waiting] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._for_room: list[asyncio.Future[None]] = []
@@ -144,7 +146,10 @@ class Hosted:
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
         if self._judges_at_once:
-            return then(self._observe_now(decision))
+            begin = clock.perf_counter()
+            now = then(self._observe_now(decision))
+            self._note_pace(begin, 1)
+            return now
 
         def told(answers: Answers) -> _T:
             if isinstance(answers[0], LikewiseError):
@@ -158,7 +163,12 @@ class Hosted:
     @property
     def _judges_at_once(self) -> bool:
         """Whether a decision takes microseconds and nothing waits before it."""
-        return self._at_once and self._pump is None and self.next_row <= _SMALL
+        return self._at_once and self._pump is None and self.next_row >= self._aside_until
+
+    def _note_pace(self, begin: float, decisions: int) -> None:
+        """Have the next decisions judged in the thread if these took long."""
+        if clock.perf_counter() - begin > _SLOW * decisions:
+            self._aside_until = self.next_row + _ASIDE
 
     def _observe_now(self, decision: Decision) -> Verdict:
         begin = clock.perf_counter()
@@ -335,9 +345,11 @@ class Hosted:
             except LikewiseError as error:
                 answers = [error]
         else:
+            begin = clock.perf_counter()
             decisions = [decision for one in group for decision in one.decisions or ()]
             each = iter(self.monitor.observe_each(decisions))
             answers = [[next(each) for _ in one.decisions or ()] for one in group]
+            self._note_pace(begin, len(decisions))
         return [self._finish(one, answer) for one, answer in zip(group, answers, strict=True)]
 
     def _finish(self, one: _Waiting, answer: Any) -> _Made:
