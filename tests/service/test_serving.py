@@ -350,8 +350,11 @@ def test_an_end_of_the_server_answers_what_waits_and_has_code_0(tmp_path):
 def begun_request(server, body):
     """A connection whose request is under way: the server asks for its body."""
     connection = socket.create_connection((server.host, server.port), 60)
-    head = "POST /v1/monitors/default/observe HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\n"
-    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+    head = (
+        "POST /v1/monitors/default/observe HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\n"
+    )
+    sent = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.sendall(sent.encode())
     assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
     return connection
 

@@ -38,14 +38,17 @@ class Refusal(Exception):
     """Refused before a monitor was asked.
 
     retry   seconds after which it may be tried again, for Retry-After
+    code    of the body, if it is not "refused"
     """
 
+    code = "refused"
+
     def __init__(
-        self, status: int, message: str, *, retry: float | None = None, code: str = "refused"
+        self, status: int, message: str, *, retry: float | None = None, code: str | None = None
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.code = code
+        self.code = code or self.code
         self.retry = retry
 
 
