@@ -20,6 +20,8 @@ COLOURS = {
     "SciPy, rebuilt every 1,000": "#a06a2c",
     "Clemont k-d tree": "#c9341c",
     "Clemont brute force": "#7a6fd0",
+    "Clemont frnn, k-d tree": "#8a2f4b",
+    "Clemont frnn, FAISS": "#5b7f2a",
 }
 KEYS = {
     "us": "likewise",

@@ -1,7 +1,7 @@
 """One monitor that is served: what waits for it, who hears of its verdicts, what was counted.
 
-A single decision in memory is judged where it comes in, on the event loop: it takes microseconds. If
-one takes more than a millisecond, because many past inputs are near, the next thousand wait.
+A single decision in memory is judged where it comes in, on the event loop: it takes microseconds.
+If one takes more than a millisecond, because many past inputs are near, the next thousand wait.
 Everything else waits in one queue, which one thread empties: decisions that come together are
 judged one after another and written as one transaction (group commit), and all of them are answered
 when it is on disk. The thread also makes the answers, since a verdict may have many witnesses.
