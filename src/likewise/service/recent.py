@@ -133,7 +133,7 @@ def _is_about(verdict: Verdict, gone: set[int]) -> bool:
 
 
 def _without(verdict: Verdict, gone: set[int]) -> Verdict:
-    """The same verdict, without what it says about rows that are gone."""
+    """Return a verdict without what it says about rows that are gone."""
     rows, beside = verdict.witnesses.rows, verdict.beside
     keys, models = beside.witness_keys, beside.witness_models
     there = [row not in gone for row in rows.tolist()]

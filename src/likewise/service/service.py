@@ -102,7 +102,7 @@ class Service:
         self.refused: Counter[str] = Counter()
         """Requests that were refused, by status; of decisions, before a monitor was found."""
         self.denied: Counter[tuple[str, str, str]] = Counter()
-        """Of those answered with 401 and 403 that the log has not told yet: by status, peer and
+        """Requests answered with 401 and 403 that the log has not told yet, by status, peer and
         route; beyond `DENIED` kinds, by status alone."""
         self.durations: defaultdict[str, Durations] = defaultdict(Durations)
         """How long requests took, by route."""
