@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from likewise.service.service import Pending
+from likewise.service.service import UnopenedMonitor
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import call
@@ -232,7 +232,7 @@ def test_what_is_refused_leaves_no_trace_but_its_count(tmp_path):
             assert await status(good) == 503, "too many are under way"
             service.under_way = 0
             monitors, service.monitors = service.monitors, {}
-            service.pending["default"] = Pending()
+            service.pending["default"] = UnopenedMonitor()
             assert await status(good) == 503, "the ledger is not open"
             service.monitors = monitors
             assert [await status(good) for _ in range(20)] == [200] * 15 + [429] * 5

@@ -57,7 +57,7 @@ class Superseded:
     """None if one of the rows was erased."""
     time: str
     verified: bool
-    """As of a Review."""
+    """Whether a service has checked that it was them, as for a Review."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Viewer:
 
     @property
     def actor(self) -> Actor:
-        """As the ledger's chain names them."""
+        """Who acts, as the ledger's chain records it."""
         return Actor(self.name, self.verified)
 
     def allows(self, scope: str, monitor: str | None) -> bool:

@@ -29,7 +29,7 @@ class VectorReader:
     def __init__(self, rule: Rule) -> None:
         self.rule = self.plain = rule
         self._names: tuple[str, ...] = ()
-        """Of the columns, from the first table that was taken; none if there was none."""
+        """Names of the columns of the first table that was taken; empty until then."""
         self._named_at = 0
         """The first row of that table."""
 

@@ -54,7 +54,7 @@ class _Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class UnopenedMonitor:
     """A monitor that is not open: how many rows were read, or why it failed."""
 
     rows: int = 0
@@ -82,7 +82,7 @@ class Service:
         self.tokens = Tokens(settings.tokens)
         self.monitors: Mapping[str, Hosted] = {}
         """Those that are open; replaced, never changed."""
-        self.pending = dict.fromkeys(settings.monitors, Pending())
+        self.pending = dict.fromkeys(settings.monitors, UnopenedMonitor())
         """Those that are not, by name; each value is replaced as it goes on."""
         self._publishing = Lock()
         self.alert_settings = alert_settings(settings)
@@ -166,7 +166,7 @@ class Service:
             return BadRule(f"monitor {name!r}: {error}")
         except Exception as error:
             code = error.code if isinstance(error, LikewiseError) else type(error).__name__
-            self.pending[name] = Pending(failed=code)
+            self.pending[name] = UnopenedMonitor(failed=code)
             self._tell(f"monitor {name!r}, ledger {served.ledger!r}, cannot be opened: {error}")
             logger.error(
                 "%s: cannot be opened",
@@ -197,7 +197,7 @@ class Service:
         def progress(rows: int, of: int) -> None:
             if self.stopping:
                 raise _Stopped
-            self.pending[name] = Pending(rows, of)
+            self.pending[name] = UnopenedMonitor(rows, of)
 
         try:
             return monitor_of(served, limits, progress=progress)

@@ -85,7 +85,7 @@ class Limits:
     """Bounds of everything that a client can make grow."""
 
     head_bytes: int = 64 << 10
-    """Of the first line and the headers of a request; then 431."""
+    """Bytes of the first line and the headers of a request; more are answered with 431."""
     body_bytes: int = 32 << 20
     line_bytes: int = 1 << 20
     """Of one line of a stream."""
@@ -334,7 +334,7 @@ class ServiceSettings:
     pages: Mapping[str, Any] = field(default_factory=dict)
     """As it stands in the file; pages/settings.py reads it."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Of every metric and every alert beside their own, such as the environment."""
+    """Further labels of every metric and alert, such as the environment."""
 
     def __post_init__(self) -> None:
         for name, value in self.labels.items():

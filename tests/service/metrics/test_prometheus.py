@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 import likewise as lw
 from likewise.service.metrics.names import ALL, BY_NAME, MODELS
 from likewise.service.metrics.samples import samples
-from likewise.service.service import Pending
+from likewise.service.service import UnopenedMonitor
 from likewise.service.settings import TAKEN, Limits, ServiceSettings, Token
 from likewise.service.tokens import new_token
 from likewise.service.wire import encode
@@ -279,7 +279,7 @@ def test_labels_that_are_taken_or_none_are_refused(labels, tmp_path):
 def test_monitor_that_is_not_open_is_not_up(tmp_path):
     async def scenario():
         async with serving(tmp_path) as app:
-            app.service.pending["other"] = Pending(failed="altered")
+            app.service.pending["other"] = UnopenedMonitor(failed="altered")
             told = values((await call(app, "GET", "/metrics")).body)
             up = {key[1][1]: told[key] for key in told if key[0] == "likewise_monitor_up"}
             assert up == {"default": 1, "other": 0}

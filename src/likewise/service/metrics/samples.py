@@ -38,7 +38,7 @@ class Sample:
     value: float | Durations
     labels: Labels = ()
     newest: tuple[int, float] | None = None
-    """Of violations: the row of the newest one, and when it came."""
+    """Row and time of the newest violation; None for other metrics."""
 
 
 async def all_samples(
