@@ -50,7 +50,7 @@ ON_ALL_CORES = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --dist loa
 test: kernels  ## run the tests, except the long and slow ones and those that need torch, on all cores
 	$(ON_ALL_CORES) -m "not long and not slow and not torch" $(ARGS)
 
-test-long: kernels  ## run the tests that take longer than a second each, on all cores
+test-long: kernels .venv-clients/packages  ## run the tests that take longer than a second each, on all cores
 	$(ON_ALL_CORES) -m "long and not slow and not torch" $(ARGS)
 
 test-slow: kernels  ## run the slow tests
@@ -103,6 +103,7 @@ pin: .venv/tools  ## choose newer versions: requirements/*.in become *.txt
 	$(call compile,bench)
 	$(call compile,faiss)
 	$(call compile,docs)
+	$(call compile,clients)
 	$(call compile,torch)
 	$(call compile,serve)
 	$(call compile,build)
@@ -110,7 +111,7 @@ pin: .venv/tools  ## choose newer versions: requirements/*.in become *.txt
 	@mv requirements/torch.txt.new requirements/torch.txt
 
 clean:  ## remove everything the recipes made
-	rm -rf .venv .venv-bench .venv-docs .venv-faiss .venv-torch .cache .hypothesis build dist src/likewise/kernels/built
+	rm -rf .venv .venv-bench .venv-clients .venv-docs .venv-faiss .venv-torch .cache .hypothesis build dist src/likewise/kernels/built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: two stamps each, one for the pinned packages, one for likewise itself ---
@@ -146,7 +147,7 @@ endef
 # The newest FAISS has an environment of its own: Clemont, in .venv-bench, holds that one back.
 # On Linux, torch.txt takes torch built for the CPU, which the installer has to be told where to
 # find, if it is not told already: in a folder (PIP_FIND_LINKS) or from an index.
-.venv-bench/packages .venv-faiss/packages .venv-docs/packages .venv-torch/packages: .venv-%/packages: requirements/%.txt .venv/tools
+.venv-bench/packages .venv-clients/packages .venv-docs/packages .venv-faiss/packages .venv-torch/packages: .venv-%/packages: requirements/%.txt .venv/tools
 	@echo "Setting up .venv-$* ..."
 	@$(BIN)/python -m venv --clear .venv-$*
 	@$(INSTALL) .venv-$* --require-hashes -r requirements/$*.txt

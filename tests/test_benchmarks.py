@@ -46,6 +46,7 @@ ALONE = (
     "load",
     "labels",
     "ledger",
+    "sizing",
     "buffering",
 )
 WIDE = ("pictures", "imagenet_size", "embeddings", "embedding_batches", "dimensions")

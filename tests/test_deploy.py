@@ -172,16 +172,14 @@ def test_the_deployment_is_asked_whether_it_is_alive_and_ready():
 
 
 def test_settings_in_the_manifests_are_settings(tmp_path):
-    from likewise.service.alerts.settings import alert_settings
-
     maps = every("ConfigMap")
     assert len(maps) == 2
     for one in maps:
         told = ServiceSettings.of(tomllib.loads(one["data"]["service.toml"]), tmp_path)
-        alert_settings(told, {})
+        told.resolve_alerts({})
         for served in told.monitors.values():
-            assert served.ledger.startswith("/data/")
-            Rule.from_toml(one["data"][Path(served.rule).name])
+            assert served.ledger.is_relative_to("/data")
+            Rule.from_toml(one["data"][served.rule.name])
 
 
 # A root that cannot be written, as the image's and the unit's

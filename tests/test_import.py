@@ -10,7 +10,7 @@ import likewise as lw
 from tests.looping import each
 
 DECISIONS = ("Rule", "Monitor", "Verdict", "Verdicts", "Witness", "Witnesses", "Explanation")
-QUESTIONS = ("Calibration", "SlopeMonitor", "SlopeVerdict", "SlopeVerdicts", "calibrate")
+QUESTIONS = ("Calibration", "calibrate")
 ERRORS = ("LikewiseError", "BadRule", "BadDecision", "BadRow", "BadFile")
 PUBLIC = (*DECISIONS, *QUESTIONS, *ERRORS, "__version__")
 HEAVY = {"numba", "llvmlite", "scipy"}

@@ -142,3 +142,6 @@ def test_wheel_has_what_pages_load_and_its_licences(wheel):
     assert {"likewise.js", "pages.css", "uPlot.LICENSE", "SHA256SUMS"} <= static
     assert {f"likewise/pages/static/{name}" for name in static} <= there
     assert "likewise/reports/style.css" in there
+    templates = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.html")}
+    assert "likewise/pages/frame.html" in templates
+    assert templates <= there

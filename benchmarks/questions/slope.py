@@ -114,8 +114,8 @@ def _clemont(points: Array, outputs: Array, us: float) -> dict[str, float]:
     theirs, timing = timed(
         lambda: [monitor.observe(x, z).max_ratio for x, z in zip(points, answers, strict=True)]
     )
-    mine = lw.SlopeMonitor(lw.Rule("l2", 1.0, output="number")).observe_many(points, outputs)
-    some = mine.witnesses >= 0  # the others have no past output that differs
+    mine = lw.Monitor(lw.Rule("l2", 1.0, output="number"), slope=True).observe_many(points, outputs)
+    some = mine.counts > 0  # the others have no past output that differs
     distances = mine.input_distances[some]
     expected = mine.slopes[some] * distances / (distances + 1e-6)
     close = np.isclose(expected, np.array(theirs)[some], rtol=1e-6)
@@ -128,15 +128,15 @@ def _row(name: str, points: Array, outputs: Array, sample: int) -> dict[str, Any
     rule = lw.Rule("l2", 1.0, output="number")
     first = len(points) - sample if sample else 0
     spread = float(np.ptp(outputs))
-    warm = lw.SlopeMonitor(rule)
+    warm = lw.Monitor(rule, slope=True)
     for x, z in zip(points[:200], outputs[:200].tolist(), strict=True):
         warm.observe(x, z)
-    monitor = lw.SlopeMonitor(rule)
+    monitor = lw.Monitor(rule, slope=True)
     if first:
         monitor.observe_many(points[:first], outputs[:first], threads=1)
     tail = list(zip(points[first:], outputs[first:].tolist(), strict=True))
     mine, timing = timed(lambda: [monitor.observe(x, z).slope for x, z in tail])
-    batch, whole = timed(lw.SlopeMonitor(rule).observe_many, points, outputs, threads=1)
+    batch, whole = timed(lw.Monitor(rule, slope=True).observe_many, points, outputs, threads=1)
     other = Doubling(points.shape[1], spread)
     other.add(points[:first], outputs[:first])
 

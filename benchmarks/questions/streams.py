@@ -25,10 +25,10 @@ from benchmarks.answer import Answer, Setting, Skipped, Table
 from benchmarks.measure import medians
 from benchmarks.scratch import scratch
 from likewise.ledger.ledger import Ledger
-from likewise.streams.following import Follower, FollowSettings
+from likewise.streams.following import Follower
 from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of
-from likewise.streams.targets import LineTarget, target_of
+from likewise.streams.opening import source_of, target_of
+from likewise.streams.sinks import LineTarget, StreamSink
 
 COLUMNS_WIDE, TOLERANCE = 12, 0.05
 DECISIONS = 100_000
@@ -161,10 +161,9 @@ def _followed(folder: Path, port: int, count: int, to: str | None) -> tuple[floa
         follower = Follower(
             source,
             StreamJudge(monitor, binding_of(rule)),
-            FollowSettings(format=format),
-            target=target,
-            dead=None,
+            StreamSink(target, None),
             tell=print,
+            format=format,
         )
         told, seconds = follower._told, 0.0
 

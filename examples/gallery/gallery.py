@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from likewise.reports.document import document, section, write_document
+from likewise.reports.document import document, write_document
 from likewise.values.printing import figure
 from likewise.values.safe import safe, shortened, shown
 from likewise.version import __version__
@@ -203,12 +204,17 @@ class Gallery:
         (_, _, opening), *parts = self._parts
         main = f'<div class="opening">\n{_drawn(opening)}</div>\n' if opening else ""
         for i, (title, words, blocks) in enumerate(parts, 1):
-            main += section(f"part-{i}", safe(title), _prose(words), _drawn(blocks))
+            about = f'<p class="lead">{_prose(words)}</p>\n' if words else ""
+            main += (
+                f'<section aria-labelledby="part-{i}">\n<h2 id="part-{i}">{safe(title)}</h2>\n'
+                f"{about}{_drawn(blocks)}\n</section>\n"
+            )
         return document(
-            f"{safe(shortened(self._title, 80))} · likewise",
-            top,
-            main,
-            f"Made by likewise {safe(__version__)} on {safe(self._day)}. This page is one file and"
+            "reports/document.html",
+            title=f"{shortened(self._title, 80)} · likewise",
+            top=Markup(top),
+            main=Markup(main),
+            foot=f"Made by likewise {__version__} on {self._day}. This page is one file and"
             " loads nothing; it contains the pictures and texts that it shows.",
             more_style=_STYLE.read_text("utf-8"),
         )

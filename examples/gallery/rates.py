@@ -13,7 +13,7 @@ import numpy as np
 from likewise.reports.plots import Frame, dot, path, picture, share_axis, text, ticks, twice
 from likewise.values.printing import figure, percent
 from likewise.values.safe import safe, shortened, shown
-from likewise.values.verdicts import Floats
+from likewise.values.witnesses import Floats
 
 _MOST_LINES = 4  # that can still be told apart
 _WHITE_BY_DAY, _BLACK_BY_NIGHT = 86, 61  # percent of shade beyond which text changes sides
@@ -96,7 +96,7 @@ def line_plot(series: Mapping[str, Floats], at: Sequence[Any], across: str, up: 
 
     def draw(width: int) -> str:
         marks = ticks(max(*(values.max() for values in series.values()), 1e-6), 4)
-        frame = Frame(width, 290, 46, 16, 48, 44, 0.0, float(len(at)), marks[-1])
+        frame = Frame(width, 290, 44, 0.0, float(len(at)), marks[-1], top=48)
         letters = max(4, (width - 62) // len(at) // 8)
         parts = [text(0, 14, up, "axis"), share_axis(frame, marks)]
         for i, values in enumerate(series.values()):

@@ -9,7 +9,7 @@ Cost: a text is cut after some lines, so comparing two stays quick whatever they
 import re
 from difflib import SequenceMatcher
 
-from likewise.values.safe import safe_lines
+from likewise.values.safe import safe
 
 _LONGEST = 800  # characters that are shown and compared
 _PARTS = re.compile(r"\w+|\s+|[^\w\s]")
@@ -26,7 +26,8 @@ def marked(left: str, right: str) -> tuple[str, str]:
     for what, *ends in SequenceMatcher(None, *parts, autojunk=False).get_opcodes():
         for side in (0, 1):
             start, stop = ends[2 * side : 2 * side + 2]
-            text = safe_lines("".join(parts[side][start:stop]))
+            lines = "".join(parts[side][start:stop]).split("\n")
+            text = "\n".join(safe(line, None) for line in lines)
             drawn[side].append(f"<mark>{text}</mark>" if what != "equal" and text else text)
     return _whole(drawn[0], left), _whole(drawn[1], right)
 

@@ -37,15 +37,14 @@ if TYPE_CHECKING:
     from likewise.monitors.opening import open
     from likewise.monitors.protocol import Decision
     from likewise.monitors.replay import Replay, replay
-    from likewise.monitors.slope import SlopeMonitor, SlopeVerdict, SlopeVerdicts
     from likewise.monitors.varied import Varied
     from likewise.monitors.varying import vary
     from likewise.rules.burst import Burst
     from likewise.rules.embedder import Embedder
     from likewise.rules.feature import Feature
     from likewise.rules.rule import Rule
-    from likewise.sharding.monitor import ClusterMonitor
     from likewise.sharding.opening import cluster
+    from likewise.values.beside import Compared
     from likewise.values.errors import (
         BadDecision,
         BadFile,
@@ -73,7 +72,8 @@ if TYPE_CHECKING:
         WrongShape,
     )
     from likewise.values.explanation import Explanation
-    from likewise.values.verdicts import Compared, Verdict, Verdicts, Witness, Witnesses
+    from likewise.values.verdicts import Verdict, Verdicts
+    from likewise.values.witnesses import Witness, Witnesses
     from likewise.watching.estimator import WatchedEstimator
     from likewise.watching.records import Failure, Flagged
     from likewise.watching.requests import Exchanged, RequestCounts, WatchRequests
@@ -91,8 +91,7 @@ _HOMES = {
     "Calibration": "monitors.calibration",
     "CannotLook": "values.errors",
     "Client": "client.client",
-    "ClusterMonitor": "sharding.monitor",
-    "Compared": "values.verdicts",
+    "Compared": "values.beside",
     "Decision": "monitors.protocol",
     "Embedder": "rules.embedder",
     "ErasedKey": "values.errors",
@@ -119,9 +118,6 @@ _HOMES = {
     "Replay": "monitors.replay",
     "RequestCounts": "watching.requests",
     "Rule": "rules.rule",
-    "SlopeMonitor": "monitors.slope",
-    "SlopeVerdict": "monitors.slope",
-    "SlopeVerdicts": "monitors.slope",
     "Split": "indexes.split",
     "TooManyNames": "values.errors",
     "UnexpectedValue": "values.errors",
@@ -136,8 +132,8 @@ _HOMES = {
     "WatchRequests": "watching.requests",
     "Watched": "watching.watched",
     "WatchedEstimator": "watching.estimator",
-    "Witness": "values.verdicts",
-    "Witnesses": "values.verdicts",
+    "Witness": "values.witnesses",
+    "Witnesses": "values.witnesses",
     "WrongOrder": "values.errors",
     "WrongShape": "values.errors",
     "back_up": "ledger.backup",
@@ -165,7 +161,6 @@ __all__ = [
     "Calibration",
     "CannotLook",
     "Client",
-    "ClusterMonitor",
     "Compared",
     "Decision",
     "Embedder",
@@ -193,9 +188,6 @@ __all__ = [
     "Replay",
     "RequestCounts",
     "Rule",
-    "SlopeMonitor",
-    "SlopeVerdict",
-    "SlopeVerdicts",
     "Split",
     "TooManyNames",
     "UnexpectedValue",

@@ -2,8 +2,8 @@
 
     python crashing.py FOLDER SEED
 
-Each child goes on with the ledger and the spill folder. A decision is made from its number, so that
-what a ledger holds says which numbers it has.
+Each child goes on with the ledger, from a number that it is told. A decision is made from its
+number, so that what a ledger holds says which numbers it has.
 """
 
 import random
@@ -33,32 +33,35 @@ def number_of(x):
     return round(float(x[2]) / SCALE)
 
 
-def open_both(folder, drawn):
-    """A ledger and a buffer that is soon full."""
+def open_both(folder, drawn, begin):
+    """A ledger and a buffer that is soon full, whose numbers count from `begin`."""
     monitor = lw.open(folder / "ledger", RULE, durability=drawn.choice(["commit", "batch", "off"]))
+    say("opened", monitor.rows, monitor.missing)
+
+    def on_verdict(one):
+        say("done", [[begin + one.number, one.row, len(one.verdict.witnesses)]])
+
     buffer = lw.buffered(
         monitor,
         drawn.choice([1, 5, 40]),
-        when_full="spill",
-        spill=folder / "spill",
+        when_full="accept",
         batch_rows=drawn.choice([1, 7, 64]),
         batch_seconds=drawn.choice([0.0, 0.001]),
-        max_spill_bytes=drawn.choice([4_000, 1 << 20]),
-        on_verdict=lambda one: say("done", [[one.number, one.row, len(one.verdict.witnesses)]]),
+        on_verdict=on_verdict,
     )
     return monitor, buffer
 
 
-def feed(folder, seed, turn):
+def feed(folder, seed, turn, begin):
     drawn = random.Random(f"{seed} {turn}")
     say("opening")
-    monitor, buffer = open_both(folder, drawn)
-    say("opened", monitor.rows, monitor.missing)
+    monitor, buffer = open_both(folder, drawn, begin)
+    number = before = begin
     while True:
-        number = buffer._queue.next_number
         receipt = buffer.submit(*decision(seed, number))
-        assert receipt.number == number
-        say("given", number, receipt.lost)
+        assert receipt == (number - before, None, None, None, None, None)
+        say("given", number)
+        number += 1
         choice = drawn.random()
         if choice < 0.01:
             say("flushing")
@@ -66,11 +69,14 @@ def feed(folder, seed, turn):
         elif choice < 0.015:
             say("closing")
             buffer.close(drawn.choice([0.0, 60.0]))
+            assert buffer.stats.all_lost == 0
             monitor.close()
-            say("opening")
-            monitor, buffer = open_both(folder, drawn)
-            say("opened", monitor.rows, monitor.missing)
+            say("closed", number)
+            before = number
+            monitor, buffer = open_both(folder, drawn, before)
         elif choice < 0.1:
+            stats = buffer.stats
+            say("safe", before + stats.answered + stats.accepted, stats.accepted)
             time.sleep(drawn.random() * 0.01)
 
 
@@ -79,7 +85,7 @@ def main(folder, seed):
     warm = lw.Monitor(RULE)  # compiled here, so that children are ready at once
     warm.observe_many([decision(seed, i)[0] for i in range(4)], ["yes", "no"] * 2)
     warm.close()
-    serve(lambda order: feed(folder, seed, order["turn"]))
+    serve(lambda order: feed(folder, seed, order["turn"], order["begin"]))
 
 
 if __name__ == "__main__":

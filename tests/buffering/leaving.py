@@ -43,16 +43,15 @@ def fill(buffer, count):
         buffer.submit(X[i], Z[i])
 
 
-def forked(folder, when_full):
+def forked(folder):
     """In the child the buffer refuses; the parent keeps what waits."""
     monitor = Gated()
-    spill = folder / "spill" if when_full == "spill" else None
-    buffer = lw.buffered(monitor, 50, when_full=when_full, spill=spill, batch_rows=1)
+    buffer = lw.buffered(monitor, 50, batch_rows=1)
     buffer.submit(X[0], Z[0])
     assert monitor.began.wait(60)
-    for i in range(1, 41 if spill is None else 100):
+    for i in range(1, 41):
         buffer.submit(X[i], Z[i])
-    waiting = buffer.stats.waiting + buffer.stats.spilled
+    waiting = buffer.stats.waiting
 
     def submit():
         buffer.submit([0.1], "yes")
@@ -84,18 +83,10 @@ def forked(folder, when_full):
     assert [one.number for one in buffer.results()] == list(range(waiting))
 
 
-def forked_block(folder):
-    forked(folder, "block")
-
-
-def forked_spill(folder):
-    forked(folder, "spill")
-
-
 def forked_ledger(folder):
     """A ledger is the parent's; nothing is told to it by a child."""
     monitor = lw.open(folder / "ledger", RULE)
-    buffer = lw.buffered(monitor, 20, when_full="spill", spill=folder / "spill")
+    buffer = lw.buffered(monitor, 20, when_full="accept")
 
     def submit():
         buffer.submit([0.1], "yes")
@@ -120,6 +111,8 @@ def forked_ledger(folder):
     assert is_balanced(stats) and stats.all_lost == 0 and monitor.missing == 0
     assert monitor.rows == stats.submitted and monitor.verify().ok
     monitor.close()
+    with lw.open(folder / "ledger") as again:
+        assert again.missing == 0
 
 
 def ended(folder):

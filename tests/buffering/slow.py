@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -33,6 +34,23 @@ class Slow(lw.Monitor):
         return super().observe_many(*args, **kwargs)
 
 
+@contextmanager
+def slow_ledger(folder, rule=RULE, seconds=0.002, **settings):
+    """A monitor with a ledger that takes its time over judging, and none over accepting."""
+
+    def slowly(call):
+        def called(*args, **kwargs):
+            time.sleep(seconds)
+            return call(*args, **kwargs)
+
+        return called
+
+    with lw.open(folder, rule, durability="off", **settings) as monitor:
+        monitor.observe_many = slowly(monitor.observe_many)
+        monitor.judge_accepted = slowly(monitor.judge_accepted)
+        yield monitor
+
+
 def decisions(count, seed=1):
     """Inputs around some centres, and labels."""
     rng = np.random.default_rng(seed)
@@ -43,7 +61,7 @@ def decisions(count, seed=1):
 def is_balanced(stats):
     """Whether every decision is accounted for."""
     return stats.submitted == (
-        stats.answered + stats.refused + stats.all_lost + stats.waiting + stats.spilled
+        stats.answered + stats.refused + stats.all_lost + stats.waiting + stats.accepted
     )
 
 

@@ -5,23 +5,30 @@ import gc
 import threading
 import time
 import tracemalloc
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
 
 import likewise as lw
 from likewise.buffering.buffered import Buffered
-from tests.buffering.slow import RULE, Gated, Slow, decisions, inline, is_balanced
+from tests.buffering.slow import RULE, Gated, Slow, decisions, inline, is_balanced, slow_ledger
 from tests.letter_embedders import letters
 from tests.looping import each
 from tests.refusals import raises
+from tests.slopes import slope_monitor
 
-POLICIES = ("block", "drop_newest", "spill")
+POLICIES = ("block", "drop_newest", "accept")
 
 
-def of_policy(policy, folder, **settings):
-    return {"when_full": policy, "spill": folder / "spill" if policy == "spill" else None,
-            **settings}  # fmt: skip
+@contextmanager
+def monitor_of(policy, folder, rule=RULE):
+    """A monitor that a buffer of this policy can stand before: a slow ledger for "accept"."""
+    if policy != "accept":
+        yield lw.Monitor(rule)
+        return
+    with slow_ledger(folder / "ledger", rule) as monitor:
+        yield monitor
 
 
 # Verdicts and receipts
@@ -31,10 +38,11 @@ def of_policy(policy, folder, **settings):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_verdicts_are_those_of_a_monitor_told_one_by_one(tmp_path, policy, rows):
     x, z = decisions(600)
-    capacity = {"block": 16, "spill": 16, "drop_newest": 1000}[policy]
-    with lw.buffered(
-        lw.Monitor(RULE), capacity, batch_rows=rows, **of_policy(policy, tmp_path)
-    ) as buffer:
+    capacity = {"block": 16, "accept": 16, "drop_newest": 1000}[policy]
+    with (
+        monitor_of(policy, tmp_path) as monitor,
+        lw.buffered(monitor, capacity, batch_rows=rows, when_full=policy) as buffer,
+    ):
         receipts = [buffer.submit(*one) for one in zip(x, z, strict=True)]
         assert [one.number for one in receipts] == list(range(600))
         assert buffer.flush(60)
@@ -84,12 +92,15 @@ def people(count):
     ]
 
 
-@pytest.mark.parametrize("policy", ["block", "spill"])
+@pytest.mark.parametrize("policy", ["block", "accept"])
 def test_rows_of_a_table_may_have_their_output_in_them_or_beside_them(tmp_path, policy):
     rows = people(200)
     expected = lw.Monitor(PEOPLE).observe_many(rows)
     assert expected.violations.sum() > 50
-    with lw.buffered(lw.Monitor(PEOPLE), 8, **of_policy(policy, tmp_path)) as buffer:
+    with (
+        monitor_of(policy, tmp_path, PEOPLE) as monitor,
+        lw.buffered(monitor, 8, when_full=policy) as buffer,
+    ):
         for i, row in enumerate(rows):
             if i % 3:
                 buffer.submit(row)
@@ -129,7 +140,7 @@ def test_texts_are_embedded_by_the_monitor():
 
 
 def test_slopes_are_buffered_as_any_monitor():
-    slopes = lw.SlopeMonitor(lw.Rule("l2", 1, output="number"), level=3)
+    slopes = slope_monitor(lw.Rule("l2", 1, output="number"), slope_limit=3)
     with lw.buffered(slopes) as buffer:
         for x, z in (([0.0, 0.0], 0.2), ([0.3, 0.4], 0.7), ([0.3, 0.5], 0.2)):
             buffer.submit(x, z)
@@ -170,19 +181,11 @@ def test_types_of_inputs_are_not_mixed_by_being_judged_together(first):
     assert alone.explain().storage == monitor.explain().storage
 
 
-def test_model_is_refused_where_the_monitor_does_not_keep_it():
-    with lw.buffered(lw.Monitor(RULE)) as buffer:
-        if not buffer._teller.takes_models:
-            with raises(lw.BadDecision):
-                buffer.submit([0.1], "yes", model="v2")
-            assert buffer.stats.submitted == 0
-
-
 def test_model_is_passed_on_where_the_monitor_keeps_it():
     class Keeping(lw.Monitor):
         told = ()
 
-        def observe_many(self, x, z, *, keys=None, times=None, models=None):
+        def observe_many(self, x, z, *, keys=None, times=None, models=None, threads=None):
             Keeping.told += (models,)
             return super().observe_many(x, z, keys=keys, times=times)
 
@@ -200,11 +203,15 @@ def test_refused_decision_is_told_by_its_number_and_its_neighbours_are_judged(tm
     x, z = decisions(300)
     bad = {0, 7, 8, 100, 299}
     good = [i for i in range(300) if i not in bad]
-    monitor = lw.Monitor(RULE)
-    with lw.buffered(monitor, 1000, **of_policy(policy, tmp_path)) as buffer:
+    capacity = 16 if policy == "accept" else 1000
+    with (
+        monitor_of(policy, tmp_path) as monitor,
+        lw.buffered(monitor, capacity, when_full=policy) as buffer,
+    ):
         for i in range(300):
             buffer.submit([np.nan] * 3 if i in bad else x[i], z[i])
         assert buffer.flush(60)
+        assert monitor.missing == 0
         answers = list(buffer.results())
     assert [one.number for one in answers] == list(range(300))
     assert {one.number for one in answers if one.refusal is not None} == bad
@@ -213,7 +220,7 @@ def test_refused_decision_is_told_by_its_number_and_its_neighbours_are_judged(tm
     assert [one.verdict for one in answers if one.refusal is None] == expected
     assert [one.row for one in answers if one.refusal is None] == list(range(295))
     stats = buffer.stats
-    assert (stats.answered, stats.refused, stats.all_lost, monitor.missing) == (295, 5, 0, 0)
+    assert (stats.answered, stats.refused, stats.all_lost) == (295, 5, 0)
 
 
 def test_repeated_key_is_a_refusal():
@@ -325,12 +332,12 @@ def test_block_with_a_timeout_loses_when_it_is_over():
     assert is_balanced(buffer.stats)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_bytes_are_bounded_as_well_as_rows(tmp_path, policy):
+@pytest.mark.parametrize("policy", ["block", "drop_newest"])
+def test_bytes_are_bounded_as_well_as_rows(policy):
     monitor = Gated(lw.Rule("linf", 0.1))
     x = np.zeros((40, 1000))
     x += np.arange(40)[:, None]
-    settings = of_policy(policy, tmp_path, batch_rows=1)
+    settings = {"when_full": policy, "batch_rows": 1}
     if policy == "block":
         settings["timeout"] = 0.01
     with lw.buffered(monitor, 1000, 50_000, **settings) as buffer:
@@ -340,94 +347,12 @@ def test_bytes_are_bounded_as_well_as_rows(tmp_path, policy):
             buffer.submit(x[i], 0)
         stats = buffer.stats
         assert 30_000 < stats.waiting_bytes <= 50_000
-        assert stats.spilled + stats.all_lost == 19 - 5 and is_balanced(stats)
+        assert stats.all_lost == 19 - 5 and is_balanced(stats)
         with raises(lw.BadDecision):
             buffer.submit(np.zeros(10_000), 0)
         monitor.gate.set()
         assert buffer.flush(60)
         assert is_balanced(buffer.stats)
-
-
-def test_spilled_decisions_are_judged_before_newer_ones(tmp_path):
-    x, z = decisions(500)
-    monitor = Gated()
-    with lw.buffered(monitor, 10, when_full="spill", spill=tmp_path / "s", batch_rows=7) as buffer:
-        at = filled(buffer, monitor, x, z, 10)
-        for i in range(at, 300):
-            buffer.submit(x[i], z[i])
-        assert buffer.stats.spilled == 300 - at
-        threading.Timer(0.05, monitor.gate.set).start()
-        for i in range(300, 500):
-            buffer.submit(x[i], z[i])
-            time.sleep(0.0005)
-        assert buffer.flush(60)
-        stats = buffer.stats
-        assert (stats.spilled, stats.spilled_bytes, stats.answered) == (0, 0, 500)
-        answers = list(buffer.results())
-    assert [one.number for one in answers] == list(range(500))
-    assert [one.verdict for one in answers] == inline(x, z)
-    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["lock", "position"]
-
-
-def test_spill_is_bounded_and_goes_on_when_there_is_room_again(tmp_path):
-    x, z = decisions(2000)
-    monitor = Gated()
-    with lw.buffered(
-        monitor, 5, when_full="spill", spill=tmp_path / "s", max_spill_bytes=10_000
-    ) as buffer:
-        filled(buffer, monitor, x, z, 5)
-        receipts = [buffer.submit(x[i], z[i]) for i in range(6, 1000)]
-        lost = [one.number for one in receipts if one.lost is not None]
-        assert {one.lost for one in receipts} == {None, "spill_full"}
-        assert lost == list(range(lost[0], 1000)) and buffer.stats.spilled_bytes <= 10_000
-        assert is_balanced(buffer.stats)
-        monitor.gate.set()
-        assert buffer.flush(60)
-        for i in range(1000, 2000):
-            assert buffer.submit(x[i], z[i]).lost in (None, "spill_full")
-        assert buffer.flush(60)
-    stats = buffer.stats
-    assert is_balanced(stats) and stats.lost["spill_full"] >= len(lost)
-    assert monitor.missing == stats.all_lost and monitor.rows == stats.answered
-
-
-def test_sustained_overload_does_not_fill_the_folder_with_what_is_judged(tmp_path):
-    """Files whose decisions are settled leave, though something always waits."""
-    x, z = decisions(6000)
-    monitor = Slow(RULE)
-    most = 2_000_000
-    with lw.buffered(
-        monitor, 5, when_full="spill", spill=tmp_path / "s", batch_rows=64, max_spill_bytes=most
-    ) as buffer:
-        buffer._spill._file_bytes = 4_000
-        largest = 0
-        for i in range(6000):
-            buffer.submit(x[i], z[i])
-            if i % 10 == 0:
-                largest = max(largest, buffer.stats.spilled_bytes)
-            while buffer.stats.spilled > 200:
-                time.sleep(0.001)
-        assert buffer.flush(60)
-    assert buffer.stats.answered == 6000
-    assert 0 < largest < 60_000, "6,000 decisions take ten times that"
-
-
-@pytest.mark.parametrize(
-    ("x", "z"),
-    [
-        ({"a": object()}, "yes"),
-        ({1: 2}, "yes"),
-        ([0.5], object()),
-        ([0.5], {"a": {2, 3}}),
-        (np.array([None, 1]), "yes"),
-    ],
-)
-def test_what_cannot_be_written_is_refused_at_submit_with_spill(tmp_path, x, z):
-    rule = PEOPLE if isinstance(x, dict) else RULE
-    with lw.buffered(lw.Monitor(rule), when_full="spill", spill=tmp_path / "spill") as buffer:
-        with raises(lw.UnexpectedValue):
-            buffer.submit(x, z)
-        assert buffer.stats.submitted == 0
 
 
 # Many threads
@@ -439,9 +364,10 @@ def test_every_decision_of_many_threads_is_accounted_for_and_in_order(tmp_path, 
     x, z = decisions(4000)
     monitor = Slow(RULE)
     receipts = {}
-    with lw.buffered(
-        monitor, 50, batch_rows=40, **of_policy(policy, tmp_path, max_spill_bytes=30_000)
-    ) as buffer:
+    with ExitStack() as stack:
+        if policy == "accept":
+            monitor = stack.enter_context(slow_ledger(tmp_path / "ledger", RULE))
+        buffer = stack.enter_context(lw.buffered(monitor, 50, batch_rows=40, when_full=policy))
 
         def submit(places):
             for i in places:
@@ -456,22 +382,22 @@ def test_every_decision_of_many_threads_is_accounted_for_and_in_order(tmp_path, 
             thread.join()
         assert buffer.flush(60)
         answers = list(buffer.results())
-    numbers = sorted(one.number for one in receipts.values())
-    assert numbers == list(range(4000))
-    stats = buffer.stats
-    assert is_balanced(stats) and stats.submitted == 4000
-    assert stats.answered == len(answers) == monitor.rows
-    assert stats.all_lost == sum(one.lost is not None for one in receipts.values())
-    assert (stats.all_lost > 0) == (policy != "block"), "a test on nothing"
-    assert monitor.missing == stats.all_lost
-    by_number = {one.number: i for i, one in receipts.items()}
-    assert [by_number[one.number] for one in answers] == monitor.past.keys(range(monitor.rows))
-    assert [one.number for one in answers] == sorted(one.number for one in answers)
-    told = [by_number[one.number] for one in answers]
-    expected = inline(x[told], [z[i] for i in told])
-    assert [one.verdict.witnesses.rows.tolist() for one in answers] == [
-        one.witnesses.rows.tolist() for one in expected
-    ]
+        numbers = sorted(one.number for one in receipts.values())
+        assert numbers == list(range(4000))
+        stats = buffer.stats
+        assert is_balanced(stats) and stats.submitted == 4000
+        assert stats.answered == len(answers) == monitor.rows
+        assert stats.all_lost == sum(one.lost is not None for one in receipts.values())
+        assert (stats.all_lost > 0) == (policy == "drop_newest"), "a test on nothing"
+        assert monitor.missing == stats.all_lost
+        by_number = {one.number: i for i, one in receipts.items()}
+        assert [by_number[one.number] for one in answers] == monitor.past.keys(range(monitor.rows))
+        assert [one.number for one in answers] == sorted(one.number for one in answers)
+        told = [by_number[one.number] for one in answers]
+        expected = inline(x[told], [z[i] for i in told])
+        assert [one.verdict.witnesses.rows.tolist() for one in answers] == [
+            one.witnesses.rows.tolist() for one in expected
+        ]
 
 
 # Answers
@@ -576,27 +502,6 @@ def test_close_that_runs_out_of_time_records_the_rest_as_lost():
     assert monitor.rows == 1 and monitor.missing == at - 1
 
 
-def test_close_that_runs_out_of_time_leaves_what_is_spilled_for_the_next_buffer(tmp_path):
-    x, z = decisions(300)
-    monitor = Gated()
-    settings = {"when_full": "spill", "spill": tmp_path / "s", "batch_rows": 10}
-    buffer = lw.buffered(monitor, 20, **settings)
-    filled(buffer, monitor, x, z, 20)
-    for i in range(21, 200):
-        buffer.submit(x[i], z[i])
-    threading.Timer(0.2, monitor.gate.set).start()
-    assert not buffer.close(timeout=0.05)
-    stats = buffer.stats
-    assert stats.lost == {"closed": 20} and stats.spilled == 179 and is_balanced(stats)
-    with lw.buffered(monitor, 20, **settings) as another:
-        assert another.submit(x[200], z[200]).number == 200
-        assert another.flush(60)
-        answers = list(another.results())
-    assert [one.number for one in answers] == list(range(21, 201))
-    assert {one.verdict.missing for one in answers} == {20}
-    assert another.stats.submitted == 180 and is_balanced(another.stats)
-
-
 def test_monitor_that_is_closed_first_closes_its_buffer(tmp_path):
     monitor = lw.open(tmp_path / "ledger", RULE)
     buffer = lw.buffered(monitor)
@@ -670,7 +575,7 @@ def test_answers_take_bounded_memory(monkeypatch):
             for one in zip(x, z, strict=True):
                 buffer.submit(*one)
             assert buffer.flush(60)
-            answers = buffer._accounts.answers
+            answers = buffer._answers
             pairs = sum(part.verdicts.pairs for part in answers._parts)
             return len(answers), 24 * pairs
 
@@ -687,12 +592,10 @@ def test_answers_take_bounded_memory(monkeypatch):
         ({"capacity": 0}, "capacity"),
         ({"max_bytes": -1}, "max_bytes"),
         ({"batch_rows": True}, "batch_rows"),
-        ({"max_spill_bytes": 1.5}, "max_spill_bytes"),
         ({"batch_seconds": -1}, "batch_seconds"),
         ({"timeout": "long"}, "timeout"),
         ({"when_full": "drop_oldest"}, "when_full"),
-        ({"when_full": "spill"}, "when_full"),
-        ({"spill": "here"}, "when_full"),
+        ({"when_full": "accept"}, "when_full"),
         ({"on_verdict": 3}, "on_verdict"),
     ],
 )

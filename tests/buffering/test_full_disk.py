@@ -1,4 +1,4 @@
-"""A full disk: under the spill folder, and under the ledger."""
+"""A full disk under the ledger of a buffer."""
 
 import json
 import sys
@@ -19,15 +19,9 @@ def disk(tmp_path):
     return folder
 
 
-def test_full_spill_disk_loses_what_finds_no_room_and_nothing_else(disk, tmp_path):
-    done = on_small_disk(disk, sys.executable, PROGRAM, "spill", disk, tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["answered"] > 1000 and found["lost"] == 100
-
-
-def test_ledger_on_a_full_disk_is_tried_again_and_nothing_is_lost(disk, tmp_path):
-    done = on_small_disk(disk, sys.executable, PROGRAM, "ledger", disk, tmp_path)
+@pytest.mark.parametrize("when_full", ["block", "accept"])
+def test_ledger_on_a_full_disk_is_tried_again_and_nothing_is_lost(disk, when_full):
+    done = on_small_disk(disk, sys.executable, PROGRAM, disk, when_full)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["stuck"] > 100 and found["answered"] > found["stuck"]

@@ -2,31 +2,38 @@
 
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
 import likewise as lw
 from likewise.ledger.folder import WriterLock
-from tests.buffering.slow import RULE, Gated, decisions, inline, is_balanced
+from tests.buffering.slow import RULE, Gated, decisions, inline, is_balanced, slow_ledger
 from tests.interruptions import Interruptions, at_step
 from tests.refusals import raises
 
 X, Z = decisions(4000)
 
 
-def settings(kind, folder):
-    return {
-        "room": {"capacity": 10_000},
-        "blocked": {"capacity": 2},
-        "dropping": {"capacity": 2, "when_full": "drop_newest"},
-        "timed out": {"capacity": 2, "timeout": 0.001},
-        "spilling": {"capacity": 2, "when_full": "spill", "spill": folder / "s"},
-        "spill full": {"capacity": 2, "when_full": "spill", "spill": folder / "s",
-                       "max_spill_bytes": 800},
-    }[kind]  # fmt: skip
+SETTINGS = {
+    "room": {"capacity": 10_000},
+    "blocked": {"capacity": 2},
+    "dropping": {"capacity": 2, "when_full": "drop_newest"},
+    "timed out": {"capacity": 2, "timeout": 0.001},
+    "accepting": {"capacity": 2, "when_full": "accept"},
+    "accepting in time": {"capacity": 2, "when_full": "accept", "timeout": 0.001},
+}
 
 
-KINDS = ("room", "blocked", "dropping", "timed out", "spilling", "spill full")
+@contextmanager
+def monitor_of(kind, folder):
+    """In memory, behind a gate; or with a ledger, which is slow."""
+    if not kind.startswith("accepting"):
+        yield Gated()
+        return
+    with slow_ledger(folder / "ledger", seconds=0.001) as monitor:
+        monitor.gate = threading.Event()
+        yield monitor
 
 
 def check(buffer, monitor, answered):
@@ -39,11 +46,15 @@ def check(buffer, monitor, answered):
     return stats
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS)
 def test_submit_may_be_interrupted_at_any_bytecode(kind, tmp_path):
-    monitor = Gated()
-    buffer = lw.buffered(monitor, batch_rows=3, **settings(kind, tmp_path))
-    held = kind in ("dropping", "timed out", "spilling", "spill full")
+    with monitor_of(kind, tmp_path) as monitor:
+        check_interrupted_submits(kind, monitor)
+
+
+def check_interrupted_submits(kind, monitor):
+    buffer = lw.buffered(monitor, batch_rows=3, **SETTINGS[kind])
+    held = kind in ("dropping", "timed out")
     if held:  # else the thread that judges makes room meanwhile
         buffer.submit(X[0], Z[0], key=0)
         assert monitor.began.wait(60)
@@ -79,10 +90,15 @@ def test_submit_may_be_interrupted_at_any_bytecode(kind, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SETTINGS)
 def test_a_life_of_interrupted_calls_loses_no_account(kind, tmp_path):
-    monitor = lw.Monitor(RULE)
-    buffer = lw.buffered(monitor, batch_rows=5, **settings(kind, tmp_path))
+    with monitor_of(kind, tmp_path) as monitor:
+        monitor.gate.set()
+        check_a_life(kind, monitor)
+
+
+def check_a_life(kind, monitor):
+    buffer = lw.buffered(monitor, batch_rows=5, **SETTINGS[kind])
     answered, at = [], 0
     with Interruptions(len(kind)) as interruptions:
         while interruptions.inside < 60 and at < 3900:
@@ -109,15 +125,18 @@ def test_a_life_of_interrupted_calls_loses_no_account(kind, tmp_path):
 def test_close_may_be_interrupted_and_called_again(tmp_path):
     step, where = 0, "begin"
     while where:
-        monitor = lw.Monitor(RULE)
-        buffer = lw.buffered(monitor, 3, when_full="spill", spill=tmp_path / f"{step}")
-        for i in range(30):
-            buffer.submit(X[i], Z[i])
-        where = at_step(step, buffer.close, signals=True)
-        assert buffer.close() and buffer.stats.answered == 30, where
-        assert [one.verdict for one in buffer.results()] == inline(X[:30], Z[:30])
-        step += 3
-    assert step > 30
+        folder = tmp_path / f"{step}"
+        with lw.open(folder, RULE, durability="off") as monitor:
+            buffer = lw.buffered(monitor, 3, when_full="accept")
+            for i in range(30):
+                buffer.submit(X[i], Z[i])
+            where = at_step(step, buffer.close, signals=True)
+            assert buffer.close() and buffer.stats.answered == 30, where
+            assert [one.verdict for one in buffer.results()] == inline(X[:30], Z[:30])
+        with lw.open(folder) as monitor:
+            assert (monitor.rows, monitor.missing) == (30, 0), where
+        step += 41
+    assert step > 200
 
 
 def test_the_lock_of_a_folder_is_released_once_wherever_a_signal_arrives(tmp_path):

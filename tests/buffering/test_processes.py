@@ -24,7 +24,7 @@ def run(what, folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-@pytest.mark.parametrize("what", ["forked_block", "forked_spill", "forked_ledger"])
+@pytest.mark.parametrize("what", ["forked", "forked_ledger"])
 def test_forked_process_refuses_and_its_parent_goes_on(what, tmp_path):
     done = run(what, tmp_path)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

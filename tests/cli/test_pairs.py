@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise.cli import main, violations
-from likewise.cli.kept_rows import KeptRows
+from likewise.audit import violations
+from likewise.audit.kept_rows import KeptRows
+from likewise.cli import main, places
 from likewise.reports import workbook
 from likewise.sources.chunk import Chunk
 from tests.lazily import pandas as pd
@@ -257,7 +258,7 @@ def test_too_many_columns_for_a_sheet_are_refused_and_nothing_is_left_behind(
 
 
 def test_missing_package_is_said_before_the_work(here, capsys, monkeypatch):
-    monkeypatch.setattr(violations, "find_spec", lambda name: None)
+    monkeypatch.setattr(places, "find_spec", lambda name: None)
     assert main(["audit", "nowhere.csv", "--rule", "rule.toml", "--out", "p.xlsx"]) == 2
     assert "pip install 'likewise[excel]'" in " ".join(capsys.readouterr().err.split())
 
@@ -335,7 +336,7 @@ def test_kept_rows_are_taken_as_they_were_added_whatever_their_types():
 
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 def test_kept_rows_do_not_depend_on_chunks(size, monkeypatch):
-    monkeypatch.setattr("likewise.cli.kept_rows._TOGETHER", 10)
+    monkeypatch.setattr("likewise.audit.kept_rows._TOGETHER", 10)
     rng = np.random.default_rng(3)
     frame = pl.DataFrame({"a": rng.random(100), "b": [f"t{i}" for i in range(100)]})
     kept = KeptRows(["a", "b"], [], "line")

@@ -4,11 +4,12 @@ import pytest
 
 import likewise as lw
 from likewise.cli import preventing
-from likewise.cli.preventing import Unit, between, units_of
+from likewise.cli.preventing import between, parts_with_families
 from likewise.rules.families import Family
+from likewise.rules.variation import Part
 
 
-def test_units_are_the_columns_compared_and_families_as_one():
+def test_parts_are_the_columns_compared_and_families_as_one():
     rule = lw.Rule(
         features={
             "income": lw.Feature("number", tolerance=1),
@@ -20,9 +21,9 @@ def test_units_are_the_columns_compared_and_families_as_one():
         },
         output_column="z",
     )
-    units = units_of(rule, [Family("job", ("job_a", "job_b", "job_c"))])
-    assert units == (
-        Unit("income", ("income",)), Unit("job", ("job_a", "job_b")), Unit("home", ("home",))
+    parts = parts_with_families(rule, [Family("job", ("job_a", "job_b", "job_c"))])
+    assert parts == (
+        Part("income", ("income",)), Part("job", ("job_a", "job_b")), Part("home", ("home",))
     )  # fmt: skip
 
 
@@ -34,7 +35,7 @@ def test_weights_count_rows_by_how_many_columns_are_in_the_way(block, monkeypatc
     rule = lw.Rule(
         features={name: lw.Feature("number", tolerance=1) for name in table}, output_column="z"
     )
-    found = between(rule, table, [Unit(name, (name,)) for name in table], 4)
+    found = between(rule, table, [Part(name, (name,)) for name in table], 4)
     # b is alone in the way of the second, one of two of the third (with a) and of the
     # fourth (with c), where it is nearest to the third row.
     assert found.weights().tolist() == [0.5, 1 + 0.5 + 0.5, 0.5]
@@ -45,6 +46,6 @@ def test_only_the_first_rows_are_looked_at():
     rule = lw.Rule(
         features={name: lw.Feature("number", tolerance=1) for name in table}, output_column="z"
     )
-    units = [Unit(name, (name,)) for name in table]
-    assert between(rule, table, units, 2).weights().tolist() == [1.0, 0.0]
-    assert between(rule, table, units, 3).weights().tolist() == [1.5, 0.5]
+    parts = [Part(name, (name,)) for name in table]
+    assert between(rule, table, parts, 2).weights().tolist() == [1.0, 0.0]
+    assert between(rule, table, parts, 3).weights().tolist() == [1.5, 0.5]

@@ -165,6 +165,23 @@ def test_rule_about_vectors_takes_the_output_column_that_is_named(folder, capsys
     assert likewise is not None
 
 
+@pytest.mark.parametrize("given", ["--from", "stdin"])
+@pytest.mark.parametrize("first", ['{"temperature": 3}', '{"\\u0000": 1}', '{"x": 1, "z\\"": 1}'])
+def test_first_line_that_does_not_fit_the_rule_ends_nothing(folder, first, given):
+    (folder / "vectors.toml").write_text('metric = "linf"\nepsilon = 0.5\n')
+    good = ['{"x": 1.0, "y": 2.0, "z": "a"}', '{"x": 1.1, "y": 2.0, "z": "b"}']
+    text = "\n".join([first, *good])
+    (folder / "lines").write_text(text)
+    watch = ("watch", "--rule", "vectors.toml", "--output-column", "z")
+    if given == "--from":
+        done = likewise(*watch, "--from", "lines")
+    else:
+        done = likewise(*watch, given=text)
+    answers = [json.loads(one) for one in done.stdout.splitlines()]
+    assert [one.get("count") for one in answers] == [None, 0, 1]
+    assert answers[0]["code"] == "bad-decision"
+
+
 @pytest.mark.parametrize("source", [["--from", "f"], []])
 @pytest.mark.parametrize(
     ("rule", "word"),

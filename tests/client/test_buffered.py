@@ -155,8 +155,6 @@ def test_what_nobody_can_tell_after_a_restart_counts_as_lost(tmp_path):
     service.serving.close()
 
 
-def test_a_buffer_before_a_service_does_not_spill(serving, tmp_path):
-    with lw.connect(serving.url, serving.host(lw.Monitor(RULE))) as client:
-        with raises(lw.BadRule):
-            lw.buffered(client, when_full="spill", spill=tmp_path / "spill")
-        assert not (tmp_path / "spill").exists()
+def test_a_buffer_before_a_service_accepts_nothing_before_it_is_judged(serving):
+    with lw.connect(serving.url, serving.host(lw.Monitor(RULE))) as client, raises(lw.BadRule):
+        lw.buffered(client, when_full="accept")

@@ -233,9 +233,9 @@ def test_tokens_say_what_a_client_may(monkeypatch):
         with nobody, raises(lw.Forbidden):
             nobody.observe([0.5], "a")
         stranger = lw.connect(serving.url, name, token="lw_unknown")
-        post, sent = stranger._http.post, []
+        ask, sent = stranger._http.request, []
         monkeypatch.setattr(
-            stranger._http, "post", lambda url, **more: sent.append(url) or post(url, **more)
+            stranger._http, "request", lambda *of, **more: sent.append(of) or ask(*of, **more)
         )
         with stranger, pytest.raises(lw.Forbidden) as refused:
             stranger.observe([0.5], "a")
@@ -291,6 +291,7 @@ def test_a_model_is_watched_through_a_client():
             return "yes" if applicant[0] > 0.5 else "no"
 
         assert [approve([0.52]), approve([0.48])] == ["yes", "no"]
+        assert approve.flush()
         assert approve.counts.violations == 1
         assert str(approve.violations[-1]).startswith("row 1 contradicts row 0")
 
@@ -330,6 +331,41 @@ def test_an_event_loop_awaits_the_same_verdicts(tmp_path):
             await client.observe(x[0], z[0])
 
     asyncio.run(told())
+
+
+def test_slopes_come_through_with_their_question():
+    rng = np.random.default_rng(8)
+    x, z = rng.random((30, 2)), rng.random(30)
+    rule = lw.Rule("l2", 0.4, output="number")
+
+    def steep():
+        return lw.Monitor(rule, slope=True, slope_limit=3.0, input_exponent=2)
+
+    here = steep()
+    with connected(steep()) as there:
+        for i in range(5):
+            one, other = there.observe(x[i], z[i]), here.observe(x[i], z[i])
+            assert same(one, other) and one.slope == other.slope
+        several, expected = there.observe_many(x[5:], z[5:]), here.observe_many(x[5:], z[5:])
+        assert several == expected and np.array_equal(several.slopes, expected.slopes)
+        assert several.violations.any()
+
+
+def test_counts_of_a_ledger_come_through_and_memory_has_none(tmp_path):
+    monitor = lw.open(tmp_path / "ledger", RULE, comparable=True)
+    with connected(monitor) as client:
+        client.load([[0.5]], ["a"])
+        client.observe_many([[0.5], [9.0]], ["b", "b"])
+        for last in (None, "1 hour"):
+            told, expected = client.stats(last), monitor.stats(last)
+            assert told.decisions == 3 and told.asked == 2 and told.comparable == 1
+            assert (told.since is None) == (expected.since is None) == (last is None)
+            names = ("decisions", "judged", "asked", "comparable", "violations", "missing")
+            assert all(getattr(told, name) == getattr(expected, name) for name in names)
+        walked, expected = client.verify(), monitor.verify()
+        assert walked.rows == expected.rows and walked.erased == expected.erased == 0
+    with connected(lw.Monitor(RULE)) as client, raises(lw.BadRule):
+        client.stats()
 
 
 def test_what_waits_takes_no_client_that_is_awaited():

@@ -20,8 +20,6 @@ from itertools import chain, count
 from pathlib import Path
 from threading import Thread
 
-import numpy as np
-
 import likewise as lw
 from likewise.ledger import records
 
@@ -50,8 +48,7 @@ class Mix:
 
     def open(self, folder, **settings):
         """The ledger, begun or gone on with."""
-        opening = lw.SlopeMonitor.open if self.slopes else lw.open
-        return opening(folder, RULE, window=self.window, **settings)
+        return lw.open(folder, RULE, window=self.window, slope=self.slopes, **settings)
 
 
 MIXES = {
@@ -75,11 +72,7 @@ def decision(seed, name):
 
 def told(row, verdict):
     """A verdict as it is acknowledged."""
-    if isinstance(verdict, lw.SlopeVerdict):
-        rows = np.array([] if verdict.witness is None else [verdict.witness], np.int64)
-    else:
-        rows = verdict.witnesses.rows
-    return summary(row, rows, verdict.over.first, verdict.over.absent)
+    return summary(row, verdict.witnesses.rows, verdict.over.first, verdict.over.absent)
 
 
 def summary(row, witnesses, first, absent):
@@ -236,8 +229,8 @@ def migrate(folder, new):
 def main(folder, seed, kind):
     records.SEGMENT_BYTES = SMALL_FILES
     folder = Path(folder)
-    for kind_of_monitor in (lw.Monitor, lw.SlopeMonitor):
-        warm = kind_of_monitor(RULE)  # compiled here, so that children are ready at once
+    for slope in (False, True):
+        warm = lw.Monitor(RULE, slope=slope)  # compiled here, so that children are ready at once
         warm.observe([0.5, 0.5], "yes")
         warm.observe_many([[0.5, 0.5]], ["no"])
         warm.forget([0])

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from tests.buffering import crash_checks as spilling
+from tests.buffering import crash_checks as buffering
 from tests.contracts import crashing
 from tests.contracts.crash_checks import CHECKS
 from tests.killing import Life, program
@@ -26,7 +26,7 @@ KILLS = {
     "slopes": 100,
     "migrate": 200,
     "backup": 200,
-    "spill": 200,
+    "buffer": 200,
 }
 """2,100 in all."""
 FEW = {
@@ -40,7 +40,7 @@ FEW = {
     "migrate": 5,
     "backup": 5,
 }
-LIVES = {"spill": 50}
+LIVES = {"buffer": 50}
 """Kills before another ledger is begun; 25 unless said here."""
 OUTSIDE = 8
 """The verifier that knows nothing of likewise looks after so many kills."""
@@ -122,7 +122,7 @@ def test_killed_thousands_of_times(tmp_path, kind):
         kills = min(lives, KILLS[kind] - done)
         folder = tmp_path / f"{seed}"
         folder.mkdir()
-        if kind == "spill":
-            spilling.crash_and_finish(folder, seed, kills)
+        if kind == "buffer":
+            buffering.crash_and_finish(folder, seed, kills)
         else:
             crash(folder, seed, kind, kills)

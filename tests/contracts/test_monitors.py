@@ -19,6 +19,7 @@ from tests.ray_cluster import reused
 from tests.refusals import raises
 from tests.served_monitors import connected
 from tests.sharded import in_process
+from tests.slopes import open_slopes, slope_monitor
 
 COUNT = 60
 
@@ -142,7 +143,7 @@ KINDS = {
     "tables": Kept(lambda _: lw.Monitor(PEOPLE), people, near_people, BAD_PERSON),
     "embedded": Kept(lambda _: lw.Monitor(TEXTS), texts, near_texts, (17, "0")),
     "slopes": Kept(
-        lambda _: lw.SlopeMonitor(lw.Rule("linf", 0.15, output="number")),
+        lambda _: slope_monitor(lw.Rule("linf", 0.15, output="number")),
         slopes,
         near_points,
         ([0.1, np.nan, 0.2], 0.5),
@@ -160,7 +161,7 @@ for durability in ("commit", "batch", "off"):
     )
 for durability in ("commit", "off"):
     KINDS[f"ledger of slopes, {durability}"] = Kept(
-        lambda folder, durability=durability: lw.SlopeMonitor.open(
+        lambda folder, durability=durability: open_slopes(
             folder / "ledger", lw.Rule("linf", 0.15, output="number"), durability=durability
         ),
         slopes,
@@ -226,6 +227,17 @@ def monitor(kept, tmp_path):
 @pytest.fixture
 def told(kept):
     return kept.decisions(np.random.default_rng(7), COUNT)
+
+
+def test_what_only_some_monitors_can_do_is_asked_of_them(monitor):
+    remote, accepting = monitor.remote, monitor.accepting
+    assert remote in (None, monitor) and accepting in (None, monitor)
+    assert remote is None or accepting is None
+    assert monitor.durable == (remote is not None or accepting is not None)
+    assert accepting is None or accepting.accepted == 0
+    assert not monitor.closed
+    monitor.close()
+    assert monitor.closed
 
 
 def oracle(kept: Kept, told: list[tuple[Any, Any]], gone: set[int] = frozenset()) -> list[Any]:

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from likewise.sources.line_file import LineFile
-from likewise.sources.lines import Lines
+from likewise.sources.lines import LineFile, Lines
 from likewise.sources.protocol import Polled
 from likewise.streams.opening import source_of
 from likewise.values.positions import numbers_of

@@ -93,7 +93,6 @@ MODULES = (
     "rules.difference",
     "monitors.monitor",
     "monitors.calibration",
-    "monitors.slope",
     "monitors.migrating",
     "monitors.opening",
     "ledger.ledger",

@@ -58,7 +58,7 @@ def test_report_has_the_sections_that_its_how_to_goes_through():
     reports = ROOT / "src" / "likewise" / "reports"
     code = "".join(
         (reports / name).read_text(encoding="utf-8")
-        for name in ("page.py", "group_section.py", "model_section.py")
+        for name in ("page.html", "group_section.py", "group_section.html", "model_section.html")
     )
     named = re.findall(r"^\*\*(.+?)[.?]?\*\*", told.partition("\n## ")[0], re.MULTILINE)
     assert len(named) == 8
@@ -117,7 +117,7 @@ def test_blocks_are_taken_as_the_page_says():
 
 
 def test_service_page_has_every_route_setting_and_limit_with_its_default():
-    from dataclasses import fields
+    from msgspec.structs import fields
 
     from likewise.service.app import App
     from likewise.service.service import Service

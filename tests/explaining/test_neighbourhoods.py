@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import likewise as lw
 from likewise.explaining.like_points import like_points
 from likewise.explaining.neighbourhoods import Neighbourhoods
-from likewise.values.past import Points
+from likewise.explaining.past import Points
 
 
 @st.composite

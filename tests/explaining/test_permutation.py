@@ -78,7 +78,7 @@ def test_blocks_of_one_group_say_nothing_and_blocks_of_one_outcome_say_no_differ
     blocks = blocks_of(block, outcomes, second)
     assert blocks.sizes.tolist() == [2, 2]
     drawn = shuffled(blocks, 100, seed=0)
-    assert (drawn.difference, drawn.blocks) == (0.5, 2)  # 1 in one block, 0 in the other
+    assert (drawn.difference, drawn.neighbourhoods) == (0.5, 2)  # 1 in one block, 0 in the other
     assert drawn.p == 1.0  # the other arrangement is as large
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import likewise as lw
 from likewise.explaining.comparing import compare_groups
-from likewise.explaining.groups import OTHERS
+from likewise.values.groups import OTHERS
 from tests.group_oracle import side_by_side
 from tests.lazily import pandas as pd
 

@@ -191,7 +191,7 @@ def test_html_escapes_every_name_and_value():
     html = side_by_side._repr_html_()
     assert "<script" not in html and "<b>" not in html and "<i>" not in html
     html = html.partition("</style>")[2]
-    assert html.count("&lt;script&gt;alert(&quot;x&quot; &amp; &#x27;y&#x27;)&lt;/script&gt;") == 4
+    assert html.count("&lt;script&gt;alert(&#34;x&#34; &amp; &#39;y&#39;)&lt;/script&gt;") == 4
     assert "&amp;amp;&lt;i&gt;" in html
     tags = set(re.findall(r"</?(\w+)", html))
     assert tags == {

@@ -1,4 +1,5 @@
-"""How the golden ledgers were made, once for each format: they are never made again.
+"""How the golden ledgers were made, once for each format: once that format
+is released, they are never made again.
 
 python tests/golden/make_ledger.py FOLDER
 """

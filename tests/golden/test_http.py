@@ -17,12 +17,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from likewise.intake.packed import pack
+from likewise.intake.exact import pack
 from likewise.pages import screens
-from likewise.service.app import MODULES, App
+from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings, Token
 from likewise.service.tokens import hash_of
+from likewise.values.exact_verdicts import EXACT
 from tests import golden_files as golden
 from tests.golden.exchanges import Exchanges, file_of
 from tests.placeholders import Placeholders
@@ -99,7 +100,7 @@ monitors = ["events"]
 V1 = "/v1/monitors/{name}"
 ARROW = "application/vnd.apache.arrow.stream"
 FORM = "application/x-www-form-urlencoded"
-BY_PATH = {"name": "loans", "row": "1", "witness": "0", "id": "none", "verb": "state"}
+BY_PATH = {"name": "loans", "row": "1", "witness": "0", "id": "none", "look": "outputs"}
 OTHER_PATHS = {"file": "style.css"}
 
 
@@ -178,10 +179,11 @@ class Script:
         self.looking_back()
         self.events()
         self.alerts()
-        self.packed()
+        self.exact()
         self.pages()
         self.forms()
         self.case_work()
+        self.routes_of_clients()
         self.refusals()
 
     # The service
@@ -294,7 +296,7 @@ class Script:
             ("columns of different lengths", points, {"x": [[1.0, 2.0]], "z": []}, None),
             ("rows of different lengths", points, {"x": [[1.0, 2.0], [1.0]], "z": [1, 2]}, None),
             ("an unknown type", points, {"x": [[1, 2]], "z": ["a"], "type": "int7"}, None),
-            ("some times", points, {"x": [[1.0, 2.0]], "z": [1], "times": [None]}, None),
+            ("some times", points, {"x": [[1.0, 2.0]] * 2, "z": [1, 1], "times": [None, 1]}, None),
             ("no Arrow", points, b"no arrow", ARROW),
             ("Arrow without an output", points, arrow_of({"x": [[1.0, 2.0]]}), ARROW),
             ("no table", loans, {"x": [[1.0]], "z": ["a"]}, None),
@@ -466,35 +468,81 @@ class Script:
             assert time.monotonic() < end, body
             time.sleep(0.02)
 
-    def packed(self):
-        """What `lw.connect` asks; a few of its verbs."""
-        route, path = f"POST {V1}/remote/{{verb}}", "/v1/monitors/memory/remote"
+    def routes_of_clients(self):
+        """What senders say beside decisions, and what they look up."""
+        memory, points = "/v1/monitors/memory", "/v1/monitors/points"
+        route, path = f"POST {V1}/batch/check", f"{memory}/batch/check"
+        columns = {"x": [[0.5], [90.0]], "z": ["c", "d"]}
+        self.play("vectors", route, path, body=columns)
+        self.play("few witnesses, all", route, f"{path}?witnesses=1&verdicts=all", body=columns)
+        table = {"values": {"age": [31.0], "job": ["cook"], "sex": ["m"], "approved": ["yes"]}}
+        self.play("a table", route, "/v1/monitors/loans/batch/check", body=table)
+        self.play("refused: a key", route, path, body={**columns, "keys": ["k", "l"]})
+        self.play("refused: no outputs", route, path, body={"x": [[0.5]]})
+        self.play("refused: no vectors", route, path, body={"x": [["a"]], "z": ["c"]})
+        self.play("refused: too many", route, path, body={"x": [[0.5]] * 21, "z": ["c"] * 21})
+        route, path = f"POST {V1}/batch/load", f"{memory}/batch/load"
+        self.play("vectors", route, path, body={"x": [[70.0], [71.0]], "z": ["c", "d"]})
+        self.play("rows", route, path, body={"decisions": [{"x": [72.0], "z": "c"}]})
+        self.play("refused: no outputs", route, path, body={"x": [[0.5]]})
+        sent = {"x": [[80.0]], "z": ["c"]}
+        exact = {"type": EXACT, "headers": {"Accept": EXACT}, "sent": sent}
+        self.play("exact", f"POST {V1}/batch", f"{memory}/batch", body=pack(sent), **exact)
+        self.play("exact", route, path, body=pack(sent), **exact)
+        route, path = f"POST {V1}/lost", f"{memory}/lost"
+        self.play("some", route, path, body={"count": 2, "reason": "full", "first": 7, "last": 8})
+        self.play("refused: none", route, path, body={"count": 0, "reason": "full"})
+        self.play("refused: no reason", route, path, body={"count": 1})
+        again = {"likewise-request": "0123456789 5 another-process"}
+        body = {"count": 1, "reason": "x"}
+        self.play("in doubt", route, f"{points}/lost", body=body, headers=again)
+        self.play("a ledger", f"POST {V1}/flush", f"{points}/flush", body={})
+        self.play("memory", f"GET {V1}/explain", f"{memory}/explain")
+        route = f"POST {V1}/past/{{look}}"
+        rows = {"rows": [1, 2]}
+        for look in ("inputs", "points", "outputs", "keys", "models", "model_codes", "alive",
+                     "span"):  # fmt: skip
+            self.play(look, route, f"{memory}/past/{look}", body=rows)
+        loans = "/v1/monitors/loans/past"
+        self.play("values", route, f"{loans}/values", body={"row": 1})
+        self.play("codes", route, f"{loans}/codes", body={"column": "job", **rows})
+        self.play("row_of", route, f"{loans}/row_of", body={"key": "loan-1"})
+        self.play("like_models", route, f"{memory}/past/like_models", body={"first": 0, "stop": 3})
+        numbers = "/v1/monitors/slopes/past/numbers"
+        self.play("numbers", route, numbers, body={"rows": [0]})
+        self.play("refused: no such look", route, f"{memory}/past/secrets", body=rows)
+        self.play("refused: no such row", route, f"{memory}/past/outputs", body={"rows": [999]})
+        self.play("refused: no rows", route, f"{memory}/past/outputs", body={})
+        rows = {"rows": [0] * 21}
+        self.play("refused: too many", route, f"{memory}/past/outputs", body=rows)
+
+    def exact(self):
+        """Bodies and answers with exact values."""
         import numpy as np
 
+        memory = "/v1/monitors/memory"
+        one = {"x": {"array": "float64", "values": [0.5]}, "z": "c", "key": "packed"}
+        two = {"x": {"array": "float64", "values": [[0.5], [90.0]]}, "z": ["c", "d"]}
         cases = [
-            ("state", {}, {}),
-            ("observe", {"x": np.array([0.5]), "z": "c", "key": "packed"},
-             {"x": {"array": "float64", "values": [0.5]}, "z": "c", "key": "packed"}),
-            ("check_many", {"x": np.array([[0.5], [90.0]]), "z": ["c", "d"]},
-             {"x": {"array": "float64", "values": [[0.5], [90.0]]}, "z": ["c", "d"]}),
-            ("past", {"look": "outputs", "rows": [0, 1]}, {"look": "outputs", "rows": [0, 1]}),
-            ("past", {"look": "secrets"}, {"look": "secrets"}),
-            ("observe", {"y": 1}, {"y": 1}),
-            ("positions", {}, {}),
-            ("fly", {}, {}),
-        ]  # fmt: skip
-        kind = "application/x-likewise"
-        for verb, fields, sent in cases:
-            body = pack(fields)
-            self.play(verb, route, f"{path}/{verb}", body=body, type=kind, sent=sent)
-        self.play("refused: not packed", route, f"{path}/state", body=b"{}", type=kind)
-        again = {"likewise-request": "0123456789 5 another-process"}
-        points = "/v1/monitors/points/remote/lost"
-        body, sent = pack({"count": 1, "reason": "x"}), {"count": 1, "reason": "x"}
-        case = "in doubt"
-        self.play(case, route, points, body=body, type=kind, sent=sent, headers=again)
-        slopes = "/v1/monitors/slopes/remote/state"
-        self.play("refused: slopes", route, slopes, body=pack({}), type=kind, sent={})
+            ("observe", "?witnesses=2", {**one, "x": np.array([0.5])}, one),
+            ("batch/check", "", {**two, "x": np.array([[0.5], [90.0]])}, two),
+            ("observe", "", {"y": 1}, {"y": 1}),
+        ]
+        headers = {"Accept": EXACT}
+        for name, query, fields, sent in cases:
+            self.play(
+                "exact",
+                f"POST {V1}/{name}",
+                f"{memory}/{name}{query}",
+                body=pack(fields),
+                type=EXACT,
+                sent=sent,
+                headers=headers,
+            )
+        self.play("refused: cut off", f"POST {V1}/observe", f"{memory}/observe", body=b"\x82",
+                  type=EXACT, headers=headers, sent="<bytes>")  # fmt: skip
+        self.play("exact", f"GET {V1}", memory, headers=headers)
+        self.play("exact", f"GET {V1}/head", "/v1/monitors/points/head", headers=headers)
 
     # Pages
 
@@ -634,6 +682,12 @@ class Script:
         self.play("refused: another name than the token's", route, path, body=other)
         self.play("refused: no such key", route, path, body={**body, "key": "nobody"})
         self.play("refused: a field is missing", route, path, body={"key": "loan-2"})
+        truths = f"POST {V1}/truths"
+        said = {"key": "loan-3", "value": "no"}
+        self.play("a decision", truths, "/v1/monitors/loans/truths", body=said, token="reviewer")
+        other = {**said, "key": "nobody"}
+        self.play("refused: no such key", truths, "/v1/monitors/loans/truths", body=other)
+        self.play("refused: memory", truths, "/v1/monitors/memory/truths", body=said)
         self.play("refused: an output is too long", route, path, body={**body, "output": "y" * 65})
         self.play("refused: memory", route, "/v1/monitors/memory/supersede", body=body)
         route, path = f"POST {V1}/erase", "/v1/monitors/loans/erase"
@@ -642,6 +696,10 @@ class Script:
         self.play("by row", route, path, body={"rows": [5]})
         self.play("memory", route, "/v1/monitors/memory/erase", body={"rows": [0]})
         self.play("refused: no such row", route, path, body={"rows": [999]})
+        forget = f"POST {V1}/forget"
+        self.play("rows", forget, "/v1/monitors/loans/forget", body={"rows": [4]})
+        self.play("no rows", forget, "/v1/monitors/loans/forget", body={"rows": []})
+        self.play("refused: no such row", forget, "/v1/monitors/loans/forget", body={"rows": [999]})
         self.play("refused: nothing is named", route, path, body={})
         self.play("refused: none", route, path, body={"rows": []})
         self.play("refused: no JSON", route, path, body=b"x")
@@ -770,10 +828,9 @@ async def play_limits(folder, placeholders):
 def routes_of(app):
     """Every method and path that the application serves."""
     found = {f"{one.method} {one.path}" for one in app.operations}
-    for module in (*MODULES, screens):
-        for route in module.routes(app):
-            for method in (route.methods or {"GET"}) - {"HEAD"}:
-                found.add(f"{method} {route.path}")
+    for route in (*app._other.routes, *screens.routes(app)):
+        for method in (route.methods or {"GET"}) - {"HEAD"}:
+            found.add(f"{method} {route.path}")
     return found
 
 

@@ -17,9 +17,9 @@ from tests.refusals import raises
 GOLDEN = Path(__file__).parent / "ledger-2"
 HEADS = {
     "table": "likewise-head 2 50 5"
-    " a1aed9e1ebe08c369837c609b88c580ea5f4cff2105e1e5cd5db8d6447772e8e",
+    " 3aa954ca3b69d8d1ab3c117977adf1cd149f3556a9adc739b9463f539264bef9",
     "vectors": "likewise-head 2 20 22"
-    " 3d3159caebc43268f813cc8f436b1b3fe09b24f7b1d2a97dd363157f6096c2e7",
+    " a8d94be8cc555cbb4a9d4410cbe1d15e9b72db3054892243d804e87f21d09372",
 }
 
 

@@ -52,7 +52,7 @@ def hunts() -> tuple[int, str]:
     rng = np.random.default_rng(5)
     X, Z = rng.random((1_500, 4)), rng.random(1_500)
     digest = hashlib.sha256()
-    with lw.SlopeMonitor(lw.Rule("l2", 1, output="number")) as monitor:
+    with lw.Monitor(lw.Rule("l2", 1, output="number"), slope=True) as monitor:
         slopes = [monitor.observe(x, z).slope for x, z in zip(X[:400], Z[:400], strict=True)]
         slopes += [verdict.slope for verdict in monitor.observe_many(X[400:], Z[400:])]
     digest.update(np.array(slopes).tobytes())

@@ -5,6 +5,7 @@ Small enough to run uncompiled.
 
 import ctypes
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
+from likewise.engine.engine import Engine
+from likewise.indexes.nearest import NearestTree
 from likewise.kernels import bounds
 from likewise.kernels import table as t
-from likewise.monitors.hunting import hunting_monitor
+from likewise.reading.vectors import VectorReader
 from tests.kernels.calling import compiled, state_for
 from tests.nearest_oracle import hunt, nearest, slope, steepest
 from tests.oracle import output_distances
@@ -103,6 +106,12 @@ def decisions(metric, output, width=3, n=170):
     else:
         Z = np.eye(3)[kinds]
     return lw.Rule(metric, 0.3, output=output, delta=0.0 if output == "label" else 0.5), X, Z
+
+
+def hunting_monitor(rule, **question):
+    """A monitor whose trees answer the question."""
+    tree = partial(NearestTree, **question)
+    return lw.Monitor.of(VectorReader(rule), Engine(rule, index="live", tree=tree))
 
 
 @pytest.mark.parametrize("question", ["nearest", "steepest", "steepest in squares"])

@@ -19,7 +19,7 @@ import numpy as np
 
 from likewise.ledger import layout
 from likewise.ledger.store import Entries, Store
-from likewise.ledger.stored_witnesses import WITNESS, Kept
+from likewise.ledger.stored_witnesses import NONE_KEPT, WITNESS, Kept
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile
 
@@ -50,7 +50,7 @@ def entries(first, count):
     rows = range(first, first + count)
     inputs = np.array([value(row)[0] for row in rows])
     some = [row for row in rows if witnesses(row) is not None]
-    found = np.concatenate([Kept.none().found, *map(witnesses, some)])
+    found = np.concatenate([NONE_KEPT.found, *map(witnesses, some)])
     return Entries(
         times=np.array([1_700_000_000_000_000 + 1_000_000 * row for row in rows]),
         inputs=inputs.view(np.uint8).reshape(count, -1),

@@ -156,9 +156,12 @@ FIELDS = {
     "first": 80,
     "count": 90,
     "missing": 98,
-    "comparable": 105,
-    "output": 115,
-    "input": 125,
+    "incomplete": 105,
+    "neighbours": 113,
+    "alarm": 116,
+    "comparable": 118,
+    "output": 123,
+    "input": 133,
 }
 
 
@@ -169,13 +172,13 @@ def test_altered_record_is_found(lived, tmp_path, at):
     name = path / f"{8 * 64:012}.rows"
     content = bytearray(name.read_bytes())
     size = len(content) // 64
-    assert size == 112 + 8 + 3 * 8
+    assert size == 120 + 8 + 3 * 8
     content[7 * size + at] ^= 1
     name.write_bytes(content)
     with lw.Ledger(path) as ledger:
         found = ledger.verify()
     assert not found.ok
-    in_its_run = at in (FIELDS["time"], FIELDS["position"], FIELDS["model"]) or 80 <= at < 112
+    in_its_run = at in (FIELDS["time"], FIELDS["position"], FIELDS["model"]) or 80 <= at < 120
     assert found.bad_row in ((512, 519) if in_its_run else (519,)), found
     assert independent(path).returncode != 0
 

@@ -214,7 +214,7 @@ def test_memory_that_was_left_ahead_is_made_anew(folder, durability, monkeypatch
             monitor.observe([i / 50], i % 2)
             twin.observe([i / 50], i % 2)
         with monkeypatch.context() as patch:
-            patch.setattr(write_buffer.PendingDecision, "of", interrupt)
+            patch.setattr(write_buffer.Pending, "of_one", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 monitor.observe([0.5], "never")
         assert monitor.check([0.0], 1).witnesses == twin.check([0.0], 1).witnesses

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.ledger import sought
+from likewise.ledger import violation_query
 from likewise.ledger.ledger import Ledger
-from likewise.ledger.sought import Place
+from likewise.ledger.violation_query import Place, ViolationQuery, place_of
 
 pytestmark = pytest.mark.pairwise
 
@@ -41,10 +41,10 @@ FILTERS = [
 ]
 
 
-def pages(ledger, order, limit, **more):
-    rows, behind = [], None
+def pages(ledger, order, limit, seconds=0.15, **filters):
+    rows, behind, query = [], None, ViolationQuery(order, **filters)
     for _ in range(1000):
-        page = ledger.violations_page(order, behind=behind, limit=limit, **more)
+        page = ledger.violations_page(query, behind=behind, limit=limit, seconds=seconds)
         assert len(page.rows) <= limit
         rows += page.rows
         behind = page.next
@@ -54,15 +54,15 @@ def pages(ledger, order, limit, **more):
 
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
-@pytest.mark.parametrize("order", ["newest", "nearest"])
+@pytest.mark.parametrize("order", ["oldest", "newest", "nearest"])
 @pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.long), 3, 1000])
 def test_pages_have_what_the_ledger_has_in_their_order(folder, filters, order, stride, monkeypatch):
-    monkeypatch.setitem(sought.STRIDE, order, stride)
+    monkeypatch.setitem(violation_query.STRIDE, order, stride)
     with Ledger(folder) as ledger:
         every = list(ledger.violations(**filters))
         distances = dict(ledger.reader.all("SELECT row, distance FROM verdict"))
-        if order == "newest":
-            expected = sorted((one.row for one in every), reverse=True)
+        if order != "nearest":
+            expected = sorted((one.row for one in every), reverse=order == "newest")
         else:
             known = [one.row for one in every if distances[one.row] is not None]
             expected = sorted(known, key=lambda row: (distances[row], row))
@@ -73,13 +73,28 @@ def test_pages_have_what_the_ledger_has_in_their_order(folder, filters, order, s
 
 def test_a_page_goes_on_behind_any_row(folder):
     with Ledger(folder) as ledger:
-        every = ledger.violations_page("nearest", limit=1000).rows
+        nearest = ViolationQuery("nearest")
+        every = ledger.violations_page(nearest, limit=1000).rows
         for at in range(0, len(every), 11):
-            place = ledger.place_of("nearest", every[at])
-            rest = ledger.violations_page("nearest", behind=place, limit=1000).rows
+            place = place_of(ledger.reader, "nearest", every[at])
+            rest = ledger.violations_page(nearest, behind=place, limit=1000).rows
             assert rest == every[at + 1 :]
-        newest = ledger.violations_page("newest", behind=Place(every[3]), limit=1000).rows
+        query, place = ViolationQuery("newest"), Place(every[3])
+        newest = ledger.violations_page(query, behind=place, limit=1000).rows
         assert newest == sorted((row for row in every_row(ledger) if row < every[3]), reverse=True)
+        query = ViolationQuery("oldest")
+        oldest = ledger.violations_page(query, behind=place, limit=1000).rows
+        assert oldest == [row for row in every_row(ledger) if row > every[3]]
+
+
+@pytest.mark.parametrize("order", ["oldest", "newest", "nearest"])
+def test_pages_by_output_have_the_rows_with_that_output(folder, order):
+    with Ledger(folder) as ledger:
+        every = pages(ledger, order, 1000)
+        for output in ("a", "b", "never"):
+            expected = [row for row in every if ledger.entry(row).output == output]
+            for limit in (1, 7, 1000):
+                assert pages(ledger, order, limit, output=output) == expected
 
 
 def every_row(ledger):
@@ -88,7 +103,7 @@ def every_row(ledger):
 
 @pytest.mark.parametrize("stride", [1, 4, 1000])
 def test_who_names_a_row_is_found_however_far_each_look_goes(folder, stride, monkeypatch):
-    monkeypatch.setitem(sought.STRIDE, "newest", stride)
+    monkeypatch.setitem(violation_query.STRIDE, "newest", stride)
     with Ledger(folder) as ledger:
         naming = {}
         for one in ledger.violations():
@@ -116,8 +131,9 @@ def test_the_database_follows_its_indexes_and_sorts_nothing(folder):
             return plain(query, *values)
 
         ledger.reader.all = explained
-        for order in ("newest", "nearest"):
-            ledger.violations_page(order, limit=3, model="m1", review="open", within=0.05)
+        for order in ("oldest", "newest", "nearest"):
+            query = ViolationQuery(order, model="m1", review="open", within=0.05)
+            ledger.violations_page(query, limit=3)
         ledger.named_by(3)
     assert seen
     for plan in seen:

@@ -5,15 +5,17 @@ from dataclasses import astuple
 import numpy as np
 
 import likewise as lw
-from likewise.ledger.stored_witnesses import Kept
-from likewise.ledger.write_buffer import Pending, PendingDecision, Queue
+from likewise.ledger.stored_witnesses import NONE_KEPT
+from likewise.ledger.verdict_facts import facts_of_many
+from likewise.ledger.write_buffer import Pending, Queue
 from likewise.values.positions import place_of
-from likewise.values.verdicts import Verdict, Witnesses
+from likewise.values.verdicts import Verdict
+from likewise.values.witnesses import Witnesses
 
 
 def pending(count: int, models: list | None = None) -> Pending:
     zeros = np.zeros(count, np.int64)
-    return Pending(zeros, None, zeros, zeros, Kept.none(), models=models)
+    return Pending(zeros, None, zeros, zeros, NONE_KEPT, facts_of_many(None, count), models)
 
 
 def test_models_are_joined_and_cut_as_keys_are():
@@ -32,7 +34,7 @@ def single(row, witnesses=(), key=None, model=None, place=None, **beside):
     rows, near, far = np.array(witnesses, np.float64).reshape(-1, 3).T
     found = Witnesses(rows.astype(np.int64), near, far)
     verdict = Verdict(row, found, Verdict(row, found).beside._replace(**beside))
-    return PendingDecision.of(
+    return Pending.of_one(
         np.array([100 + row]), [key], row // 2, verdict, witnesses=2, models=[model], places=place
     )
 
@@ -68,12 +70,12 @@ def test_what_is_kept_of_single_decisions_is_what_is_kept_of_a_batch():
     together = Pending.of(times, None, firsts, verdicts, witnesses=3, models=None)
     queue = Queue(0, 0, {})
     for i, verdict in enumerate(verdicts):
-        one = PendingDecision.of(times[i : i + 1], None, 0, verdict, witnesses=3, models=None)
+        one = Pending.of_one(times[i : i + 1], None, 0, verdict, witnesses=3, models=None)
         queue = queue.and_then(one, {})
     joined = queue.joined()
-    for name in ("times", "firsts", "counts", "comparable"):
+    for name in ("times", "firsts", "counts", "facts"):
         assert np.array_equal(getattr(joined, name), getattr(together, name)), name
-    assert joined.keys is joined.models is joined.missing is joined.places is None
+    assert joined.keys is joined.models is joined.places is None
     assert np.array_equal(joined.kept.owners, together.kept.owners)
     assert np.array_equal(joined.kept.found, together.kept.found)
     nearest = together.kept.nearest_first()

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.monitors.joining import FEW, MOST, joined
+from likewise.monitors.joining import FEW, MOST, batch_of, joined
 from likewise.monitors.protocol import Decision
+from likewise.reading.protocol import FROM_ROW
 from likewise.values.errors import LikewiseError
 
 pytestmark = pytest.mark.pairwise
@@ -181,3 +182,35 @@ def test_most_groups_are_joined_and_odd_ones_are_not():
         [],
     ]
     assert [joined(one) for one in others] == [None] * len(others)
+
+
+times = st.one_of(st.none(), st.just(1.7e9))
+
+
+@given(st.lists(st.tuples(decisions, times), min_size=1, max_size=6), st.booleans())
+def test_batch_of_decisions_is_answered_as_they_are_one_by_one(several, rows):
+    rule = RULE
+    if rows:
+        column = {"a": lw.Feature("number", tolerance=0.25)}
+        rule = lw.Rule(epsilon=1, features=column, output_column="z")
+    group = [
+        replace_row(one._replace(time=time)) if rows else one._replace(time=time)
+        for one, time in several
+    ]
+    batch = batch_of(group)
+    if batch is None:
+        return
+    together, alone = lw.Monitor(rule), lw.Monitor(rule)
+    expected = one_by_one(alone, group)
+    said = {name: one for name, one in batch.said._asdict().items() if one is not None}
+    given = () if rows else (batch.outputs,)
+    if any(isinstance(one, LikewiseError) for one in expected):
+        with pytest.raises(LikewiseError):
+            together.observe_many(batch.inputs, *given, **said)
+    else:
+        same([*together.observe_many(batch.inputs, *given, **said)], expected)
+
+
+def replace_row(decision):
+    """The same decision as a row of a table, its output in it."""
+    return decision._replace(x={"a": (decision.x or [None])[0], "z": decision.z}, z=FROM_ROW)

@@ -1,4 +1,4 @@
-"""A `SlopeMonitor` with a ledger: exact, durable, verified, and never taken for another kind."""
+"""A monitor of slopes with a ledger: exact, durable, verified, and never taken for another kind."""
 
 import json
 import math
@@ -12,12 +12,13 @@ import likewise as lw
 from likewise.ledger.entries import Entries
 from likewise.ledger.layout import Layout
 from likewise.ledger.store import Store
-from likewise.rules.steepest import Steepest
+from likewise.values.steepest import Steepest
 from tests.commands import likewise
 from tests.interruptions import at_step
 from tests.nearest_oracle import hunt, slope, steepest
 from tests.refusals import raises
 from tests.segments import small_segments
+from tests.slopes import columns_of, distances_of, open_slopes, slope_monitor, witness_of
 from tests.strategies import prove, streams
 
 RULE = lw.Rule("l2", 1, output="number")
@@ -39,8 +40,8 @@ def expected_of(rule, exponent, x, z, row, first, gone):
 
 def check(verdict, expected, exponent):
     row, near, far = expected
-    assert verdict.witness == (None if row < 0 else row)
-    assert (verdict.input_distance, verdict.output_distance) == (near, far)
+    assert witness_of(verdict) == (None if row < 0 else row)
+    assert distances_of(verdict) == (near, far)
     assert verdict.slope == slope(near, far, exponent)
 
 
@@ -54,13 +55,13 @@ def test_it_is_exact_with_windows_erasures_and_reopening(tmp_path):
         keep = len(stream) if window == "all" else int(window.split()[0])
         gone, at = set(), 0
         with small_segments():
-            monitor = lw.SlopeMonitor.open(
+            monitor = open_slopes(
                 folder, stream.rule, input_exponent=exponent, window=window, durability="off"
             )
             for turn, size in enumerate(sizes):
                 if turn % 3 == 2:
                     monitor.close()
-                    monitor = lw.SlopeMonitor.open(folder, durability="off")
+                    monitor = open_slopes(folder, durability="off")
                 stop = min(at + size, len(stream))
                 if size == 1 and stop > at:
                     verdicts = [monitor.observe(stream.X[at], stream.Z[at])]
@@ -106,7 +107,7 @@ def test_a_window_in_time_is_exact_and_a_check_ahead_takes_nothing_away(tmp_path
     x, z = some(300)
     times = NEW_YEAR + np.cumsum(np.random.default_rng(1).integers(0, 4_000, 300))
     firsts = np.searchsorted(times, times - 86_400)
-    with lw.SlopeMonitor.open(tmp_path, RULE, window="1 day", durability="off") as monitor:
+    with open_slopes(tmp_path, RULE, window="1 day", durability="off") as monitor:
         for i in range(150):
             checked = monitor.check(x[i], z[i], time=float(times[i]) + 86_000)
             verdict = monitor.observe(x[i], z[i], time=float(times[i]))
@@ -134,7 +135,7 @@ def test_decisions_that_wait_are_judged_when_it_is_opened(tmp_path):
         )
     )
     store.close()
-    lw.SlopeMonitor.open(tmp_path).close()
+    open_slopes(tmp_path).close()
     with lw.Ledger(tmp_path) as ledger:
         found = [[one.row for one in entry.nearest] for entry in ledger.entries()]
     assert found == [[row] * (row >= 0) for row, _, _ in hunt(steepest(2.0), RULE, x, z)]
@@ -148,7 +149,7 @@ def content(folder):
 
 def test_each_kind_refuses_the_other_and_changes_nothing(tmp_path):
     slopes, contradictions = tmp_path / "slopes", tmp_path / "contradictions"
-    with lw.SlopeMonitor.open(slopes, RULE) as monitor:
+    with open_slopes(slopes, RULE) as monitor:
         monitor.observe([0.1, 0.2], 0.3)
     with lw.open(contradictions, RULE) as monitor:
         monitor.observe([0.1, 0.2], 0.3)
@@ -156,11 +157,11 @@ def test_each_kind_refuses_the_other_and_changes_nothing(tmp_path):
     with raises(lw.BadRule):
         lw.open(slopes, window="5 rows")
     with raises(lw.BadRule):
-        lw.SlopeMonitor.open(contradictions, RULE, window="5 rows")
+        open_slopes(contradictions, RULE, window="5 rows")
     with raises(lw.BadRule, setting="input_exponent"):
-        lw.SlopeMonitor.open(slopes, input_exponent=2, window="5 rows", level=3)
+        open_slopes(slopes, input_exponent=2, window="5 rows", slope_limit=3)
     with raises(lw.BadRule):
-        lw.SlopeMonitor.open(slopes, lw.Rule("l1", 1, output="number"), level=3)
+        open_slopes(slopes, lw.Rule("l1", 1, output="number"), slope_limit=3)
     assert (content(slopes), content(contradictions)) == before
 
 
@@ -168,7 +169,7 @@ def test_each_kind_refuses_the_other_and_changes_nothing(tmp_path):
     "wrong",
     [
         {"input_exponent": 0},
-        {"level": -1},
+        {"slope_limit": -1},
         {"durability": "perhaps"},
         {"window": "some"},
         {"batch_rows": 0, "durability": "batch"},
@@ -180,27 +181,27 @@ def test_each_kind_refuses_the_other_and_changes_nothing(tmp_path):
 )
 def test_what_makes_no_sense_begins_no_ledger(tmp_path, wrong):
     with pytest.raises(lw.BadRule):
-        lw.SlopeMonitor.open(tmp_path / "new", **{"rule": RULE, **wrong})
+        open_slopes(tmp_path / "new", **{"rule": RULE, **wrong})
     assert not (tmp_path / "new").exists()
 
 
 def test_the_level_stays_until_another_is_given(tmp_path):
     def opened(**given):
-        return lw.SlopeMonitor.open(tmp_path, **given)
+        return open_slopes(tmp_path, **given)
 
-    with opened(rule=RULE, level=3) as monitor:
+    with opened(rule=RULE, slope_limit=3) as monitor:
         monitor.observe([0.0], 0.0)
     with opened() as monitor:
-        assert monitor.level == 3 and monitor.check([1.0], 4.0).violation
-    with opened(level=5) as monitor:
-        assert monitor.level == 5 and not monitor.check([1.0], 4.0).violation
+        assert monitor.slope.limit == 3 and monitor.check([1.0], 4.0).violation
+    with opened(slope_limit=5) as monitor:
+        assert monitor.slope.limit == 5 and not monitor.check([1.0], 4.0).violation
         events = monitor.head().events
-    with opened(level=5, rule=RULE) as monitor:
+    with opened(slope_limit=5, rule=RULE) as monitor:
         assert monitor.head().events == events, "nothing new was said"
-    with opened(level=math.inf) as monitor:
+    with opened(slope_limit=math.inf) as monitor:
         assert monitor.verify().ok
     with opened() as monitor:
-        assert monitor.level == math.inf and monitor.input_exponent == 1.0
+        assert monitor.slope.limit == math.inf and monitor.slope.input_exponent == 1.0
     with lw.Ledger(tmp_path) as ledger:
         assert ledger.question == Steepest()
 
@@ -208,29 +209,31 @@ def test_the_level_stays_until_another_is_given(tmp_path):
 def test_a_decision_that_is_sent_again_is_answered_as_it_was(tmp_path):
     x, z = some(40)
     keys = [f"case {i}" for i in range(40)]
-    with lw.SlopeMonitor.open(tmp_path, RULE, level=1) as monitor:
+    with open_slopes(tmp_path, RULE, slope_limit=1) as monitor:
         first = monitor.observe_many(x[:30], z[:30], keys=keys[:30])
         assert not first.known.any()
-    with lw.SlopeMonitor.open(tmp_path) as monitor:
+    with open_slopes(tmp_path) as monitor:
         again = monitor.observe_many(x[20:], z[20:], keys=keys[20:])
         assert again.known.tolist() == [True] * 10 + [False] * 10
         assert again.rows.tolist() == list(range(20, 40)) == [one.row for one in again]
-        for name in ("slopes", "witnesses", "input_distances", "output_distances", "violations"):
+        for name in ("slopes", "violations"):
             assert np.array_equal(getattr(again, name)[:10], getattr(first, name)[20:])
+        for one, other in zip(columns_of(again), columns_of(first), strict=True):
+            assert np.array_equal(one[:10], other[20:])
         one = monitor.observe(x[7], z[7], key="case 7")
-        assert one.known and (one.slope, one.witness) == (first[7].slope, first[7].witness)
+        assert one.known and (one.slope, one.witnesses) == (first[7].slope, first[7].witnesses)
         assert [again[i].slope for i in range(10)] == first.slopes[20:].tolist()
         with pytest.raises(lw.RepeatedKey):
             monitor.observe(x[8], z[7], key="case 7")
-        monitor.erase(rows=[one.witness])
+        monitor.erase(rows=[witness_of(one)])
         without = monitor.observe(x[7], z[7], key="case 7")
-        assert without.known and without.witness == one.witness
+        assert without.known and witness_of(without) == witness_of(one)
         assert math.isnan(without.slope) and not without.clean
         assert len(monitor) == 39 and monitor.rows == 40
 
 
 def test_what_is_only_in_memory_says_that_it_has_no_ledger():
-    monitor = lw.SlopeMonitor(RULE)
+    monitor = slope_monitor(RULE)
     assert not monitor.durable
     for call in (monitor.verify, monitor.head, lambda: monitor.path):
         with raises(lw.BadRule):
@@ -243,7 +246,7 @@ def test_what_is_only_in_memory_says_that_it_has_no_ledger():
 def ledger(tmp_path):
     x, z = some(60)
     folder = tmp_path / "ledger"
-    with lw.SlopeMonitor.open(folder, RULE, input_exponent=0.5, level=2) as monitor:
+    with open_slopes(folder, RULE, input_exponent=0.5, slope_limit=2) as monitor:
         monitor.observe_many(x, z, keys=[f"case {i}" for i in range(60)])
         assert monitor.path == folder and monitor.durable and monitor.durability == "commit"
     return folder
@@ -260,7 +263,7 @@ def test_commands_look_after_it(tmp_path, ledger):
     (pair,) = json.loads(likewise("show", ledger, "--key", "case 30", "--json").stdout)["pairs"]
     assert (pair["witness"], pair["slope"]) == (row, slope(near, far, 0.5))
     likewise("backup", ledger, tmp_path / "copy")
-    assert lw.SlopeMonitor.open(tmp_path / "copy").level == 2
+    assert open_slopes(tmp_path / "copy").slope.limit == 2
     assert "1 decision erased" in likewise("erase", ledger, "--row", str(row), "--yes").stdout
     assert "in part" in likewise("replay", ledger).stdout
     assert likewise("verify", ledger).stdout.startswith("intact")
@@ -278,8 +281,8 @@ def test_migrating_keeps_what_is_asked(tmp_path, ledger):
     assert not copied.judged_again and lw.replay(tmp_path / "copied").ok
     other = lw.Rule("linf", 1, output="number")
     assert lw.migrate(ledger, tmp_path / "again", rule=other).judged_again
-    with lw.SlopeMonitor.open(tmp_path / "again") as monitor:
-        assert (monitor.input_exponent, monitor.level) == (0.5, 2.0)
+    with open_slopes(tmp_path / "again") as monitor:
+        assert (monitor.slope.input_exponent, monitor.slope.limit) == (0.5, 2.0)
     with lw.Ledger(tmp_path / "again") as again:
         found = [[one.row for one in entry.nearest] for entry in again.entries()]
     assert found == [[row] * (row >= 0) for row, _, _ in hunt(steepest(0.5), other, x, z)]
@@ -289,8 +292,8 @@ def test_migrating_keeps_what_is_asked(tmp_path, ledger):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "copied", "ledger"]
     favourable = lw.Rule("l2", 1, output="number", favourable="higher")
     lw.migrate(ledger, rule=favourable)
-    with lw.SlopeMonitor.open(ledger) as monitor:
-        assert monitor.level == 2 and monitor.rule.favourable == "higher"
+    with open_slopes(ledger) as monitor:
+        assert monitor.slope.limit == 2 and monitor.rule.favourable == "higher"
 
 
 def test_an_altered_witness_is_found(ledger):
@@ -302,7 +305,7 @@ def test_an_altered_witness_is_found(ledger):
     whole[at] ^= 1
     segment.write_bytes(whole)
     with raises(lw.BadFile, row=40):
-        lw.SlopeMonitor.open(ledger)
+        open_slopes(ledger)
 
 
 @pytest.mark.long
@@ -311,7 +314,7 @@ def test_observe_may_be_interrupted_anywhere(tmp_path):
     rng = np.random.default_rng(9)
     x, z = rng.random((4_000, 2)).round(2), rng.integers(0, 3, 4_000).astype(float)
     taken, places, ended = [], [], 0
-    with lw.SlopeMonitor.open(tmp_path, RULE, window="8 rows", durability="off") as monitor:
+    with open_slopes(tmp_path, RULE, window="8 rows", durability="off") as monitor:
 
         def compare(verdict, i):
             taken.append(i)

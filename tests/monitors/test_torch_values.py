@@ -94,11 +94,21 @@ def test_a_tensor_of_several_numbers_is_no_label(torch):
             monitor.observe(ROWS[0], z)
         with pytest.raises(lw.BadDecision):
             monitor.observe_many(ROWS[:2], [z, z])
+    for z in (torch.tensor([1, 2]), torch.tensor([[1.0]])):
         with raises(lw.BadDecision):
             lw.Monitor(NUMBER).observe(ROWS[0], z)
     with raises(lw.BadDecision):
         monitor.observe(ROWS[0], torch.tensor(float("nan")))
     assert len(monitor) == 0
+
+
+def test_a_tensor_that_holds_one_number_is_that_number_alone_and_in_a_batch(torch):
+    held = torch.tensor([1.5])
+    alone, batch = lw.Monitor(NUMBER), lw.Monitor(NUMBER)
+    alone.observe(ROWS[0], held)
+    batch.observe_many(ROWS[:1], [held])
+    for monitor in (alone, batch):
+        assert list(monitor.past.outputs([0])) == [1.5]
 
 
 def test_tensors_that_numpy_cannot_have_are_refused(torch):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from likewise.pages.agreement import agreement_of
 from likewise.pages.leases import MOST_SKIPPED, Leases
+from likewise.pages.review_log import agreement_of
 
 
 def test_cohens_kappa_is_that_of_the_textbook():

@@ -9,11 +9,13 @@ import zipfile
 
 import pytest
 
-from likewise.intake.packed import CONTENT_TYPE, pack
+from likewise.intake.exact import pack
 from likewise.pages import screens
+from likewise.service.alerts.settings import AlertsTable
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.values.exact_verdicts import EXACT
 from tests.pages.asking import Asker
 from tests.service.asgi_calls import call
 
@@ -84,11 +86,9 @@ async def serving(folder, *, ledger):
     settings = ServiceSettings(
         {"default": Served(rule=str(folder / "rule.toml"), ledger=path)},
         limits=Limits(skew_seconds=1e10),
-        alerts={
-            "outbox": str(folder / "outbox" / "alerts.sqlite"),
-            "every_seconds": 0.01,
-            "keys": True,
-        },
+        alerts=AlertsTable(
+            outbox=folder / "outbox" / "alerts.sqlite", every_seconds=0.01, keys=True
+        ),
     )
     service = Service(settings)
     app = App(service, [screens])
@@ -120,8 +120,7 @@ async def feed(app, *, ledger):
         await post(app, "reviews", {"row": 3, "reason": WORDS["reason of another"], **said,
                                     "witness": 2})  # fmt: skip
         overruled = {"key": SECRETS[0], "output": "no", "by": "r", "why": WORDS["overruled"]}
-        told = pack({"key": SECRETS[0], "value": WORDS["truth"]}, "it")
-        await post(app, "remote/truth", told, CONTENT_TYPE)
+        await post(app, "truths", {"key": SECRETS[0], "value": WORDS["truth"]})
         verdicts.append(await post(app, "supersede", overruled))
     verdicts.append(await post(app, "observe", last))
     gone = {1, 2, 6, 7, 9, 10}
@@ -235,8 +234,8 @@ async def erase_by_row(app):
 
 
 async def erase_by_client(app):
-    kind = CONTENT_TYPE
-    await post(app, "remote/forget", pack({"rows": rows_of_secrets(app)}, "it"), kind)
+    rows = [int(row) for row in rows_of_secrets(app)]
+    await post(app, "forget", pack({"rows": rows}, "it"), EXACT)
 
 
 async def erase_by_page(app):

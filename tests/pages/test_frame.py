@@ -9,9 +9,8 @@ import pytest
 
 from likewise.monitors.protocol import Decision
 from likewise.pages import screens
-from likewise.pages.frame import NAVIGATION
+from likewise.pages.frame import NAVIGATION, static_file
 from likewise.pages.screen import Screen
-from likewise.pages.static_files import static_file
 from tests.pages.asking import Asker, paging
 from tests.strict_html import read_strictly
 

@@ -201,7 +201,8 @@ def test_a_pair_shows_the_report_s_card_others_and_values_as_text(server, ana):
         sides = [ledger.entry(one) for one in (row, witness)]
         pair = stored_pair(ledger, sides[0], known[row].nearest[1])
         later, earlier = map(whereabouts, sides)
-    assert pair_card(pair, pair.rule, later=later, earlier=earlier) in page, "the report's card"
+        rule = ledger.rule
+    assert pair_card(pair, rule, later=later, earlier=earlier) in page, "the report's card"
 
 
 def test_a_pair_that_there_is_not_is_refused(server, ana):

@@ -7,7 +7,7 @@ import pytest
 
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.protocol import Decision
-from likewise.pages.pulse import SPANS, Growth, Pulse, counted_in
+from likewise.pages.pulse import SPANS, Growth, RateWindows, counted_in
 from likewise.service.counts import ServiceCounts
 from tests.pages.asking import paging
 
@@ -37,7 +37,7 @@ def sums(beats):
 def test_every_decision_is_in_one_window_of_each_span():
     draw = random.Random(5)
     hosted = Hosted()
-    pulse = Pulse(hosted)
+    pulse = RateWindows(hosted)
     told = [0, 0, 0]
     for second in range(300):
         counts = sorted((draw.randrange(5) for _ in range(3)), reverse=True)
@@ -45,35 +45,35 @@ def test_every_decision_is_in_one_window_of_each_span():
         told = [one + more for one, more in zip(told, counts, strict=True)]
         pulse.take(NOW + second)
     for span in SPANS:
-        assert sums(pulse.beats(span, NOW + 299)) == tuple(told)
+        assert sums(pulse.all(span, NOW + 299)) == tuple(told)
 
 
 def test_what_was_counted_before_the_pulse_began_is_not_counted_again():
     hosted = Hosted()
     hosted.judge(10, 10, 10)
-    pulse = Pulse(hosted)
+    pulse = RateWindows(hosted)
     hosted.judge(3, 2, 1)
     pulse.take(NOW)
-    assert sums(pulse.beats(FINE, NOW)) == (3, 2, 1)
+    assert sums(pulse.all(FINE, NOW)) == (3, 2, 1)
 
 
 @pytest.mark.long
 def test_windows_are_bounded_however_long_it_runs():
     hosted = Hosted()
-    pulse = Pulse(hosted)
+    pulse = RateWindows(hosted)
     for hour in range(0, 24 * 30):
         hosted.judge(1, 1, 0)
         pulse.take(NOW + hour * 3600)
     for span in SPANS:
         track = pulse._tracks[span.key]
         assert max(map(len, (track.windows, track.concluded, track.usual))) <= span.windows
-        assert len(pulse.beats(span, NOW + 24 * 30 * 3600)) <= span.windows
+        assert len(pulse.all(span, NOW + 24 * 30 * 3600)) <= span.windows
 
 
 def played(rates, *, each=100):
     """A pulse with a window of comparable decisions for each rate."""
     hosted = Hosted()
-    pulse = Pulse(hosted)
+    pulse = RateWindows(hosted)
     for number, rate in enumerate(rates):
         now = NOW + FINE.step * number
         pulse.take(now)
@@ -87,7 +87,7 @@ def played(rates, *, each=100):
 def test_rate_that_rises_is_above_its_band_for_as_long_as_the_change_is_in_sight():
     for after in (4, 10, 60):
         pulse, end = played([0.05] * 40 + [0.3] * after)
-        lately = pulse.lately(FINE, end)
+        lately = pulse.recent(FINE, end)
         conclusion = lately.conclusion
         assert lately.growth.rate == pytest.approx(0.3)
         assert conclusion.finding == "above", (after, conclusion)
@@ -99,22 +99,22 @@ def test_change_stays_marked_though_its_windows_vary():
     for _ in range(20):
         after = [min(1.0, max(0.0, draw.gauss(0.17, 0.05))) for _ in range(40)]
         pulse, end = played([draw.gauss(0.06, 0.02) for _ in range(25)] + after)
-        assert pulse.lately(FINE, end).conclusion.high < 0.15
+        assert pulse.recent(FINE, end).conclusion.high < 0.15
 
 
 def test_rate_that_stays_is_usual():
     pulse, end = played([0.05] * 40)
-    assert pulse.lately(FINE, end).conclusion.finding == "usual"
+    assert pulse.recent(FINE, end).conclusion.finding == "usual"
 
 
 def test_after_a_change_has_stayed_for_the_whole_span_it_is_what_is_usual():
     pulse, end = played([0.05] * 40 + [0.3] * (FINE.windows + 20))
-    assert pulse.lately(FINE, end).conclusion.finding == "usual"
+    assert pulse.recent(FINE, end).conclusion.finding == "usual"
 
 
 def test_too_little_is_said_to_be_too_little():
     pulse, end = played([0.05] * 5)
-    conclusion = pulse.lately(FINE, end).conclusion
+    conclusion = pulse.recent(FINE, end).conclusion
     assert conclusion.finding == "cannot be concluded" and "earlier windows" in conclusion.because
 
 
@@ -159,12 +159,12 @@ def test_what_is_added_afterwards_is_concluded_again():
     before = {FINE.key: {number - n: Growth(100, 100, 5) for n in range(1, 41)}}
     pulse.add(before, NOW)
     pulse.take(end)
-    assert pulse.lately(FINE, end).conclusion.finding == "usual"
+    assert pulse.recent(FINE, end).conclusion.finding == "usual"
 
 
 def test_last_rate_is_that_of_the_last_decisions_when_none_come_any_more():
     pulse, end = played([0.05] * 40)
-    before = pulse.lately(FINE, end)
+    before = pulse.recent(FINE, end)
     pulse.take(end + 300)
-    assert pulse.lately(FINE, end + 300) == before and before.until == end
+    assert pulse.recent(FINE, end + 300) == before and before.until == end
     assert pulse.a_second(end + 300) == 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from likewise.ledger.ledger import Ledger
+from likewise.ledger.violation_query import ViolationQuery
 from tests.pages.people_at_work import Person, loan, text_of, told, work_server
 
 REASON = "same <job> & age; only “sex” differs\nsecond line"
@@ -64,7 +65,7 @@ def fields_of(told, **more):
 
 def nearest(desk, count):
     with Ledger(desk.ledger) as ledger:
-        return ledger.violations_page("nearest", limit=count).rows
+        return ledger.violations_page(ViolationQuery("nearest"), limit=count).rows
 
 
 def test_a_review_goes_from_the_queue_to_the_chain_and_the_next_pair_comes(desk):

@@ -352,7 +352,7 @@ def test_ids_are_kept_as_hashes_only(signing):
         ({"proxy_header": "X-User"}, "without roles"),
         ({"roles": {"*": ["read"]}}, "proxy_header"),
         ({"proxy_header": "X-User", "roles": {"*": ["fly"]}}, "expected some of"),
-        ({"proxy_header": "X-User", "roles": {"*": "read"}}, "expected a table"),
+        ({"proxy_header": "X-User", "roles": {"*": "read"}}, "expected a list"),
         ({"proxy_addresses": ["nowhere"]}, "expected addresses"),
         ({"session_hours": 0}, "above 0"),
         ({"colour": "red"}, "is no setting"),

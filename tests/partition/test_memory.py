@@ -14,10 +14,10 @@ PROGRAM = """
 import json, re, sys
 from pathlib import Path
 import likewise as lw
-from likewise.partition import spreading
-from likewise.partition.audit import audit
+from likewise.audit import spreading
+from likewise.audit.cells import audit
 from tests.partition.cells import bound
-from likewise.partition.job import Job
+from likewise.audit.job import Job
 from tests.lazily import polars as pl
 
 folder, name, cell_rows = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

@@ -27,8 +27,8 @@ import json, sys
 from pathlib import Path
 import polars as pl
 import likewise as lw
-from likewise.partition.job import Job
-from likewise.partition.tasks import RayTasks
+from likewise.audit.job import Job
+from likewise.audit.tasks import RayTasks
 from tests.partition.cells import audited, bound
 
 folder, *names = map(Path, sys.argv[1:])

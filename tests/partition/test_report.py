@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from likewise.cli import partitioned
-from likewise.partition import finishing
+from likewise.audit import finishing
+from likewise.cli import audit
 from tests.commands import likewise
 from tests.lazily import polars as pl
 
@@ -43,7 +43,7 @@ kind = "ignore"
 @pytest.fixture(autouse=True)
 def _small_cells(monkeypatch):
     """So that few decisions make many cells."""
-    monkeypatch.setattr(partitioned, "LEAST_CELL_ROWS", 1)
+    monkeypatch.setattr(audit, "LEAST_CELL_ROWS", 1)
 
 
 def people(count=1500):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.partition.audit import audit
-from likewise.partition.folder import Folder
-from likewise.partition.tasks import Processes
+from likewise.audit.cells import audit
+from likewise.audit.folder import Folder
+from likewise.audit.tasks import Processes
 from likewise.values.errors import BadFile
 from tests.lazily import polars as pl
 from tests.partition.cells import audited, job_over, judged_by_one, vectors
@@ -38,7 +38,7 @@ def live(job, workers):
 def killed(job, seconds, workers):
     """Start an audit and kill it after so long; whether it came to its end before."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["likewise.partition.audit", "tests.partition.cells"])
+    context.set_forkserver_preload(["likewise.audit.cells", "tests.partition.cells"])
     life = context.Process(target=live, args=(job, workers))
     life.start()
     life.join(seconds)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.partition import judging, ordering, spreading
-from likewise.partition.cuts import Cuts
-from likewise.partition.folder import Folder, read_json, write_json
-from likewise.partition.spreading import Prober, look
+from likewise.audit import judging, ordering, spreading
+from likewise.audit.cuts import Cuts
+from likewise.audit.folder import Folder, read_json, write_json
+from likewise.audit.spreading import Prober, look
 from likewise.sources.chunk import Chunk
 from tests.lazily import polars as pl
 from tests.oracle import Oracle, input_distances

@@ -709,3 +709,32 @@ def test_columns_that_the_rule_does_not_list_are_refused_or_ignored():
         lw.Rule(epsilon=1, extra="ignore")
     with raises(lw.BadRule, setting="extra"):
         dataclasses.replace(APPLICANTS, extra="drop")
+
+
+def test_whole_numbers_of_128_bits_are_read_as_any_others():
+    rule = lw.Rule(
+        output_column="z",
+        epsilon=1,
+        features={"a": lw.Feature("number", tolerance=1), "b": lw.Feature("category")},
+    )
+    monitor = lw.Monitor(rule)
+    wide = pl.Series([3, 2**70], dtype=pl.Int128)
+    monitor.observe_many(pl.DataFrame({"a": wide[:1], "b": wide[1:], "z": wide[1:]}))
+    assert monitor.past.values(0) == {"a": 3, "b": 2**70, "z": 2**70}
+    assert monitor.past.outputs([0]) == [2**70]
+    with raises(lw.UnexpectedValue, text=False, place=1, column="a"):
+        monitor.observe_many(pl.DataFrame({"a": wide, "b": [1, 1], "z": [1, 1]}))
+
+
+def test_column_of_lists_is_no_column_of_numbers():
+    rule = lw.Rule(output_column="z", epsilon=1, features={"a": lw.Feature("number", tolerance=1)})
+    lists = np.zeros(1, [("a", "f8", (2,)), ("z", "i8")])
+    with raises(lw.UnexpectedValue, text=False, column="a"):
+        lw.Monitor(rule).observe_many(lists)
+
+
+def test_message_about_a_column_names_a_few_others():
+    rule = lw.Rule(output_column="z", epsilon=1, features={"a": lw.Feature("number", tolerance=1)})
+    with pytest.raises(lw.MissingColumn) as error:
+        lw.Monitor(rule).observe({f"c{i}": 1 for i in range(100_000)})
+    assert len(str(error.value)) < 2000

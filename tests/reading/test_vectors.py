@@ -1,14 +1,16 @@
 """Under a rule for vectors the columns of tables keep their order, or are refused."""
 
 import contextlib
+import datetime
 import io
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.intake.packed import pack, unpack
+from likewise.intake.exact import pack, unpack
 from likewise.service.arrow_columns import columns_of
 from likewise.values.named_array import named_array_of, names_of
 from tests.lazily import pandas as pd
@@ -16,6 +18,7 @@ from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
 from tests.refusals import raises
 from tests.served_monitors import connected
+from tests.slopes import slope_monitor
 
 RULE = lw.Rule("linf", 0.1)
 X = np.array([[0.1, 0.9], [0.3, 0.2], [0.8, 0.5], [0.6, 0.0], [0.4, 0.7]])
@@ -86,7 +89,7 @@ def test_names_that_are_numbers_are_none(monitor):
 
 
 def test_slopes_have_names_of_columns():
-    slopes = lw.SlopeMonitor(lw.Rule("linf", 0.1, output="number", delta=0.1))
+    slopes = slope_monitor(lw.Rule("linf", 0.1, output="number", delta=0.1))
     slopes.observe_many(table("polars"), np.arange(5.0))
     with raises(lw.WrongShape):
         slopes.observe_many(reordered("polars"), np.arange(5.0))
@@ -112,19 +115,20 @@ def test_a_watched_model_is_not_judged_on_other_columns(background):
 
 
 @pytest.mark.parametrize("capacity", [2, 100])
-def test_a_buffer_and_its_spill_folder_keep_names(tmp_path, capacity):
-    monitor = lw.Monitor(RULE)
+def test_a_buffer_that_accepts_keeps_names(tmp_path, capacity):
     rows = [table("pandas").iloc[i] for i in range(5)]
     rows += [reordered("pandas").iloc[0], X[0], table("pandas").iloc[0]]
-    spill = tmp_path / "spill"
-    with lw.buffered(monitor, capacity, when_full="spill", spill=spill) as buffer:
+    with (
+        lw.open(tmp_path, RULE) as monitor,
+        lw.buffered(monitor, capacity, when_full="accept") as buffer,
+    ):
         for x in rows:
             buffer.submit(x, "yes")
         assert buffer.flush(60)
         answers = list(buffer.results())
+        assert monitor.rows == 7
     refused = [i for i, one in enumerate(answers) if one.refusal is not None]
     assert refused == [5] and answers[5].refusal.code == lw.WrongShape.code
-    assert monitor.rows == 7
 
 
 def test_a_cut_off_call_leaves_no_names(monkeypatch):
@@ -176,3 +180,17 @@ def test_names_come_back_from_what_a_client_packs():
     for x in (named_array_of(table("polars"), "x"), X):
         back = unpack(pack(x))
         assert np.array_equal(back, x) and names_of(back) == names_of(x)
+
+
+@pytest.mark.parametrize("odd", ["date", "duration", "decimal", "128 bits"])
+def test_frame_of_polars_with_a_column_that_is_not_of_numbers_is_refused(odd):
+    """Polars itself makes numbers of them, rounded ones beyond 2**53."""
+    day = datetime.date(2024, 1, 1)
+    column = {
+        "date": day,
+        "duration": datetime.timedelta(1),
+        "decimal": Decimal(2**53 + 1),
+        "128 bits": 2**70,
+    }[odd]
+    with pytest.raises(lw.UnexpectedValue):
+        lw.Monitor(RULE).observe_many(pl.DataFrame({"a": [0.5], "b": [column]}), ["yes"])

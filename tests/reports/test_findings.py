@@ -338,7 +338,7 @@ def test_computed_says_what_is_needed_to_do_it_again():
     assert done.source == "people.csv"
     assert done.fingerprint == RULE.fingerprint
     assert (done.head, done.seconds, done.version) == ("abc", 1.5, lw.__version__)
-    assert done.made == "2026-05-01T12:00:00+00:00"
+    assert done.made == "2026-05-01T12:00:00Z"
     assert done.reach == 1.0 + 1e-9
     assert done.index == "tree"
 
@@ -401,12 +401,13 @@ def test_tally_grows_by_a_bit_for_each_decision_and_no_more():
 
     tracemalloc.start(2)  # frames: what is allocated elsewhere on behalf of a report counts too
     try:
-        first, later = held_after(50_000), held_after(300_000)
+        first = held_after(150_000)  # by then what is bounded, such as the clearest pairs, is full
+        later = held_after(300_000)
     finally:
         tracemalloc.stop()
-    assert tally.findings(source="").rows == 350_000
-    bits = 2 * 350_000 // 8  # memory for them is doubled
-    assert later < first + 100_000 + bits, f"{first:,} bytes at first, {later:,} later"
+    assert tally.findings(source="").rows == 450_000
+    bits = 2 * 450_000 // 8  # memory for them is doubled
+    assert later < first + 50_000 + bits, f"{first:,} bytes at first, {later:,} later"
 
 
 def test_times_must_be_as_many_as_decisions():

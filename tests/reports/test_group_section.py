@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from likewise.explaining.groups import Group, GroupComparison, Groups, GroupSide, ShuffleTest
 from likewise.reports.group_section import group_section
 from likewise.reports.group_words import difference, group_sentences, how_compared, p_value
+from likewise.values.groups import Group, GroupComparison, Groups, GroupSide, ShuffleTest
 from tests import hostile_text
 from tests.report_streams import RULE, SCORES, found, people
 from tests.strict_html import read_strictly

@@ -109,7 +109,7 @@ def test_page_says_on_paper_what_is_folded_away(findings):
     document = page(findings)
     folded = document.count("<details>")
     assert folded >= 2
-    assert document.count('</details><p class="on-paper small">') == folded
+    assert document.count('</details>\n<p class="on-paper small">') == folded
     assert f"Side by side, {len(findings.worst) - 6} more pairs can be seen in the page" in document
 
 

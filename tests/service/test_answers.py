@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.intake.verdict_bodies import verdict_bodies
-from likewise.intake.verdict_json import answer
-from likewise.service.answers import verdict_bytes
 from likewise.service.recent import trimmed, trimmed_batch
 from likewise.service.settings import Token
 from likewise.service.tokens import Tokens, new_token
 from likewise.service.wire import encode
+from likewise.values.verdict_body import VerdictBody, write_bodies
 from likewise.values.verdicts import Verdicts
 
 COUNT = 80
@@ -55,13 +53,11 @@ def test_verdicts_of_a_batch_are_written_as_one_by_one(tmp_path, most):
     for verdicts in batches(tmp_path):
         told = np.flatnonzero(verdicts.violations | verdicts.alarms)
         for places in (told, np.arange(len(verdicts)), told[::2]):
-            expected = [answer(verdicts[i], most, keyed=True) for i in places.tolist()]
-            assert encode(verdict_bodies(verdicts, most, places)) == encode(expected)
-            unkeyed = [answer(verdicts[i], most, keyed=False) for i in places.tolist()]
-            bodies = verdict_bodies(verdicts, most, places, keyed=False)
-            assert encode(bodies) == encode(unkeyed)
-            each = [verdict_bytes(verdicts[i], most) for i in places.tolist()]
-            assert b"[" + b",".join(each) + b"]" == encode(expected)
+            for keys in (True, False):
+                some = [verdicts[i] for i in places.tolist()]
+                bodies = [VerdictBody.of(one, most, keys=keys, over=False) for one in some]
+                expected = encode([body.to_dict() for body in bodies])
+                assert encode(write_bodies(verdicts, most, places, keys=keys)) == expected
         flagged += len(told)
     assert flagged > COUNT
 
@@ -71,7 +67,7 @@ def test_distances_are_written_as_to_dict_says(value):
     witnesses = lw.Monitor(lw.Rule("linf", 1.0)).observe([0.0], "a").witnesses
     found = type(witnesses)(np.array([3]), np.array([value]), np.array([value]))
     verdicts = Verdicts.of(7, [found])
-    assert encode(verdict_bodies(verdicts, 10, np.array([0]))) == encode(verdicts.to_dicts())
+    assert encode(write_bodies(verdicts, 10, np.array([0]))) == encode(verdicts.to_dicts())
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 100])

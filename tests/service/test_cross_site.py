@@ -24,7 +24,7 @@ CHANGES = [
     (f"{ONE}/supersede", b'{"key": "k", "output": "b", "by": "x", "why": "y"}'),
     (f"{ONE}/verify", b"{}"),
     (f"{ONE}/cloudevents", b"{}"),
-    (f"{ONE}/remote/erase", b"{}"),
+    (f"{ONE}/forget", b"{}"),
     (f"{ONE}/alerts/0123456789abcdef/acknowledge", b""),
 ]
 READS = [ONE, "/v1/monitors", f"{ONE}/decisions/0", f"{ONE}/events", "/metrics", "/openapi.json"]

@@ -100,7 +100,7 @@ def test_served_monitor_follows_its_stream(kind, tmp_path):
         ('from = "redis://h"', "names its stream"),
         ('from = "redis://ann:secret@h?stream=a"', "password_file"),
         ('from = "redis://h?stream=a"\ngaps = "skip"', "gaps is 'skip'"),
-        ('to = "redis://h?stream=a"', "'address' is missing"),
+        ('to = "redis://h?stream=a"', "'from' is missing"),
         ('from = "redis://h?stream=a"\noutput_column = "z"', "output_column"),
     ],
 )

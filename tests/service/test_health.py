@@ -9,6 +9,7 @@ from pathlib import Path
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
+from likewise.version import __version__
 from tests.service.asgi_calls import RULE, call, serving
 from tests.small_disk import on_small_disk, skip_without
 
@@ -33,7 +34,11 @@ def test_service_is_alive_before_it_is_ready_and_after(tmp_path):
         await asyncio.to_thread(app.service.open)
         assert await ready(app) == (200, [])
         alive = await call(app, "GET", "/healthz")
-        assert alive.json == {"alive": True, "disk_writable": {"loans": True}}
+        assert alive.json == {
+            "alive": True,
+            "version": __version__,
+            "disk_writable": {"loans": True},
+        }
         await app.service.drain(10)
         assert await ready(app) == (503, [(None, "closed")])
         assert (await call(app, "GET", "/healthz")).status == 200

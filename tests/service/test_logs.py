@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 import uvicorn
 
+from likewise.service.calls import HotRoute
 from likewise.service.log_lines import JsonLogLines, TextLines
 from likewise.service.reporting import Reporter
 from likewise.service.settings import Limits, Token
@@ -146,7 +147,7 @@ def test_no_line_has_a_value_of_a_person(tmp_path, written):
             ]
             assert {200, 400, 409, 413, 422} >= set(events) > {200, 422}
             # an error that nobody foresaw, which quotes what was sent
-            app._hot["check"] = quoting
+            app._hot["check"] = HotRoute(quoting)
             status, _ = await sent(MONITOR + "/check", f"{MARK} {NUMBER}".encode())
             assert status == 500
             await asyncio.sleep(1.1)

@@ -241,22 +241,23 @@ def test_a_client_of_a_monitor_in_memory_is_told_that_it_keeps_none():
 def test_a_request_sent_again_to_another_process_is_told_by_its_position(tmp_path):
     import httpx2
 
-    from likewise.intake.packed import CONTENT_TYPE, pack, unpack
+    from likewise.intake.exact import pack, unpack
+    from likewise.values.exact_verdicts import EXACT
 
     name = running().host(lw.open(tmp_path / "ledger", RULE))
-    url = f"{running().url}/v1/monitors/{name}/remote/"
+    url = f"{running().url}/v1/monitors/{name}"
     again = {"likewise-request": "an-id-of-ours 1.0 another-process"}
     one = pack({"x": np.array([1.0]), "z": "a", "source": "s", "position": 4})
     several = {"x": np.ones((2, 1)), "z": ["a"] * 2, "sources": "s"}
-    with httpx2.Client(headers={"content-type": CONTENT_TYPE}) as http:
-        first = http.post(url + "observe", content=one, headers=again)
+    with httpx2.Client(headers={"content-type": EXACT, "accept": EXACT}) as http:
+        first = http.post(f"{url}/observe", content=one, headers=again)
         assert unpack(first.content)["row"] == 0  # the other process had not done it
         later = {"likewise-request": "another-id-of-ours 1.0 another-process"}
-        assert http.post(url + "observe", content=one, headers=later).json()["last"] == 4
+        assert http.post(f"{url}/observe", content=one, headers=later).json()["last"] == 4
         for positions, error in (([4, 5], "old-position"), ([6, None], "in-doubt")):
             body = pack({**several, "positions": positions})
-            refused = http.post(url + "observe_many", content=body, headers=later)
+            refused = http.post(f"{url}/batch", content=body, headers=later)
             assert (refused.status_code, refused.json()["code"]) == (409, error)
-        rows = unpack(http.post(url + "state", content=pack({})).content)["rows"]
+        rows = unpack(http.get(url).content)["rows"]
     assert rows == 1
     running().service.monitors[name].close()

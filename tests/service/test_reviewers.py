@@ -6,10 +6,11 @@ import json
 import pytest
 
 import likewise as lw
-from likewise.intake.packed import CONTENT_TYPE, pack
+from likewise.intake.exact import pack
 from likewise.service.settings import Token
 from likewise.service.tokens import new_token
 from likewise.values.errors import BadRule
+from likewise.values.exact_verdicts import EXACT
 from tests.pages.asking import Asker, paging, token
 from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
@@ -19,7 +20,7 @@ REVIEW = {"row": 1, "witness": 0, "disposition": "error", "reason": "mistyped"}
 OVERRULE = {"key": "b", "output": "yes", "why": "an appeal"}
 
 
-def acted(folder, acts, *, tokens):
+def acted(folder, acts, *, tokens, exact):
     """Call routes as `ana`; the statuses, and what the ledger says of who it was."""
     text, hashed = new_token()
     settings = {"tokens": [Token("ana", hashed, ("admin",))]} if tokens else {}
@@ -32,9 +33,9 @@ def acted(folder, acts, *, tokens):
             hosted.monitor.observe([0.1], "no", key="b")
             statuses = []
             for verb, body in acts:
-                packed = {"content-type": CONTENT_TYPE} if verb.startswith("remote/") else {}
-                sent = pack(body) if packed else json.dumps(body).encode()
-                answer = await call(app, "POST", f"{ONE}/{verb}", sent, headers | packed)
+                kinds = {"content-type": EXACT, "accept": EXACT} if exact else {}
+                sent = pack(body) if exact else json.dumps(body).encode()
+                answer = await call(app, "POST", f"{ONE}/{verb}", sent, headers | kinds)
                 statuses.append(answer.status)
             await hosted.flush()
             return statuses, await hosted.look(said)
@@ -53,14 +54,14 @@ def said(ledger):
     }
 
 
-@pytest.mark.parametrize("way", ["", "remote/"])
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("named", [False, True])
-def test_name_is_that_of_the_token(tmp_path, way, named):
+def test_name_is_that_of_the_token(tmp_path, exact, named):
     acts = [
-        (way + ("review" if way else "reviews"), REVIEW | ({"reviewer": "ana"} if named else {})),
-        (f"{way}supersede", OVERRULE | ({"by": "ana"} if named else {})),
+        ("reviews", REVIEW | ({"reviewer": "ana"} if named else {})),
+        ("supersede", OVERRULE | ({"by": "ana"} if named else {})),
     ]
-    statuses, kept = acted(tmp_path, acts, tokens=True)
+    statuses, kept = acted(tmp_path, acts, tokens=True, exact=exact)
     assert statuses == [200, 200]
     assert kept == {
         "reviews": [("ana", True)],
@@ -69,30 +70,31 @@ def test_name_is_that_of_the_token(tmp_path, way, named):
     }
 
 
-@pytest.mark.parametrize("way", ["", "remote/"])
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("name", ["ben", "Ana", ""])
-def test_nobody_signs_as_somebody_else(tmp_path, way, name):
+def test_nobody_signs_as_somebody_else(tmp_path, exact, name):
     acts = [
-        (way + ("review" if way else "reviews"), REVIEW | {"reviewer": name}),
-        (f"{way}supersede", OVERRULE | {"by": name}),
+        ("reviews", REVIEW | {"reviewer": name}),
+        ("supersede", OVERRULE | {"by": name}),
     ]
-    statuses, kept = acted(tmp_path, acts, tokens=True)
+    statuses, kept = acted(tmp_path, acts, tokens=True, exact=exact)
     assert statuses == [403, 403]
     assert kept == {"reviews": [], "superseded": [], "administration": []}
 
 
-@pytest.mark.parametrize("way", ["", "remote/"])
-def test_name_without_tokens_is_marked_as_unverified(tmp_path, way):
-    review = way + ("review" if way else "reviews")
-    claimed = {"verified": True} if way else {}  # which only a service may say
+@pytest.mark.parametrize("exact", [False, True])
+def test_name_without_tokens_is_marked_as_unverified(tmp_path, exact):
+    claimed = {"verified": True}  # which only a service may say
     acts = [
-        (review, REVIEW),
-        (review, REVIEW | {"reviewer": "ana"} | claimed),
-        (f"{way}supersede", OVERRULE),
-        (f"{way}supersede", OVERRULE | {"by": "ana"} | claimed),
+        ("reviews", REVIEW),
+        ("reviews", REVIEW | {"reviewer": "ana"} | claimed),
+        ("reviews", REVIEW | {"reviewer": "ana"}),
+        ("supersede", OVERRULE),
+        ("supersede", OVERRULE | {"by": "ana"} | claimed),
+        ("supersede", OVERRULE | {"by": "ana"}),
     ]
-    statuses, kept = acted(tmp_path, acts, tokens=False)
-    assert statuses == [422, 200, 422, 200]
+    statuses, kept = acted(tmp_path, acts, tokens=False, exact=exact)
+    assert statuses == [422, 422, 200, 422, 422, 200]
     assert kept == {
         "reviews": [("ana", False)],
         "superseded": [("ana", False)],

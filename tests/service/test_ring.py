@@ -6,17 +6,13 @@ from functools import partial
 import pytest
 
 import likewise as lw
-from likewise.intake.verdict_json import stored_answer
-from likewise.monitors.hunting import slope_monitor
 from likewise.monitors.protocol import Decision
-from likewise.rules.steepest import Steepest
 from likewise.service.hosted import Hosted
 from likewise.service.recent import Recent
 from likewise.service.refusals import Refusal
 from likewise.service.routes.events import _told
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
-from likewise.service.slopes import Slopes
 
 LIMITS = Limits(recent=5, witnesses=2)
 
@@ -166,31 +162,31 @@ def test_ring_says_of_erased_decisions_what_their_ledger_says(tmp_path):
             served.took(monitor.observe(x[i], z[i], key=keys[i]))
         served.took_many(monitor.observe_many(x[3:], z[3:], keys=keys[3:]))
         assert monitor.erase(rows=[2, 5]).complete
-        told.append([served.told(one) for one in served.recent.after(-1)])
+        told.append([served.body_of(one).to_dict() for one in served.recent.after(-1)])
         if ledger:
             with lw.Ledger(tmp_path / "ledger") as stored:
                 entries = stored.violations()
-                told.append([stored_answer(one, 100, stored.keys_of) for one in entries])
+                each = [stored.verdict_of(one) for one in entries]
+                told.append([served.body_of(one).to_dict() for one in each])
         served.close()
     assert told[0] == told[1] == told[2]
     assert [one["row"] for one in told[0]] == [1, 2, 3, 4, 5, 7]
-    assert [one["key"] for one in told[0]] == ["k1", None, "k3", "k4", None, "k7"]
+    assert [one.get("key") for one in told[0]] == ["k1", None, "k3", "k4", None, "k7"]
     distances = [{one["input_distance"] for one in each["witnesses"]} for each in told[0]]
     assert [each == {None} for each in distances] == [False, True, True, True, True, False]
 
 
 def test_slope_of_an_erased_decision_is_forgotten():
-    question = Steepest(level=0.5)
-    monitor = slope_monitor(lw.Rule("linf", 0.5, output="number"), question)
-    served = Hosted("default", monitor, Served(rule="-", kind="slopes"), Limits(), Slopes(question))
+    monitor = lw.Monitor(lw.Rule("linf", 0.5, output="number"), slope=True, slope_limit=0.5)
+    served = Hosted("default", monitor, Served(rule="-", kind="slopes"), Limits())
     for i, z in enumerate((0.0, 1.0, 7.0)):
         served.took(monitor.observe([i / 8], z, key=f"k{i}"))
-    before = [served.told(one) for one in served.recent.after(-1)]
+    before = [served.body_of(one).to_dict() for one in served.recent.after(-1)]
     assert [one["slope"] for one in before] == [8.0, 48.0]
     monitor.erase(key="k2")
-    after = [served.told(one) for one in served.recent.after(-1)]
+    after = [served.body_of(one).to_dict() for one in served.recent.after(-1)]
     assert after[0] == before[0]
-    assert (after[1]["key"], after[1]["slope"]) == (None, None)
+    assert ("key" in after[1], after[1]["slope"]) == (False, None)
     assert after[1]["witnesses"] == [
         {"row": 1, "key": "k1", "input_distance": None, "output_distance": None}
     ]

@@ -1,4 +1,4 @@
-"""A served monitor of slopes tells those of a SlopeMonitor; what asks for more is refused."""
+"""A served monitor of slopes tells those of a monitor in Python; what asks for more is refused."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ import likewise as lw
 from likewise.service.settings import Served, ServiceSettings
 from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
+from tests.slopes import distances_of, open_slopes, slope_monitor, witness_of
 
 RULE = 'metric = "l2"\nepsilon = 1.0\noutput = "number"\n'
 SLOPES = {"rule": RULE, "kind": "slopes", "level": 3.0}
@@ -39,7 +40,7 @@ def slope_of(told):
 @pytest.mark.parametrize("ledger", [False, True], ids=["memory", "ledger"])
 def test_slopes_over_http_are_those_of_a_slope_monitor(tmp_path, ledger):
     x, z = decisions(90)
-    wanted = list(lw.SlopeMonitor(lw.Rule.from_toml(RULE), level=3.0).observe_many(x, z))
+    wanted = list(slope_monitor(lw.Rule.from_toml(RULE), slope_limit=3.0).observe_many(x, z))
 
     async def main():
         async with serving(tmp_path, ledger=ledger, **SLOPES) as app:
@@ -61,17 +62,17 @@ def test_slopes_over_http_are_those_of_a_slope_monitor(tmp_path, ledger):
     for verdict, mine in zip(wanted, told, strict=True):
         assert mine["row"] == verdict.row and mine["violation"] is verdict.violation
         violations += verdict.violation
-        if verdict.witness is None:
+        if witness_of(verdict) is None:
             assert mine["witnesses"] == [] and mine["slope"] == 0.0
             continue
         (witness,) = mine["witnesses"]
-        assert (witness["row"], slope_of(mine)) == (verdict.witness, verdict.slope)
-        assert witness["input_distance"] == verdict.input_distance
+        assert (witness["row"], slope_of(mine)) == (witness_of(verdict), verdict.slope)
+        assert witness["input_distance"] == distances_of(verdict)[0]
     assert 5 < violations < 85
     assert (stats["decisions"], stats["violations"], stats["source"]) == (90, violations, "process")
     if ledger:
-        with lw.SlopeMonitor.open(tmp_path / "ledger") as monitor:
-            assert monitor.rows == 90 and monitor.level == 3.0 and monitor.verify().ok
+        with open_slopes(tmp_path / "ledger") as monitor:
+            assert monitor.rows == 90 and monitor.slope.limit == 3.0 and monitor.verify().ok
 
 
 def test_a_batch_tells_only_what_is_above_the_level(tmp_path):
@@ -101,7 +102,6 @@ def test_what_is_about_contradictions_refuses_with_the_reason(tmp_path):
                 ("verdicts", None),
                 ("reviews", review),
                 ("supersede", overruled),
-                ("remote/state", b""),
             ):
                 refused = await asked(app, verb, body)
                 assert refused.status == 400, (verb, refused)

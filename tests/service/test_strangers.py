@@ -211,26 +211,6 @@ def test_a_hundred_thousand_mutated_bodies_cause_no_fault(name):
     fuzzed(make(), kind, 100_000, seed=2)
 
 
-def test_arrow_without_pyarrow_is_read_with_polars(monkeypatch):
-    from likewise.service import arrow_columns
-
-    for path, body in arrow_bodies():
-        rule = RULES[path.partition("/")[0]]
-        with_pyarrow = arrow_columns.columns_of(body, rule, 100)
-        monkeypatch.setattr(arrow_columns, "find_spec", lambda _: None)
-        with_polars = arrow_columns.columns_of(body, rule, 100)
-        monkeypatch.undo()
-        for one, other in ((with_pyarrow, with_polars),):
-            if rule.features is None:
-                assert np.array_equal(np.asarray(one["x"]), np.asarray(other["x"]))
-                assert list(one["z"]) == list(other["z"])
-            else:
-                assert {k: list(v) for k, v in one["x"].columns.items()} == {
-                    k: list(v) for k, v in other["x"].columns.items()
-                }
-            assert one["keys"] == other["keys"]
-
-
 def test_a_monitor_under_hostile_labels_does_not_grow():
     app = an_app()
     hosted = app.service.monitors["default"]
@@ -247,22 +227,3 @@ def test_a_monitor_under_hostile_labels_does_not_grow():
     assert hosted.counts.refused["too-many-names"] == 3000 - LIMITS.labels
     assert len(hosted.counts.decisions) <= LIMITS.labels + 1
     hosted.close()
-
-
-@pytest.mark.parametrize("comparable", [False, True])
-def test_answers_written_by_hand_are_those_of_to_dict(comparable):
-    from likewise.service.answers import verdict_bytes
-    from likewise.service.wire import encode
-
-    rows = [([0.0], "a", {}), ([5.0], "a", {}), ([0.0], "b", {}), ([0.0], "a", {"key": "k"})]
-    rows += [([9.0], "a", {}), ([9.1], "a", {"model": "m"}), ([20.0], "a", {})]
-    monitor = lw.Monitor(lw.Rule("linf", 0.5), comparable=comparable)
-    for x, z, more in rows:
-        verdict = monitor.observe(x, z, **more)
-        assert verdict_bytes(verdict, 10) == encode(verdict.to_dict(10))
-    monitor.lost(3, "full")
-    verdict = monitor.observe([30.0], "a")
-    assert verdict_bytes(verdict, 10) == encode(verdict.to_dict(10))
-    assert verdict_bytes(monitor.check([30.0], "a"), 10) == encode(
-        monitor.check([30.0], "a").to_dict(10)
-    )

@@ -73,7 +73,7 @@ def test_no_answer_is_stored_or_guessed_at(tmp_path):
     paths = ["/", "/m/default/overview", "/m/default/overview.json", "/sign-in", "/healthz"]
     paths += ["/readyz", "/metrics", "/openapi.json", "/nowhere", "/v1/monitors", ONE]
     paths += [f"{ONE}/decisions/0", f"{ONE}/verdicts", f"{ONE}/decisions/99"]
-    posts = ["observe", "batch", "check", "stream", "verify", "remote/state", "cloudevents"]
+    posts = ["observe", "batch", "check", "stream", "verify", "past/outputs", "cloudevents"]
 
     async def play(headers):
         async with paging(tmp_path, tokens=[line]) as app:
@@ -107,10 +107,10 @@ def test_refused_callers_are_counted_and_logged_within_bounds(tmp_path, caplog):
     async def play():
         async with serving(tmp_path, ledger=True, tokens=[line, other]) as app:
             reporter = Reporter(app.service)
-            for verb in ("observe", "batch", "stream", "erase", "remote/state", "cloudevents"):
+            for verb in ("observe", "batch", "stream", "erase", "past/outputs", "cloudevents"):
                 await call(app, "POST", f"{ONE}/{verb}", DECISION, bearer("lw_wrong"))
             await call(app, "POST", f"{ONE}/erase", b"{}", bearer(text))
-            await call(app, "POST", f"{ONE}/remote/erase", b"{}", bearer(text))
+            await call(app, "POST", f"{ONE}/forget", b"{}", bearer(text))
             for i in range(1000):
                 await call(app, "GET", f"/v1/monitors/{i}", b"", bearer("lw_wrong"))
             with caplog.at_level(logging.WARNING, logger="likewise"):
@@ -128,8 +128,8 @@ def test_refused_callers_are_counted_and_logged_within_bounds(tmp_path, caplog):
     first, second, metrics = run(play())
     counts = {(one["status"], one["route"]): one["count"] for one in first}
     assert counts[401, "POST /v1/monitors/{name}/observe"] == 1
-    assert counts[401, "POST /v1/monitors/{name}/remote/{verb}"] == 1
-    assert counts[403, "POST /v1/monitors/{name}/remote/{verb}"] == 1
+    assert counts[401, "POST /v1/monitors/{name}/past/{look}"] == 1
+    assert counts[403, "POST /v1/monitors/{name}/forget"] == 1
     assert counts[403, "POST /v1/monitors/{name}/erase"] == 1
     assert counts[401, "GET /v1/monitors/{name}"] == 1000
     assert {one["peer"] for one in first} == {"127.0.0.1"}

@@ -4,7 +4,6 @@ Shards are in this process here, and are handed from one coordinator to the next
 test_on_ray.py has them elsewhere.
 """
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -12,15 +11,14 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.intake.verdict_bodies import verdict_bodies
 from likewise.monitors.opening import Keeping
-from likewise.service.answers import verdict_bytes
 from likewise.service.recent import trimmed_batch
-from likewise.service.wire import encode
 from likewise.sharding.local import LocalShards
 from likewise.sharding.protocol import Fenced, ShardDown
 from likewise.sharding.settings import ClusterSettings
-from likewise.values.verdicts import NO_WITNESSES, Beside
+from likewise.values.beside import Beside
+from likewise.values.verdict_body import write_bodies
+from likewise.values.witnesses import NO_WITNESSES
 from tests.oracle import Oracle
 from tests.refusals import raises
 from tests.sharded import FailingShards, in_process
@@ -266,12 +264,12 @@ def test_what_was_answered_without_a_shard_says_so_and_is_told_later(tmp_path):
     assert all(one.incomplete >= 33 and not one.clean for one in [*partly, single])
     assert single.to_dict()["incomplete"] == single.incomplete
     quiet = lw.Verdict(7, NO_WITNESSES, Beside(incomplete=3))
-    assert json.loads(verdict_bytes(quiet, 3)) == quiet.to_dict() and not quiet.clean
+    assert quiet.to_dict()["incomplete"] == 3 and not quiet.clean
     assert "incomplete: not compared with" in single._repr_html_()
     batch = replace(whole, incomplete=np.arange(100))
     places = np.flatnonzero(batch.violations)[-5:]
-    bodies = verdict_bodies(batch, 3, places)
-    assert [json.loads(encode(one))["incomplete"] for one in bodies] == places.tolist()
+    bodies = write_bodies(batch, 3, places)
+    assert [one["incomplete"] for one in bodies] == places.tolist()
     assert trimmed_batch(batch, places, 1).incomplete.tolist() == places.tolist()
     assert named([*partly, single]) == [
         [row for row in rows if row not in mine] for rows in due[100:141]

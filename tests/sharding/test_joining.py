@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import likewise as lw
-from likewise.partition.tasks import RayTasks
+from likewise.audit.tasks import RayTasks
 from likewise.runtime.listening import why_not_listening
 from likewise.values.errors import BadRule
 from tests.brokers import free_port

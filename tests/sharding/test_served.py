@@ -69,8 +69,8 @@ def test_a_served_monitor_is_searched_by_shards(tmp_path):
     settings = ServiceSettings.of(told(cluster, comparable=False), tmp_path)
     rng = np.random.default_rng(1)
     X, Z = rng.integers(0, 5, (100, 3)) * 0.1, rng.integers(0, 3, 100)
-    with monitor_of(settings.monitors["loans"], Limits())[0] as monitor:
-        assert isinstance(monitor, lw.ClusterMonitor)
+    with monitor_of(settings.monitors["loans"], Limits()) as monitor:
+        assert isinstance(monitor, lw.Monitor) and monitor.owed == 0
         mine, theirs = monitor.observe_many(X, Z), lw.Monitor(RULE).observe_many(X, Z)
         assert mine.witnesses == theirs.witnesses and theirs.pairs > 100
         assert "2 shards on Ray" in monitor.explain().form

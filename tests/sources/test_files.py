@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from likewise.sources.files import open_source
-from likewise.sources.lines import TOO_LONG, Lines
+from likewise.sources.lines import LineFile, Lines
 from likewise.values.errors import BadFile
+from likewise.values.positions import numbers_of
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
 from tests.refusals import raises
@@ -239,8 +240,8 @@ def test_lines_come_whole_and_in_order_however_they_were_written(tmp_path):
         lines = Lines(file.fileno())
         found = polled_to_the_end(lines)
         lines.close()
-    assert [one.body for one in found] == text.split(b"\n")
-    assert [one.position for one in found] == list(range(1, len(found) + 1))
+    written = [(i, line) for i, line in enumerate(text.split(b"\n"), 1) if line]
+    assert [(one.position, one.body) for one in found] == written
 
 
 def test_lines_stop_when_told(tmp_path):
@@ -255,19 +256,21 @@ def test_lines_stop_when_told(tmp_path):
     assert 0 < given < 200_000 and lines.stopped
 
 
-def test_line_that_is_too_long_leaves_a_mark_and_nothing_else(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [Lines, LineFile])
+def test_line_that_is_too_long_leaves_a_mark_and_nothing_else(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("likewise.sources.lines.LONGEST", 1 << 20)
     long, longest = b"x" * (1 << 22), b"y" * (1 << 20)
-    parts = [b"one", long, b"", longest, longest + b"y", b"two", long]
+    parts = [b"one", long, b"", longest, longest + b"y", b"\xef\xbb\xbftwo\r", long]
     (tmp_path / "t").write_bytes(b"\n".join(parts))
     with (tmp_path / "t").open("rb") as file:
-        lines = Lines(file.fileno())
+        lines = Lines(file.fileno()) if kind is Lines else LineFile(tmp_path / "t")
         records = polled_to_the_end(lines)
         lines.close()
-    found = [one.body if one.flaw is None else TOO_LONG for one in records]
-    assert found == [b"one", TOO_LONG, b"", longest, TOO_LONG, b"two", TOO_LONG]
-    assert {one.flaw for one in records} == {None, str(TOO_LONG)}
-    assert "longer than 1 MB" in str(TOO_LONG)
+    assert [one.body for one in records] == [b"one", b"", longest, b"", b"two", b""]
+    assert [one.flaw is None for one in records] == [True, False, True, False, True, False]
+    assert [numbers_of(one.position)[0] for one in records] == [1, 2, 4, 5, 6, 7]
+    assert all("longer than 1 MB" in one.flaw for one in records if one.flaw)
+    assert {one.flaw_code for one in records if one.flaw} == {"too-long"}
 
 
 def test_standard_input_is_read_once_and_stays_open(monkeypatch):

@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import likewise as lw
 from likewise.streams import following
 from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of
-from likewise.streams.targets import target_of
+from likewise.streams.opening import source_of, target_of
+from likewise.streams.sinks import StreamSink
 from tests.killing import say, serve
 from tests.streams.streaming import KEPT, RULE
 
@@ -35,10 +35,10 @@ def life(order):
     follower = following.Follower(
         source,
         Speaking(monitor, binding_of(monitor.rule)),
-        following.FollowSettings("stop", 10, format),
-        target=target_of(order["to"], "verdict"),
-        dead=target_of(order["dead"], "dead_letter"),
+        StreamSink(target_of(order["to"], "verdict"), target_of(order["dead"], "dead_letter")),
         tell=lambda line: say("told", line),
+        gaps="stop",
+        format=format,
     )
     if monitor.rows >= order["rows"]:
         say("finished", monitor.rows)

@@ -9,10 +9,10 @@ import numpy as np
 
 import likewise as lw
 from likewise.streams import following as follow_loop
-from likewise.streams.following import Follower, FollowSettings
+from likewise.streams.following import Follower
 from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of
-from likewise.streams.targets import target_of
+from likewise.streams.opening import source_of, target_of
+from likewise.streams.sinks import StreamSink
 from tests.brokers import wait_for
 from tests.uninterrupted import Uninterrupted
 
@@ -81,13 +81,14 @@ def following(monitor, address, *, to=None, dead=None, gaps="lost", tell=None):
     """A follower in a thread; at the end it is stopped. What it raised is raised here."""
     source, format = source_of(address)
     target = Told() if to is None else target_of(to, "verdict")
+    dead = Told() if dead is None else dead
     follower = Follower(
         source,
         StreamJudge(monitor, binding_of(monitor.rule)),
-        FollowSettings(gaps, 10, format),
-        target=target,
-        dead=Told() if dead is None else dead,
+        StreamSink(target, dead),
         tell=(lambda line: None) if tell is None else tell,
+        gaps=gaps,
+        format=format,
     )
     failed = []
 
@@ -99,7 +100,7 @@ def following(monitor, address, *, to=None, dead=None, gaps="lost", tell=None):
 
     thread = threading.Thread(target=run)
     follower.verdicts, follower.dead, follower.thread, follower.failed = (
-        target, follower._dead, thread, failed,
+        target, dead, thread, failed,
     )  # fmt: skip
     thread.start()
     try:

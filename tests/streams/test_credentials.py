@@ -7,8 +7,7 @@ from contextlib import closing
 import pytest
 
 from likewise.streams.address import address_of
-from likewise.streams.opening import source_of
-from likewise.streams.targets import target_of
+from likewise.streams.opening import source_of, target_of
 from likewise.values.errors import BadRule, Unreachable
 from tests import brokers
 from tests.brokers import broker, insist_on, wait_for

@@ -69,7 +69,7 @@ def test_column_named_like_an_attribute_is_no_event():
         (b"\xff\xff\xff\xffnonsense", "auto", {}, "no Arrow stream"),
         (b"{}", "arrow", {}, "no Arrow stream"),
         (arrow(pl.DataFrame({"a": [[1]]})), "auto", {}, "plain values"),
-        (arrow(pl.DataFrame({"a": range(MOST_ROWS + 1)})), "auto", {}, "at most"),
+        (arrow(pl.DataFrame({"a": range(MOST_ROWS + 1)})), "auto", {}, "most taken"),
     ],
 )
 def test_what_is_no_decision_is_refused_with_the_reason(body, format, headers, word):

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from likewise.sources.protocol import Polled, Record
-from likewise.streams import following
-from likewise.streams.following import Follower, FollowSettings
+from likewise.streams import sinks
+from likewise.streams.following import Follower
 from likewise.streams.judging import StreamJudge, binding_of
+from likewise.streams.sinks import StreamSink
 from likewise.values.errors import Unreachable
 from tests.streams.streaming import Told, bodies, opened
 
@@ -45,7 +46,7 @@ class Away(Told):
 
 @pytest.mark.parametrize("key", ["secret", None])
 def test_lines_that_waited_tell_nothing_of_erased_decisions(tmp_path, monkeypatch, key):
-    monkeypatch.setattr(following, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(sinks, "_FIRST_PAUSE", 0.0)
     ids = ("a", "secret", "c", "d")
     sent = [{"id": one, "a": i / 8, "b": 0.0, "z": "yn"[i % 2]} for i, one in enumerate(ids)]
     with opened(tmp_path / "ledger") as monitor:
@@ -53,10 +54,9 @@ def test_lines_that_waited_tell_nothing_of_erased_decisions(tmp_path, monkeypatc
         follower = Follower(
             Once(bodies(sent)),
             StreamJudge(monitor, binding_of(monitor.rule)),
-            FollowSettings("lost", 10, "json"),
-            target=target,
-            dead=None,
+            StreamSink(target, None),
             tell=lambda line: None,
+            format="json",
         )
         follower.run()
     assert [one["row"] for one in target] == [0, 1, 2, 3]

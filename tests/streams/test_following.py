@@ -97,7 +97,7 @@ def test_bad_message_is_a_dead_letter_and_nothing_stops(running, tmp_path):
 
 
 def test_dead_letters_go_to_their_own_stream(running, tmp_path):
-    from likewise.streams.targets import target_of
+    from likewise.streams.opening import target_of
 
     running.publish([b"no json", *bodies(decisions(5))])
     dead = target_of(to_address(running, "dead"), "dead_letter")

@@ -6,10 +6,10 @@ import pytest
 
 import likewise as lw
 from likewise.streams import following as module
-from likewise.streams.following import Follower, FollowSettings
+from likewise.streams.following import Follower
 from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of
-from likewise.streams.targets import target_of
+from likewise.streams.opening import source_of, target_of
+from likewise.streams.sinks import StreamSink
 from likewise.values.errors import BadRule, Unreachable
 from tests.brokers import broker, to_address
 from tests.looping import each
@@ -144,9 +144,7 @@ def test_pauses_grow_while_a_source_fails_as_soon_as_it_is_back(monkeypatch):
         follower = Follower(
             Failing(),
             StreamJudge(monitor, binding_of(monitor.rule)),
-            FollowSettings(),
-            target=None,
-            dead=None,
+            StreamSink(None, None),
             tell=told.append,
         )
 

@@ -87,11 +87,29 @@ def test_an_object_with_other_names_is_a_row_like_any_other(odd):
     assert messages.table == [json.loads(odd), {"a": 1, "z": "x"}]
 
 
+@pytest.mark.parametrize("name", ["\x00a", 'a"', "a\\", "a\nb", "\x7f", "a\ud800"])
+def test_names_that_json_escapes_are_left_to_the_slow_reader(name):
+    body = json.dumps({name: 1.5, "z": "x"}).encode()
+    (part,) = told([body])
+    if "\ud800" in name:
+        assert isinstance(part, Undecoded)
+    else:
+        assert part.first_row == {name: 1.5, "z": "x"}
+
+
 def test_bad_messages_come_before_what_is_judged_after_them():
     bad, messages = told([line(a=1, z="x"), b"{", line(a=2, z="y")])
     assert isinstance(bad, Undecoded)
     assert (bad.record.position, [one.position for one in messages.records]) == (1, [0, 2])
     assert messages.table.columns == {"a": [1, 2], "z": ["x", "y"]}
+
+
+def test_bad_messages_come_in_their_place_where_that_is_asked():
+    bodies = [line(a=1, z="x"), b"{", line(a=2, z="y"), b"[]"]
+    parts = told(bodies, decoder=Decoder("json", in_order=True))
+    places = [one.record.position if isinstance(one, Undecoded) else len(one) for one in parts]
+    assert places == [1, 1, 1, 3]
+    assert [one.code for one in parts if isinstance(one, Undecoded)] == ["bad-json"] * 2
 
 
 def test_names_and_numbers_may_change_from_poll_to_poll():

@@ -29,7 +29,7 @@ def large(tmp_path_factory):
     verdicts = monitor.observe_many(x[:100], ["yes", "no"] * 50, keys=keys[:100])
     verdict = monitor.observe(x[0], "maybe", key=keys[100])
     table = [dict.fromkeys(names, 1.0) | {"words": words[0], "z": "yes"}] * 2
-    slopes = lw.SlopeMonitor(lw.Rule("linf", 0.5, output="number"))
+    slopes = lw.Monitor(lw.Rule("linf", 0.5, output="number"), slope=True)
     steep = slopes.observe_many(x + np.arange(MANY)[:, None], np.arange(MANY) ** 2)
     decision = lw.Decision(x.tolist(), words, keys[0])
     ledger = folder / "ledger"
@@ -82,7 +82,7 @@ def public_classes():
 
 
 def test_every_public_repr_is_short_and_tells_no_keys(large):
-    elsewhere = {lw.AsyncClient, lw.ClusterMonitor, lw.WatchedEstimator}  # as Client, Monitor, …
+    elsewhere = {lw.AsyncClient, lw.WatchedEstimator}  # as Client, Watched
     assert all(any(issubclass(one, kind) for one in large) for kind in public_classes() - elsewhere)
     for kind, value in large.items():
         text = repr(value)
@@ -102,9 +102,7 @@ def test_a_repr_that_was_short_is_whole():
 def test_verdicts_are_neither_true_nor_false(large):
     for kind, name in (
         (lw.Verdict, r"\.violation\b"),
-        (lw.SlopeVerdict, r"\.violation\b"),
         (lw.Verdicts, r"\.violations\.any"),
-        (lw.SlopeVerdicts, r"\.violations\.any"),
     ):
         with pytest.raises(TypeError, match=name):
             bool(large[kind])
@@ -137,7 +135,7 @@ def test_verdicts_of_identical_runs_are_equal():
 
 def test_slopes_of_identical_runs_are_equal():
     def slopes(last=5.0):
-        monitor = lw.SlopeMonitor(lw.Rule("linf", 0.5, output="number"))
+        monitor = lw.Monitor(lw.Rule("linf", 0.5, output="number"), slope=True)
         return monitor.observe_many([[0.0], [1.0], [1.0], [3.0]], [1.0, 2.0, 2.0, last])
 
     assert slopes() == slopes() and slopes() != slopes(6.0)

@@ -19,24 +19,22 @@ from tests.refusals import raises
 from tests.watching.models import RULE, classifier, flowers
 
 
-class Gated:
+class Gated(lw.Monitor):
     """A monitor that judges once it is let."""
 
-    rule = RULE
-
     def __init__(self):
+        super().__init__(RULE)
         self.gate, self.began = threading.Event(), threading.Event()
-        self.inner = lw.Monitor(RULE)
 
-    def observe(self, x, z):
+    def observe(self, *args, **kwargs):
         self.began.set()
         assert self.gate.wait(60)
-        return self.inner.observe(x, z)
+        return super().observe(*args, **kwargs)
 
-    def observe_many(self, x, z):
+    def observe_many(self, *args, **kwargs):
         self.began.set()
         assert self.gate.wait(60)
-        return self.inner.observe_many(x, z)
+        return super().observe_many(*args, **kwargs)
 
 
 def decide(x):
@@ -87,7 +85,7 @@ def test_what_is_judged_is_what_was_given_and_answered_though_both_change_afterw
     monitor.gate.set()
     assert watched.flush()
     assert watched.counts == Counts(3, 1, 0)
-    assert monitor.inner.inputs([0, 1, 2]).tolist() == [[1.0], [1.1], [9.0]]
+    assert monitor.inputs([0, 1, 2]).tolist() == [[1.0], [1.1], [9.0]]
 
 
 def test_full_queue_says_so_counts_what_it_drops_and_never_waits():
@@ -240,17 +238,16 @@ def test_forked_process_watches_on_and_leaves_what_waited_to_its_parent():
 
         warnings.simplefilter("ignore", DeprecationWarning)
         rule = lw.Rule("linf", 0.5)
-        inner, gate = lw.Monitor(rule), threading.Event()
-        inner.observe([50.0], "far")
+        gate = threading.Event()
 
-        class Gated:
-            rule = rule
-            def observe(self, x, z):
+        class Gated(lw.Monitor):
+            def observe(self, *args, **kwargs):
                 gate.wait(60)
-                return inner.observe(x, z)
-            observe_many = None
+                return super().observe(*args, **kwargs)
 
-        watched = lw.watch(lambda x: x[0] > 1, Gated(), background=True)
+        monitor = Gated(rule)
+        monitor.load([[50.0]], ["far"])
+        watched = lw.watch(lambda x: x[0] > 1, monitor, background=True)
         watched([1.2]), watched([1.3])
         child = os.fork()
         gate.set()

@@ -36,12 +36,10 @@ def wide_monitor():
     return monitor
 
 
-class BrokenMonitor:
+class BrokenMonitor(lw.Monitor):
     """One that fails as only someone else's can."""
 
-    rule = RULE
-
-    def observe(self, x, z):
+    def observe(self, *args, **kwargs):
         raise MemoryError("none left")
 
     observe_many = observe
@@ -53,7 +51,7 @@ FAILING = {
     "words in the input": (lw.Monitor(RULE), {"input": lambda x: ["a"]}, GOOD, lw.UnexpectedValue),
     "wrong shape": (wide_monitor(), {}, GOOD, lw.WrongShape),
     "closed monitor": (closed_monitor(), {}, GOOD, lw.BadDecision),
-    "broken monitor": (BrokenMonitor(), {}, GOOD, MemoryError),
+    "broken monitor": (BrokenMonitor(RULE), {}, GOOD, MemoryError),
     "output no label": (lw.Monitor(RULE), {"output": lambda z: [z]}, GOOD, lw.UnexpectedValue),
     "input raises": (lw.Monitor(RULE), {"input": no}, GOOD, RuntimeError),
     "output raises": (lw.Monitor(RULE), {"output": no}, GOOD, RuntimeError),

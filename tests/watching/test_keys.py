@@ -8,6 +8,7 @@ import pytest
 import likewise as lw
 from likewise.watching.records import Counts
 from tests.refusals import raises
+from tests.slopes import slope_monitor
 from tests.watching.models import RULE
 
 TABLE = lw.Rule(
@@ -87,11 +88,11 @@ def test_flagged_decision_carries_its_key_and_those_of_its_witnesses(tmp_path):
         assert [one.witness_keys for one in many.violations] == [("b",), ("a", "c")]
 
 
-def test_flagged_decision_of_a_slope_has_no_keys():
+def test_flagged_decision_of_a_slope_names_its_witness():
     rule = lw.Rule("l2", 1, output="number")
-    watched = lw.watch(lambda x: x[0] ** 2, lw.SlopeMonitor(rule, level=3))
+    watched = lw.watch(lambda x: x[0] ** 2, slope_monitor(rule, slope_limit=3))
     watched([1.0]), watched([3.0])
-    assert watched.violations[0].key is None and watched.violations[0].witness_keys == ()
+    assert watched.violations[0].key is None and watched.violations[0].witness_keys == (None,)
 
 
 # Keys that come again

@@ -16,6 +16,7 @@ from likewise.values.given import as_given
 from likewise.watching.records import Counts
 from tests.looping import each
 from tests.refusals import raises, warns
+from tests.slopes import slope_monitor
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, same
 
 
@@ -243,7 +244,7 @@ def test_existing_monitor_is_told_and_stays_open():
 
 def test_slopes_can_be_watched():
     rule = lw.Rule("l2", 1, output="number")
-    watched = lw.watch(lambda x: x[0] ** 2, lw.SlopeMonitor(rule, level=3), on_violation="warn")
+    watched = lw.watch(lambda x: x[0] ** 2, slope_monitor(rule, slope_limit=3), on_violation="warn")
     watched([1.0])
     with warns(lw.ViolationWarning):
         watched([3.0])
@@ -565,22 +566,11 @@ def test_callable_gets_each_alarm_once(batched):
 # What is refused when the watch begins
 
 
-class Keyless:
-    """Somebody's own monitor, which is not given keys."""
-
-    rule = RULE
-
-    def observe(self, x, z): ...
-
-    def observe_many(self, x, z): ...
-
-
 @each(
     ("arguments", "settings", "text"),
     [
         ((3, RULE), {}, "the model is 3; expected a callable"),
         ((threshold, RULE), {"input": "x"}, "input is 'x'; expected a callable"),
-        ((threshold, Keyless()), {"key": len}, "a Keyless keeps no keys"),
         ((threshold, lw.Monitor(RULE)), {"index": "live"}, "a monitor was given"),
     ],
 )

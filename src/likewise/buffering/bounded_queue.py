@@ -1,11 +1,10 @@
 """Entries that wait, in the order in which they came: bounded in number and in bytes.
 
-Each entry gets a number. What finds no room goes to an overflow, if there is one; as long as
-something waits there, everything that comes goes there, so that the order holds.
+Each entry gets a number, and so does what finds no room and is lost.
 
 An exception may arrive between any two bytecodes of a caller. An entry waits once it is appended,
-in one step; the counters beside it follow, and `_midway` says that they may not have. Whoever
-comes next counts again (`settle`).
+and a loss counts once the dictionary of losses is replaced, in one step each; the counters beside
+them follow, and `_midway` says that they may not have. Whoever comes next counts again (`settle`).
 
 Invariant: numbers are dense, each is given once, and entries leave in their order.
 Cost: `put` is a few attributes and one append.
@@ -13,13 +12,15 @@ Not here: the thread that takes entries (worker.py), what to do when there is no
 (buffered.py).
 """
 
+import time as clock
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from likewise.runtime.reentry import called_within
 from likewise.values.errors import NestedCall
+from likewise.values.losses import Loss
 
 T = TypeVar("T")
 Entry: TypeAlias = tuple[int, int, T]
@@ -30,25 +31,30 @@ FULL = -1
 NEVER = 1 << 62
 
 
-class Overflow(Protocol[T]):
-    """Where entries go that find no room. `append` is its owner's business."""
+class Lost(NamedTuple):
+    """What was lost. It is replaced whole, so an exception leaves it as before or as after."""
 
-    @property
-    def waiting(self) -> int: ...
+    counts: Mapping[str, int] = {}
+    """How many, by reason."""
+    untold: Mapping[str, Loss] = {}
+    """Of these, what nobody has taken yet to tell it; by reason."""
+
+    def and_then(self, loss: Loss) -> "Lost":
+        """Return both; a loss joins what is untold for the same reason."""
+        reason, before = loss.reason, self.untold.get(loss.reason)
+        counts = {**self.counts, reason: self.counts.get(reason, 0) + loss.count}
+        joined = loss if before is None else before.and_then(loss)
+        return Lost(counts, {**self.untold, reason: joined})
+
+
+class Later(Protocol):
+    """Entries that were taken and put off: older than all that wait, and done before them."""
+
+    def __len__(self) -> int: ...
 
     @property
     def first_number(self) -> int:
-        """No entry that waits there has a smaller number."""
-
-    @property
-    def next_number(self) -> int:
-        """One more than the number of the last entry that was ever put there; 0 if none was."""
-
-    def read(self, most: int) -> list[Entry[T]]:
-        """The first entries that wait there. They go on waiting until `took` is called."""
-
-    def took(self, batch: list[Entry[T]]) -> None:
-        """These, which were read last, wait no more."""
+        """The number of the first of them; there is one."""
 
 
 class BoundedQueue(Generic[T]):
@@ -56,7 +62,6 @@ class BoundedQueue(Generic[T]):
 
     wake    called when as many entries wait as were asked for (`wake_at`), before the last of them
             is appended
-    floor   the smallest number that is not given yet, as far as the owner knows
     """
 
     def __init__(
@@ -65,21 +70,23 @@ class BoundedQueue(Generic[T]):
         most_bytes: int = NEVER,
         *,
         wake: Callable[[], None],
-        overflow: Overflow[T] | None = None,
-        floor: Callable[[], int] = lambda: 0,
+        later: Later | None = None,
     ) -> None:
         self.lock = RLock()  # taken itself: a signal in Condition.__enter__ would leave it taken
         self.wake_at = 1
         self.hurry_to = 0
         """Entries with smaller numbers are waited for: they are not to wait for company."""
         self.busy = False
-        """Whether the thread that takes entries is at work on some."""
+        """Whether the thread that takes entries is at work."""
         self.in_hand = 0
         """Entries that were taken and are not accounted for yet."""
+        self.crowded = False
+        """Whether something has found no room since entries were taken last."""
+        self.lost = Lost()
         self._most, self._most_bytes = most, most_bytes
-        self._wake, self._floor = wake, floor
-        self.overflow = overflow
-        self._overflowing = False
+        self._wake = wake
+        self.later = later
+        """None: nothing is put off, or what is will not be done any more."""
         self._midway = False
         self._entries: deque[Entry[T]] = deque()
         self._hand_first = 0  # the number of the first entry in hand
@@ -94,7 +101,8 @@ class BoundedQueue(Generic[T]):
             self.settle()
         entries, end = self._entries, self._bytes_in + size
         count = len(entries)
-        if count >= self._most or end - self._bytes_out > self._most_bytes or self._overflowing:
+        if count >= self._most or end - self._bytes_out > self._most_bytes:
+            self.crowded = True
             return FULL
         if count + 1 >= self.wake_at:
             self._wake()  # the thread waits for the lock, so it finds the entry
@@ -106,22 +114,17 @@ class BoundedQueue(Generic[T]):
         self._midway = False
         return number
 
-    def number(self, note: Callable[[int], None]) -> int:
-        """Give the next number to something that does not wait here; `note` takes it, in a step."""
+    def lose(self, reason: str) -> int:
+        """Give the next number to something that finds no room: it is lost."""
         if self._midway:
             self.settle()
         self._midway = True
-        number = self.next_number
-        note(number)  # from here on the number is given
+        number, now = self.next_number, microseconds_now()
+        loss = Loss(1, reason, number, number, now, now)
+        self.lost = self.lost.and_then(loss)  # from here on it is lost
         self.next_number = number + 1
         self._midway = False
         return number
-
-    def overflow_from_now_on(self) -> None:
-        """Have no further entry wait here before the overflow is empty."""
-        self._overflowing = True
-        if self.wake_at != NEVER:
-            self._wake()
 
     def settle(self) -> None:
         """Count again after a call that was cut off; refuse a call out of the middle of another."""
@@ -133,8 +136,8 @@ class BoundedQueue(Generic[T]):
             )
         entries = self._entries
         last, end = (entries[-1][0], entries[-1][1]) if entries else (-1, self._bytes_out)
-        beyond = 0 if self.overflow is None else self.overflow.next_number
-        self.next_number = max(self.next_number, last + 1, beyond, self._floor())
+        lost = [-1 if loss.last is None else loss.last for loss in self.lost.untold.values()]
+        self.next_number = max(self.next_number, *(number + 1 for number in (last, *lost)))
         self._bytes_in = end
         self._midway = False
 
@@ -150,33 +153,34 @@ class BoundedQueue(Generic[T]):
             entries.clear()
         else:
             batch = [entries.popleft() for _ in range(most)]
+        self._hand_first = self._next_to_do
         if batch:
             self._hand_first, self._bytes_out = batch[0][0], batch[-1][1]
+            self.crowded = False
         self.in_hand = len(batch)
         self.busy = True
         return batch
 
-    def begin_overflow(self) -> None:
-        """The next entries come from the overflow, which is read without the lock."""
-        assert self.overflow is not None
-        self._hand_first = self.overflow.first_number
-        self.busy = True
+    def lose_in_hand(self, numbers: Iterable[int], reason: str) -> None:
+        """Entries that were taken will not be done."""
+        lost, now = list(numbers), microseconds_now()
+        if lost:
+            self.lost = self.lost.and_then(Loss(len(lost), reason, lost[0], lost[-1], now, now))
+            self.in_hand -= len(lost)
 
-    def took_from_overflow(self, batch: list[Entry[T]]) -> None:
-        """Entries of the overflow are in hand now."""
-        assert self.overflow is not None
-        if batch:
-            self._hand_first = batch[0][0]
-        self.overflow.took(batch)
-        self.in_hand = len(batch)
-        self._overflowing = self.overflow.waiting > 0
+    def take_untold(self) -> list[Loss]:
+        """Losses that nobody has told yet; whoever takes them tells them."""
+        if self._midway:
+            self.settle()
+        untold = list(self.lost.untold.values())
+        self.lost = self.lost._replace(untold={})
+        return untold
 
     # Looking
 
     def has_room(self, size: int) -> bool:
         """Whether something of that size would find room."""
-        full = len(self._entries) >= self._most or self._overflowing
-        return not full and self.bytes + size <= self._most_bytes
+        return len(self._entries) < self._most and self.bytes + size <= self._most_bytes
 
     @property
     def settled_number(self) -> int:
@@ -186,13 +190,13 @@ class BoundedQueue(Generic[T]):
         return self.next_number
 
     def __len__(self) -> int:
-        """Entries that wait here, not in the overflow."""
+        """Entries that wait; those in hand are not among them, nor those that were put off."""
         return len(self._entries)
 
     @property
-    def waiting(self) -> int:
-        """Entries that wait, here or in the overflow; those in hand are not among them."""
-        return len(self._entries) + (0 if self.overflow is None else self.overflow.waiting)
+    def to_do(self) -> int:
+        """Entries that wait or were put off; those in hand are not among them."""
+        return len(self._entries) + (0 if self.later is None else len(self.later))
 
     @property
     def bytes(self) -> int:
@@ -206,13 +210,13 @@ class BoundedQueue(Generic[T]):
         """All smaller numbers are done; the next one to be given if nothing is left to do."""
         if self._midway:
             self.settle()
-        if self.busy:
-            return self._hand_first
-        if self._entries:
-            return self._entries[0][0]
-        if self.overflow is not None and self.overflow.waiting:
-            return self.overflow.first_number
-        return self.next_number
+        if self.later is not None and len(self.later):
+            return self.later.first_number
+        return self._hand_first if self.busy else self._next_to_do
+
+    @property
+    def _next_to_do(self) -> int:
+        return self._entries[0][0] if self._entries else self.next_number
 
     @property
     def is_hurried(self) -> bool:
@@ -223,8 +227,14 @@ class BoundedQueue(Generic[T]):
         """In a forked process: what waits is the parent's to do."""
         self.lock = RLock()
         self._entries.clear()
-        self.in_hand = 0
-        self.overflow = None
-        self.busy = self._overflowing = self._midway = False
+        self.in_hand = self.next_number = 0
+        self.later = None
+        self.lost = Lost()
+        self.busy = self.crowded = self._midway = False
         self._bytes_in = self._bytes_out = 0
         self.wake_at = 1
+
+
+def microseconds_now() -> int:
+    """Since 1970."""
+    return clock.time_ns() // 1000

@@ -1,56 +1,44 @@
 """`lw.buffered`: whoever makes decisions submits them and goes on; a thread tells the monitor.
 
-Invariant: every decision that was submitted is answered, refused, lost or waiting; in the order of
-numbers; and each loss is told to the monitor before it judges anything further.
+With a ledger and `when_full="accept"` the thread stops judging while the queue is half full, and
+has what waits accepted in groups: written, in order, to be judged later.
+
+Invariant: every decision that was submitted is answered, refused, lost, accepted or waiting; in the
+order of numbers; and each loss is told to the monitor before it judges anything further. A ledger
+knows how many a kill may take.
 Cost: `submit` copies the input and appends it to a queue.
-Not here: the queue and the thread (bounded_queue.py, worker.py), what the thread does (telling.py),
-the folder for what finds no room (spill.py).
+Not here: the queue and the thread (bounded_queue.py, worker.py), what the thread does (telling.py).
 """
 
 import atexit
 import math
 import os
+import secrets
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from inspect import iscoroutinefunction
-from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
 from typing import Any, Self
 
-from likewise.buffering import frames
-from likewise.buffering.accounts import Accounts
 from likewise.buffering.answers import Answers
 from likewise.buffering.bounded_queue import FULL as NO_ROOM
 from likewise.buffering.decisions import Copies, SubmittedDecision, Waiting
-from likewise.buffering.receipt import (
-    CLOSED,
-    CRASH,
-    FORK,
-    FULL,
-    SPILL_FULL,
-    TIMEOUT,
-    UNREADABLE,
-    Receipt,
-    Stats,
-)
-from likewise.buffering.recovery import recovered
+from likewise.buffering.receipt import CLOSED, FORK, FULL, TIMEOUT, Receipt, Stats
 from likewise.buffering.settings import BufferSettings, WhenFull
-from likewise.buffering.spill import NO_MEMORY, Spill
-from likewise.buffering.tally import Tally
-from likewise.buffering.telling import TOGETHER, Teller, has_ids, is_durable
+from likewise.buffering.telling import TOGETHER, Teller
 from likewise.buffering.worker import Worker
-from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import AnyMonitor
-from likewise.monitors.slope import SlopeMonitor
 from likewise.reading.protocol import FROM_ROW
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 from likewise.values.errors import BadDecision, BadFile, BadRule
 
 _new = tuple.__new__
+_ACCEPTED_TOGETHER = 4096
+"""Decisions that are written into a ledger as one transaction, at most, to be judged later."""
 _IDLE = 30.0  # seconds without a decision after which the thread ends
 _CLOSE_SECONDS, _EXIT_SECONDS = 60.0, 5.0
 _ANSWERS = 65_536  # that are kept for `results`, or as many as the capacity if that is more
@@ -66,9 +54,6 @@ def buffered(
     timeout: float | None = None,
     batch_rows: int = 1024,
     batch_seconds: float = 0.005,
-    spill: str | os.PathLike[str] | None = None,
-    max_spill_bytes: int = 1 << 30,
-    fsync: bool = False,
     on_verdict: Callable[[Receipt], Any] | None = None,
 ) -> "Buffered":
     """A queue before a monitor: `submit` takes microseconds, whatever the monitor takes.
@@ -84,18 +69,17 @@ def buffered(
     monitor     any monitor. Nothing else should observe through it meanwhile; looking is fine
     capacity    decisions that wait in memory at most, and
     max_bytes   how much memory they take, about
-    when_full   "block": `submit` waits, at most `timeout` seconds if that is given, and then the
-                decision is lost; "drop_newest": it is lost at once; "spill": it waits in a folder
+    when_full   "block": `submit` waits until something was judged, at most `timeout` seconds if
+                that is given, and then the decision is lost; "drop_newest": it is lost at once;
+                "accept", for a ledger: what waits is written into it and judged later, in order
     batch_rows, batch_seconds   decisions that are judged together, and how long they wait for
                 company
-    spill       the folder, for "spill". What a process that was killed left there is judged first
-    max_spill_bytes     that the folder takes at most; beyond, decisions are lost
-    fsync       whether what was spilled survives a power cut, and not only the end of the process
     on_verdict  called with the receipt of every answered or refused decision, in the thread that
                 judges. Without it `results()` gives the receipts
 
     A lost decision has a receipt that says why, is counted (`stats.lost`), and told to the monitor
-    before it judges the next: every later verdict says how many are missing.
+    before it judges the next: every later verdict says how many are missing. If the process is
+    killed, what waited in memory is lost; the next opening of a ledger counts that, by its bound.
     """
     settings = BufferSettings(
         capacity=capacity,
@@ -104,9 +88,6 @@ def buffered(
         timeout=timeout,
         batch_rows=batch_rows,
         batch_seconds=batch_seconds,
-        spill=spill,
-        max_spill_bytes=max_spill_bytes,
-        fsync=fsync,
         on_verdict=on_verdict,
     )
     return Buffered(monitor, settings)
@@ -129,66 +110,50 @@ class Buffered:
         self._state = _OPEN
         self._give_up = False
         self._process = os.getpid()
-        copies = Copies(monitor.rule)
-        self._copy = copies.of
-        answers = Answers(max(settings.capacity, _ANSWERS), settings.max_bytes)
-        self._accounts = Accounts(answers, settings.on_verdict)
-        self._spill: Spill | None = None
-        if settings.spill is not None and has_ids(monitor):
+        if settings.when_full == "accept" and monitor.accepting is None:
+            where = "in memory only" if monitor.remote is None else "behind a service"
             raise BadRule(
-                "a buffer before a service cannot spill to a folder: after a crash its rows would"
-                " not say what was told, since others observe there too. Leave out spill, and give"
-                " it more room: capacity=, max_bytes="
+                'when_full="accept" writes waiting decisions into a ledger, and this monitor is'
+                f" {where}. Open a ledger with lw.open(folder, rule), or choose another when_full"
+                " and give the buffer more room: capacity=, max_bytes=.",
+                setting="when_full",
             )
-        if settings.spill is not None:
-            folder, most = Path(settings.spill), settings.max_spill_bytes
-            self._spill = Spill(folder, most_bytes=most, fsync=settings.fsync)
-        self._position = None if self._spill is None else self._spill.position
+        self._batch = min(settings.batch_rows, TOGETHER)
+        if settings.when_full == "accept":  # so that the queue does not fill up meanwhile
+            self._batch = min(self._batch, max(1, settings.capacity // 4))
+        copies = Copies(monitor, remote=monitor.remote is not None)
+        self._copy = copies.of
+        self._accepting = False  # whether the batch in hand is to be accepted
         self._worker: Worker[SubmittedDecision] = Worker(
             self._work,
             name="likewise-buffer",
             most=settings.capacity,
             most_bytes=settings.max_bytes,
-            batch=min(settings.batch_rows, TOGETHER),
+            batch=self._batch,
             gather=settings.batch_seconds,
             idle=_IDLE,
-            overflow=self._spill,
-            floor=lambda: self._accounts.tally.next_number,
+            choose=self._choose,
         )
-        self._queue = self._accounts.queue = self._worker.queue
+        self._queue = self._worker.queue
+        kept = max(settings.capacity, _ANSWERS)
+        self._answers = Answers(self._queue, kept, settings.max_bytes, settings.on_verdict)
+        self._accepted = self._queue.later = self._answers.accepted
         self._teller = Teller(
-            monitor,
-            self._accounts,
-            vectors=copies.vectors,
-            position=self._position,
-            given_up=lambda: self._give_up,
+            monitor, self._queue, self._answers, copies=copies, given_up=lambda: self._give_up
         )
-        self._settled_before = 0  # numbers that an earlier process has settled
-        self._left: tuple[int, int] | None = None  # in the spill folder at the end, and its bytes
-        if self._spill is not None:
-            self._go_on(self._spill)
-        at_exit = partial(_close_at_exit, weakref.ref(self))
+        self._name = secrets.token_hex(4)
+        # Its end is chained when the program ends, so it lives until then, unless it is closed.
+        known = weakref.ref(self) if monitor.accepting is None else lambda: self
+        at_exit = partial(_close_at_exit, known)
         atexit.register(at_exit)  # after the monitor's own end was registered, so it runs before it
         self._unregister = weakref.finalize(self, atexit.unregister, at_exit)
         self._unregister.atexit = False
         copied_by_fork(self)
-
-    def _go_on(self, spill: Spill) -> None:
-        """Go on with what an earlier process left in the folder; tell what it lost."""
-        try:
-            found = recovered(spill, self.monitor)
-            self._settled_before = spill.position.settled
-            self._queue.next_number = found.next_number
-            spill.position.give(found.next_number - 1)
-            if found.lost:
-                self._accounts.lost(found.lost, CRASH, found.first, found.next_number - 1)
-                self._teller.tell_losses()
-            if spill.waiting:
-                with self._queue.lock:
-                    self._queue.overflow_from_now_on()
-        except BaseException:
-            spill.close()
-            raise
+        if monitor.accepting is not None:
+            drops = settings.when_full == "drop_newest" or settings.timeout is not None
+            in_hand = _ACCEPTED_TOGETHER if settings.when_full == "accept" else self._batch
+            most = settings.capacity + min(settings.capacity, in_hand)
+            monitor.accepting.begin_buffer(self._name, most, drops=drops)
 
     # Submitting
 
@@ -204,28 +169,14 @@ class Buffered:
         later is told by its number.
         """
         decision, size = self._copy(x, z, key, time, model)
-        if model is not None or self._position is not None:
-            self._check(decision)
         queue = self._queue
         with queue.lock:
             if self._state:
                 raise self._not_open()
             number = queue.put(decision, size)
-            if number >= 0 and self._position is not None:
-                self._position.give(number)
         if number >= 0:  # half the time of calling the class
             return _new(Receipt, (number, None, None, None, None, None))
         return self._without_room(decision, size)
-
-    def _check(self, decision: SubmittedDecision) -> None:
-        if decision.model is not None and not self._teller.takes_models:
-            raise BadDecision(
-                f"the model is {decision.model!r}, but this monitor does not keep which model"
-                " made a decision.",
-                advice="Leave it out.",
-            )
-        if self._position is not None:
-            frames.check(decision)
 
     def _without_room(self, decision: SubmittedDecision, size: int) -> Receipt:
         """Do what was chosen for a decision that found no room."""
@@ -242,50 +193,24 @@ class Buffered:
             with queue.lock:
                 if self._state:
                     raise self._not_open()
-                receipt = self._put_or_lose(decision, size, left)
+                receipt = self._put_or_lose(decision, size, left <= 0)
             if receipt is not None:
                 return receipt
             self._worker.wait_until(
                 lambda: queue.has_room(size) or self._state != _OPEN, min(left, 3600.0)
             )
 
-    def _put_or_lose(self, decision: SubmittedDecision, size: int, left: float) -> Receipt | None:
-        """The receipt of a decision; None if it is to wait for room, for which so much is left."""
-        number, when_full = self._queue.put(decision, size), self.settings.when_full
+    def _put_or_lose(self, decision: SubmittedDecision, size: int, late: bool) -> Receipt | None:
+        """The receipt of a decision; None if it is to wait for room."""
+        number = self._queue.put(decision, size)
         if number != NO_ROOM:
-            return self._given(Receipt(number))
-        if when_full == "spill":
-            return self._spilled(decision)
-        if when_full == "drop_newest":
-            return self._lost(FULL)
-        if left <= 0 or self._worker.is_mine:
-            return self._lost(TIMEOUT)
+            return Receipt(number)
+        if self.settings.when_full == "drop_newest":
+            return Receipt(self._queue.lose(FULL), lost=FULL)
+        if late or self._worker.is_mine:
+            return Receipt(self._queue.lose(TIMEOUT), lost=TIMEOUT)
         self._worker.hurry()
         return None
-
-    def _spilled(self, decision: SubmittedDecision) -> Receipt:
-        """To the folder, or lost if that is full; from here on all that comes goes there."""
-        spill, reason = self._spill, None
-        assert spill is not None
-        self._queue.overflow_from_now_on()
-
-        def put(number: int) -> None:
-            nonlocal reason
-            if not spill.append(number, decision):
-                reason = SPILL_FULL
-                self._accounts.lost_at_submit(number, reason)
-
-        number = self._queue.number(put)
-        return self._given(Receipt(number, lost=reason))
-
-    def _lost(self, reason: str) -> Receipt:
-        number = self._queue.number(lambda number: self._accounts.lost_at_submit(number, reason))
-        return self._given(Receipt(number, lost=reason))
-
-    def _given(self, receipt: Receipt) -> Receipt:
-        if self._position is not None:
-            self._position.give(receipt.number)
-        return receipt
 
     def _not_open(self) -> BadFile:
         if self._state == _FORKED:
@@ -301,38 +226,42 @@ class Buffered:
 
     # The thread that judges
 
+    def _choose(self) -> int:
+        """How many decisions the thread takes now; 0: it judges some that were accepted."""
+        queue, most = self._queue, self.settings
+        self._accepting = False
+        if most.when_full != "accept" or not self._teller.can_accept:
+            return self._batch
+        half_full = len(queue) > max(1, most.capacity // 2) or queue.bytes > most.max_bytes // 2
+        if half_full or queue.crowded or self._give_up:
+            self._accepting = True
+            return _ACCEPTED_TOGETHER
+        return 0 if len(self._accepted) else self._batch
+
     def _work(self, batch: list[Waiting]) -> None:
-        spill = self._spill
-        if spill is not None:
-            with self._queue.lock:
-                spill.position.give(self._queue.settled_number - 1)
-                if spill.unreadable:
-                    self._accounts.lost(spill.unreadable, UNREADABLE)
-                    spill.unreadable = 0
-        rest = self._teller.tell(batch)
+        rest = batch
+        if self._accepting and batch:
+            rest = self._teller.accept(batch)
+        elif batch:
+            rest = self._teller.tell(batch)
+        elif len(self._accepted):
+            self._teller.judge_accepted(self._batch)
         if self._teller.is_over():
             self._leave(rest)
-        elif spill is not None:
-            with self._queue.lock:
-                spill.release()
 
     def _leave(self, rest: list[Waiting]) -> None:
-        """Judge no more: what is left of a batch is lost, or waits on in the spill folder."""
+        """Judge no more: what is left of a batch is lost; what was accepted is in the ledger."""
         self._stop_judging()
-        if self._spill is not None and rest and rest[0][1] == NO_MEMORY:
-            with self._queue.lock:
-                self._queue.in_hand -= len(rest)
-                self._spill.rewind()
-        else:
-            self._accounts.lost_in_hand(rest, CLOSED)
+        with self._queue.lock:
+            self._queue.lose_in_hand((entry[0] for entry in rest), CLOSED)
         self._teller.tell_losses_once()
 
     def _stop_judging(self) -> None:
-        """Take no more, and leave alone what waits in the spill folder."""
+        """Judge no more; what waits is accepted where that can be done, and else lost."""
         with self._queue.lock:
             self._give_up = True
             self._state = self._state or _CLOSING
-            self._queue.overflow = None
+            self._queue.later = None
         self._teller.nudge()
 
     # Answers
@@ -348,7 +277,7 @@ class Buffered:
         """
         if self.settings.on_verdict is not None:
             raise BadRule("the receipts of this buffer go to on_verdict; results() has none.")
-        queue, answers = self._queue, self._accounts.answers
+        queue, answers = self._queue, self._answers
         while True:
             with queue.lock:
                 receipt = answers.next()
@@ -370,45 +299,41 @@ class Buffered:
         return stats
 
     def _stats(self) -> Stats:
-        queue, tally, spill = self._queue, self._accounts.tally, self._spill
-        submitted = queue.settled_number - self._settled_before
-        waiting = len(queue) + queue.in_hand
-        spilled, spilled_bytes = self._left or (0, 0)
-        if spill is not None and self._left is None:
-            spilled, spilled_bytes = spill.waiting, spill.bytes
-            waiting += spill.unreadable
+        queue, answers = self._queue, self._answers
         return Stats(
-            submitted=submitted,
-            answered=tally.answered,
-            refused=tally.refused,
-            lost=MappingProxyType(dict(tally.lost)),
-            waiting=waiting,
+            submitted=queue.settled_number,
+            answered=answers.answered,
+            refused=answers.refused,
+            lost=MappingProxyType(dict(queue.lost.counts)),
+            waiting=len(queue) + queue.in_hand,
             waiting_bytes=queue.bytes,
-            spilled=spilled,
-            spilled_bytes=spilled_bytes,
-            unread=self._accounts.answers.unread,
+            accepted=self._accepted.count,
+            unread=answers.unread,
             failing=self._teller.failing,
         )
 
     # The end
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until all that was submitted before is judged; whether it is, within `timeout`."""
+        """Wait until all that was submitted before is judged; whether it is, within `timeout`.
+
+        That includes what was accepted.
+        """
         queue = self._queue
         with queue.lock:
             target = queue.settled_number
             if self._state != _OPEN:
-                return queue.first_number >= target
+                return queue.first_number >= target and not self._accepted.count
             self._worker.hurry()
         return self._worker.wait_until(lambda: queue.first_number >= target, timeout)
 
     def close(self, timeout: float | None = _CLOSE_SECONDS) -> bool:
         """Take no more; judge what waits, within `timeout` seconds; whether all of it was judged.
 
-        What waits in memory after that time is lost ("closed"). What waits in a spill folder stays
-        there, for the next buffer. The batch in hand is waited for. Within `on_verdict` nothing is
-        waited for: what waits is judged, and another call, or the end of the program, does the
-        rest.
+        What waits in memory after that time is lost ("closed"); with "accept" it is accepted, and
+        what was accepted is judged when the ledger is opened again. The batch in hand is waited
+        for. Within `on_verdict` nothing is waited for: what waits is judged, and another call, or
+        the end of the program, does the rest.
         """
         with self._queue.lock:
             if self._is_over():
@@ -425,10 +350,8 @@ class Buffered:
                 return False
         with self._queue.lock:
             if self._state == _CLOSING:
-                self._teller.tell_losses_once()
-                if self._spill is not None:
-                    self._left = self._left or (self._spill.waiting, self._spill.bytes)
-                    self._spill.close()
+                self._answers.leave_accepted()
+                self._teller.tell_the_end(self._name)
                 self._state = _CLOSED
                 self._worker.tell()
                 self._worker.end()
@@ -437,7 +360,7 @@ class Buffered:
 
     def _is_idle(self) -> bool:
         """Whether nothing waits that will be judged, and nothing is in hand."""
-        return not self._queue.waiting and not self._queue.busy
+        return not self._queue.to_do and not self._queue.busy
 
     def __enter__(self) -> Self:
         return self
@@ -449,10 +372,10 @@ class Buffered:
         stats = self.stats
         lost = f", {stats.all_lost:,} lost" if stats.all_lost else ""
         state = f", {self._state}" if self._state else ""
-        waiting = stats.waiting + stats.spilled
+        accepted = f", {stats.accepted:,} accepted" if stats.accepted else ""
         return (
             f"<Buffered: {stats.submitted:,} submitted, {stats.answered:,} answered,"
-            f" {waiting:,} waiting{lost}{state}>"
+            f" {stats.waiting:,} waiting{accepted}{lost}{state}>"
         )
 
     def _after_fork(self) -> None:
@@ -462,22 +385,16 @@ class Buffered:
         missing, too, though it may have been taken at that very moment.
         """
         missing = len(self._queue) + self._queue.in_hand
-        missing += 0 if self._spill is None else self._spill.waiting
         self._state = _FORKED
         self._worker.after_fork()
-        self._accounts.tally = Tally()
-        self._accounts.answers = Answers(1, 1)
-        self._queue.next_number = self._settled_before = 0
-        if self._spill is not None:
-            self._spill.close()
-        self._spill = self._position = None
-        if missing and isinstance(self.monitor, Monitor | SlopeMonitor):
-            with suppress(Exception):  # a ledger is the parent's
-                if not is_durable(self.monitor):
-                    self.monitor.lost(missing, FORK)
+        self._answers = Answers(self._queue, 1, 1, None)
+        self._accepted = self._answers.accepted
+        if missing and self.monitor.remote is None and not self.monitor.durable:
+            with suppress(Exception):
+                self.monitor.lost(missing, FORK)
 
 
-def _close_at_exit(known: "weakref.ref[Buffered]") -> None:
+def _close_at_exit(known: "Callable[[], Buffered | None]") -> None:
     buffer = known()
     if buffer is not None:
         buffer.close(_EXIT_SECONDS)

@@ -17,14 +17,14 @@ import numpy as np
 from numpy import ndarray
 
 from likewise.buffering.bounded_queue import Entry
-from likewise.ledger.times import microseconds
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
-from likewise.values.errors import UnexpectedValue, WrongShape
+from likewise.values.errors import BadDecision, UnexpectedValue, WrongShape
 from likewise.values.frames import row_of, table_columns
 from likewise.values.given import as_given
 from likewise.values.named_array import names_of, with_names
 from likewise.values.plain import numbers_of
+from likewise.values.times import microseconds
 
 _UNCHANGING = {bool, bytes, float, int, str, type(None)}
 _new = tuple.__new__
@@ -47,16 +47,76 @@ class SubmittedDecision(NamedTuple):
 Waiting = Entry[SubmittedDecision]
 
 
-class Copies:
-    """Copies what is submitted under a rule."""
+class _Unread(NamedTuple):
+    """A copy of an input that came before the rule was known."""
 
-    def __init__(self, rule: Rule) -> None:
+    x: Any
+
+
+class Copies:
+    """Copies what is submitted, as the monitor's rule reads it.
+
+    monitor     whose rule it is
+    remote      whether to ask for the rule is a request: then it is asked for by the thread that
+                tells the monitor (`learn`), and what comes earlier is copied as it is
+    """
+
+    def __init__(self, monitor: Any, *, remote: bool) -> None:
+        self._monitor = monitor
+        self._some_unread = False
+        self.columns = self.vectors = False
+        rule = monitor.known_rule if remote else monitor.rule
+        self._known = rule is not None
+        if rule is not None:
+            self._set(rule)
+
+    def _set(self, rule: Rule) -> None:
         self.columns = rule.features is not None
         self.vectors = not self.columns and rule.embed is None
+        self._known = True
+
+    def learn(self) -> None:
+        """Ask for the rule, if it is not known yet."""
+        if not self._known:
+            self._set(self._monitor.rule)
+
+    def read(self, batch: list[Waiting]) -> Iterator[list[Waiting] | tuple[Waiting, BadDecision]]:
+        """Yield parts of a batch as the rule reads them, and decisions that it cannot read."""
+        if not self._some_unread:
+            yield batch
+            return
+        part: list[Waiting] = []
+        for entry in batch:
+            decision = entry[2]
+            if type(decision.x) is _Unread:
+                try:
+                    decision = decision._replace(x=self._input(decision.x.x))
+                except BadDecision as error:
+                    yield part
+                    yield entry, error
+                    part = []
+                    continue
+            part.append((entry[0], entry[1], decision))
+        yield part
+
+    def _input(self, x: Any) -> Any:
+        if self.columns:
+            return _row(x)
+        if not self.vectors:
+            return x
+        names = names_of(x)
+        if isinstance(x, Mapping):  # the row of a frame
+            x, names = list(x.values()), tuple(map(str, x))
+        return with_names(np.array(numbers_of(x, "the input")), names)
 
     def of(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> tuple[SubmittedDecision, int]:
         """A decision of its own, and how many bytes it takes in memory, about."""
-        if self.vectors:
+        if not self._known:
+            self._some_unread = True
+            copy = as_given(x, True)
+            x = _Unread(copy[0] if hasattr(x, "iloc") and type(copy) is list else copy)
+            size = _OVERHEAD + _size(x.x)
+        elif self.vectors:
             if type(x) is ndarray:
                 x = x.copy()
             else:

@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 from likewise.values.printing import with_bounded_repr
 
-FULL, TIMEOUT, SPILL_FULL = "full", "timeout", "spill_full"
-CLOSED, FORK, CRASH = "closed", "fork", "crash"
-UNREADABLE, FAILED, IN_DOUBT = "unreadable", "failed", "in doubt"
-REASONS = (FULL, TIMEOUT, SPILL_FULL, CLOSED, FORK, CRASH, UNREADABLE, FAILED, IN_DOUBT)
+FULL, TIMEOUT, CLOSED, FORK = "full", "timeout", "closed", "fork"
+FAILED, IN_DOUBT = "failed", "in doubt"
 """Why a decision can be lost."""
 
 
@@ -32,8 +30,8 @@ class Receipt(NamedTuple):
     row: int | None = None
     """Its place in the history, once it is answered."""
     verdict: Any = None
-    """The monitor's. None where a disk failed just after it had taken the decision: then the row is
-    known, and the ledger has the verdict."""
+    """The monitor's. None where the row is known and there is no verdict: the decision was erased
+    before it was judged, or something failed just after it was taken."""
     refusal: Exception | None = None
     """Why the monitor refused it. It is not in the history, and not a loss: it was told."""
     delay: float | None = None
@@ -46,10 +44,9 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True)
 class Stats:
-    """How a buffer stands: submitted = answered + refused + lost + waiting + spilled, always."""
+    """How a buffer stands: submitted = answered + refused + lost + waiting + accepted, always."""
 
     submitted: int
-    """Numbers given; those found in a spill folder, and those that a crash had lost, included."""
     answered: int
     refused: int
     lost: Mapping[str, int]
@@ -57,10 +54,8 @@ class Stats:
     waiting: int
     """In memory, those that are being judged included."""
     waiting_bytes: int
-    spilled: int
-    """Waiting in the spill folder."""
-    spilled_bytes: int
-    """That the spill folder takes on disk."""
+    accepted: int = 0
+    """In the ledger, and not judged yet."""
     unread: int = 0
     """Answers that nobody read in time, and that were let go of; their decisions are judged."""
     failing: str | None = None

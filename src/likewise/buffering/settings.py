@@ -1,6 +1,5 @@
 """The settings of a buffer, checked when they are made."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -9,8 +8,8 @@ from likewise.buffering.receipt import Receipt
 from likewise.values.errors import BadRule
 from likewise.values.known_names import check_one_of
 
-WhenFull: TypeAlias = Literal["block", "spill", "drop_newest"]
-POLICIES = ("block", "spill", "drop_newest")
+WhenFull: TypeAlias = Literal["block", "drop_newest", "accept"]
+POLICIES = ("block", "drop_newest", "accept")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,13 +22,10 @@ class BufferSettings:
     timeout: float | None
     batch_rows: int
     batch_seconds: float
-    spill: str | os.PathLike[str] | None
-    max_spill_bytes: int
-    fsync: bool
     on_verdict: Callable[[Receipt], Any] | None
 
     def __post_init__(self) -> None:
-        for name in ("capacity", "max_bytes", "batch_rows", "max_spill_bytes"):
+        for name in ("capacity", "max_bytes", "batch_rows"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise BadRule(f"{name} is {value!r}; expected a whole number from 1", setting=name)
@@ -43,13 +39,11 @@ class BufferSettings:
                 f"timeout is {self.timeout!r}; expected seconds, from 0, or None", setting="timeout"
             )
         check_one_of("when_full", self.when_full, POLICIES)
-        if self.timeout is not None and self.when_full != "block":
-            raise BadRule(f'timeout is for when_full="block", and that is {self.when_full!r}')
-        if (self.spill is None) == (self.when_full == "spill"):
+        if self.timeout is not None and self.when_full == "drop_newest":
             raise BadRule(
-                f"when_full is {self.when_full!r} and spill is {self.spill!r}; expected a folder"
-                ' for "spill", and none otherwise',
-                setting="when_full",
+                'timeout is given, and with when_full="drop_newest" nothing waits. Leave it out, or'
+                ' let when_full be "block" or "accept".',
+                setting="timeout",
             )
         if self.on_verdict is not None and not callable(self.on_verdict):
             raise BadRule(

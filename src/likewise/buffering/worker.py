@@ -1,7 +1,8 @@
 """A thread that does what waits in a queue, one batch after the other.
 
 It is started when something is put into the queue, gathers entries for a moment so that they are
-done together, and ends when nothing has come for a while; the next entry starts another.
+done together, and ends when nothing has come for a while; the next entry starts another. While
+entries are put off (`Later`) it does not pause.
 
 Those who wait for a change (room, an end) have a `SimpleQueue` each, which is told. A Condition
 will not do: a signal that arrives inside one leaves its lock taken, or not taken, for ever.
@@ -18,7 +19,7 @@ from threading import Thread, current_thread, get_ident
 from time import monotonic
 from typing import Generic, TypeVar
 
-from likewise.buffering.bounded_queue import NEVER, BoundedQueue, Entry, Overflow
+from likewise.buffering.bounded_queue import NEVER, BoundedQueue, Entry, Later
 from likewise.runtime.log import logger
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ class Worker(Generic[T]):
 
     work    does a batch of entries; what it raises is logged, and the next batch is done
     batch   entries that are done together, at most
+    choose  how many entries are taken now, at most; 0: the thread is to do what was put off. It is
+            asked under the lock; `batch` unless given
     gather  seconds that entries wait for company, if they are fewer
     idle    seconds without an entry after which the thread ends
     """
@@ -46,15 +49,14 @@ class Worker(Generic[T]):
         batch: int = 1,
         gather: float = 0.0,
         idle: float = 1.0,
-        overflow: Overflow[T] | None = None,
-        floor: Callable[[], int] = lambda: 0,
+        later: Later | None = None,
+        choose: Callable[[], int] | None = None,
     ) -> None:
-        self.queue: BoundedQueue[T] = BoundedQueue(
-            most, most_bytes, wake=self.wake, overflow=overflow, floor=floor
-        )
+        self.queue: BoundedQueue[T] = BoundedQueue(most, most_bytes, wake=self.wake, later=later)
         self._work = work
         self._name = name
-        self._batch, self._gather, self._idle = batch, gather, idle
+        self._choose = choose or (lambda: batch)
+        self._gather, self._idle = gather, idle
         self._enough = min(batch, most) if gather > 0 else 1
         self._begin()
 
@@ -105,7 +107,7 @@ class Worker(Generic[T]):
     def hurry(self) -> None:
         """Have all that waits done at once."""
         self.queue.hurry_to = self.queue.next_number
-        if self.queue.waiting:
+        if self.queue.to_do:
             self.wake()
 
     @property
@@ -145,7 +147,7 @@ class Worker(Generic[T]):
 
     def _is_missing(self) -> bool:
         """Whether there is work, and no thread to do it."""
-        return not self._has_begun() and self.queue.waiting > 0
+        return not self._has_begun() and self.queue.to_do > 0
 
     def _do_one_batch_here(self) -> None:
         """In the thread of whoever waits."""
@@ -181,8 +183,10 @@ class Worker(Generic[T]):
             with queue.lock:
                 if not self.is_mine:
                     return None
-                waiting = queue.waiting
-                if waiting and (gathered or waiting >= self._enough or queue.is_hurried):
+                waiting = len(queue)
+                if queue.to_do > waiting or (
+                    waiting and (gathered or waiting >= self._enough or queue.is_hurried)
+                ):
                     queue.wake_at = NEVER
                     break
                 if not waiting and waited >= self._idle:
@@ -201,21 +205,9 @@ class Worker(Generic[T]):
         return self._next_batch()
 
     def _next_batch(self) -> list[Entry[T]]:
-        """Take the next entries: those that wait in memory are older than those in the overflow."""
-        queue = self.queue
-        with queue.lock:
-            if len(queue) or queue.overflow is None:
-                batch = queue.take(self._batch)
-                self.tell()  # that there is room
-                return batch
-            overflow = queue.overflow
-            queue.begin_overflow()
-        batch = overflow.read(self._batch)  # from a disk, so without the lock
-        with queue.lock:
-            if queue.overflow is not overflow:
-                return []  # it was let go of meanwhile, and what was read waits there
-            queue.took_from_overflow(batch)
-            self.tell()
+        with self.queue.lock:
+            batch = self.queue.take(self._choose())
+            self.tell()  # that there is room
         return batch
 
     def _do(self, batch: list[Entry[T]]) -> None:

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from likewise import __version__
 from likewise.cli import options as o
 from likewise.cli.audit import audit
 from likewise.cli.backup import backup, restore
@@ -25,6 +24,7 @@ from likewise.cli.token import token
 from likewise.cli.verify import verify
 from likewise.cli.warm import warm
 from likewise.cli.watch import watch
+from likewise.version import __version__
 
 app = typer.Typer(
     name="likewise",

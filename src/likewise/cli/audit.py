@@ -1,51 +1,28 @@
 """`likewise audit`: a file of decisions, or several, judged from beginning to end.
 
-The file goes through a monitor chunk by chunk, in order of its time column or of its lines, and is
-judged as it would have been had every decision been watched when it was made.
-The work is in auditing.py, for files larger than memory in partitioned.py, what is printed in
-summary.py.
+The work is in audit/pipeline.py, what is printed in summary.py.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from likewise.cli import options as o
-from likewise.rules.burst import Burst
-from likewise.values.errors import BadFile
+from likewise.cli.reading import Reading
+
+if TYPE_CHECKING:
+    from likewise.monitors.monitor import Monitor
+    from likewise.rules.burst import Burst
+    from likewise.rules.rule import Rule
+
+LEAST_CELL_ROWS = 1_000
+"""Of smaller cells there would be very many, each with some files, and mostly copies in them."""
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """What an audit is to leave behind, and when it is to fail."""
-
-    report: Path | None = None
-    out: Path | None = None
-    ledger: Path | None = None
-    max_rate: float | None = None
-    time_column: str | None = None
-    json: bool = False
-    burst: Burst | None = None
-    trust_code: bool = False
-    max_ahead: str | None = None
-    max_rate_of: str = "any-pair"
-    command: str | None = None
-    within: str | None = None
-    model_column: str | None = None
-    partition: Path | None = None
-    workers: int = 1
-    ray: str | None = None
-    cell_rows: int | None = None
-
-    @property
-    def beside(self) -> tuple[str, ...]:
-        """Columns that are read, whether the rule knows them or not."""
-        return tuple(one for one in (self.time_column, self.model_column) if one is not None)
-
-
+@o.with_groups()
 def audit(
     context: typer.Context,
     data: Annotated[
@@ -134,22 +111,9 @@ def audit(
         ),
     ] = None,
     json: o.Json = False,
-    metric: o.Metric = None,
-    epsilon: o.Epsilon = None,
-    output_column: o.OutputColumn = None,
-    output: o.Output = None,
-    delta: o.Delta = None,
-    ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
-    person: o.Person = None,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    missing: o.Missing = [],  # noqa: B006
-    on_bad_row: o.OnBadRow = "fail",
-    decimal: o.Decimal = None,
-    dates: o.Dates = None,
-    encoding: o.Encoding = None,
-    header: o.Header = None,
-    sheet: o.Sheet = None,
+    *,
+    quick: o.Quick,
+    reading: Reading,
     burst: o.Last = None,
     alarm: o.Alarm = None,
 ) -> int:
@@ -167,93 +131,134 @@ def audit(
     Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data, or
     nothing could be compared, so that --max-rate says nothing.
     """
+    from likewise.audit.job import files_among, name_of
+    from likewise.audit.options import CELL_ROWS, AuditOptions, CellOptions
+    from likewise.audit.pipeline import audit_file
     from likewise.cli.bursts import burst_of
-    from likewise.cli.reading import Reading
-    from likewise.cli.rules import Quick
+    from likewise.cli.endings import DATA, FINE, OVER
+    from likewise.cli.limits import Limit
+    from likewise.cli.models import insist_on_models
+    from likewise.cli.places import check_out, check_place, writable
+    from likewise.cli.reading import say_remarks
+    from likewise.cli.rules import ask
+    from likewise.cli.screen import progress, say_aside
+    from likewise.cli.summary import print_json, print_summary
 
     counted = burst_of(burst, alarm)
-    wishes = Wishes(
-        report,
-        out,
-        ledger,
-        max_rate,
+    limit = Limit(max_rate, max_rate_of)
+    check_place(report, "--report", (".html", ".htm"))
+    _check_together(context.params, data)
+    cells = None
+    if partition is not None:
+        data = list(files_among(data))
+        cells = CellOptions(
+            partition, tuple(data), reading.settings, workers, ray, cell_rows or CELL_ROWS
+        )
+    check_out(out, data[0])
+    options = AuditOptions(
         time_column,
-        json,
-        counted,
-        trust_code,
-        max_ahead,
-        max_rate_of,
-        o.command_line(context),
+        reading.day_order,
         within,
         model_column,
-        partition,
-        workers,
-        ray,
-        cell_rows,
+        reading.skip,
+        counted,
+        report is not None,
+        out,
+        o.command_line(context),
+        cells,
     )
-    quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore), person)
-    reading = Reading(
-        format, delimiter, missing, on_bad_row, decimal, dates, encoding, header, sheet
-    )
-    return run(data, rule, quick, reading, wishes)
-
-
-def run(data: Sequence[str], rule: Path | None, quick: Any, reading: Any, wishes: Wishes) -> int:
-    """Judge, write what was asked for, tell."""
-    from likewise.cli.auditing import Again, judge
-    from likewise.cli.endings import DATA, FINE, OVER, Stop
-    from likewise.cli.limits import Limit
-    from likewise.cli.places import check_place
-    from likewise.cli.rules import ask
-    from likewise.cli.screen import say_aside
-    from likewise.cli.summary import print_json, print_summary
-    from likewise.cli.violations import check_out
-
-    limit = Limit(wishes.max_rate, wishes.max_rate_of)
-    check_place(wishes.report, "--report", (".html", ".htm"))
-    if wishes.partition is not None:
-        from likewise.cli.partitioned import judge_in_cells
-
-        audited = judge_in_cells(data, rule, quick, reading, wishes)
-    else:
-        name = _the_file(data, wishes)
-        check_out(wishes.out, name)
-        with reading.open(name) as source:
-            binding = ask(
-                rule,
-                quick,
-                source.columns,
-                source.name,
-                wishes.beside,
-                left_out=source.left_out,
-                trust_code=wishes.trust_code,
-            )
-            again = Again(lambda: reading.open_again(name), reading.day_order)
-            audited = judge(source, binding, reading.skip, wishes, again)
-    if wishes.report is not None:
+    with writable(out), ExitStack() as stack:
+        source = stack.enter_context(reading.open_again(data[0]))
+        binding = ask(
+            rule,
+            quick,
+            source.columns,
+            source.name,
+            [one for one in (time_column, model_column) if one is not None],
+            left_out=source.left_out,
+            trust_code=trust_code,
+        )
+        insist_on_models(binding.rule, model_column)
+        kept = None
+        if ledger is not None:
+            kept = stack.enter_context(_new_ledger(ledger, binding.rule, counted, max_ahead))
+        name = source.name if cells is None else name_of(data)
+        bar = stack.enter_context(progress(f"judging {name}"))
+        audited = audit_file(
+            source,
+            binding,
+            options,
+            again=lambda: reading.open_again(data[0]),
+            ledger=kept,
+            progress=bar.update,
+        )
+    say_remarks(audited.read.name, audited.read.remarks, several=len(data) > 1)
+    if report is not None:
         from likewise.reports.page import write_page
 
-        try:
-            write_page(audited.findings, wishes.report)
-        except BadFile as error:
-            raise Stop(str(error)) from None
-    kept = limit.kept(audited.findings)
-    if wishes.json:
-        print_json(audited, wishes, limit)
+        with writable(report):
+            write_page(audited.findings, report)
+    if json:
+        print_json(audited, limit, pairs=out is not None)
     else:
-        print_summary(audited, wishes, limit)
-    if kept is None:
+        written = {"report": report, "partition": partition, "ledger": ledger, "out": out}
+        print_summary(audited, limit, written)
+    is_kept = limit.kept(audited.findings)
+    if is_kept is None:
         say_aside(f"likewise: {limit.words(audited.findings)}")
         return DATA
-    return FINE if kept else OVER
+    return FINE if is_kept else OVER
 
 
-def _the_file(data: Sequence[str], wishes: Wishes) -> str:
-    """The one file of an audit without cells."""
+def _check_together(given: Mapping[str, Any], data: Sequence[str]) -> None:
+    """Stop if options do not go together."""
+    from likewise.audit.options import CELL_ROWS
     from likewise.cli.endings import Stop
 
-    if len(data) != 1:
+    cells = given["partition"] is not None
+    if not cells and len(data) != 1:
         raise Stop(f"there are {len(data)} files. To audit them together: --partition FOLDER.")
-    if wishes.workers != 1 or wishes.ray is not None or wishes.cell_rows is not None:
+    if not cells and (given["workers"] != 1 or given["ray"] or given["cell_rows"] is not None):
         raise Stop("--workers, --ray and --cell-rows are about cells: say --partition FOLDER.")
-    return data[0]
+    for name in ("ledger", "out", "burst", "max_ahead") if cells else ():
+        if given[name] is not None:
+            raise Stop(
+                f"--{name.replace('_', '-')} and --partition do not go together: cells know nothing"
+                " of each other. Leave out one of them."
+            )
+    if given["cell_rows"] is not None and given["cell_rows"] < LEAST_CELL_ROWS:
+        raise Stop(
+            f"--cell-rows is {given['cell_rows']:,}; expected at least {LEAST_CELL_ROWS:,}: smaller"
+            " cells would be very many, and mostly hold copies. Say more, or leave it out for"
+            f" {CELL_ROWS:,}."
+        )
+    if given["max_ahead"] is not None and given["ledger"] is None:
+        raise Stop("--max-ahead is about a ledger: say --ledger.")
+    if given["within"] is not None and given["ledger"] is not None:
+        raise Stop(
+            "--within and --ledger do not go together: a ledger says by its own window how far back"
+            " it compares, and forgets the rest. Leave out one of them."
+        )
+    if given["within"] is not None and given["time_column"] is None:
+        raise Stop("--within is about times: say --time-column.")
+    if given["ray"] is not None and given["workers"] != 1:
+        raise Stop("--ray and --workers do not go together: a cluster knows how many it has.")
+
+
+def _new_ledger(
+    path: Path, rule: "Rule", burst: "Burst | None", max_ahead: str | None
+) -> "Monitor":
+    """A monitor with a ledger that has no decisions yet."""
+    from likewise.cli.endings import Stop
+    from likewise.monitors import opening
+
+    settings: dict[str, Any] = {} if max_ahead is None else {"max_ahead": max_ahead}
+    ledger = opening.open(path, rule, durability="batch", burst=burst, comparable=True, **settings)
+    if ledger.rows:
+        many = ledger.rows
+        ledger.close()
+        raise Stop(
+            f"--ledger {path} has {many:,} decisions already. An audit begins a ledger:"
+            " name a new folder; to go on with one: likewise watch --ledger."
+        )
+    return ledger

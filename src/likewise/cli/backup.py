@@ -36,11 +36,8 @@ def restore(
 
 def _told(done: Any, json: bool) -> int:
     from likewise.cli.endings import FINE
-    from likewise.cli.screen import print_json, say
+    from likewise.cli.screen import print_result
 
-    if json:
-        told = {"rows": done.rows, "copied": done.copied, "kept": done.kept, "head": done.head}
-        print_json(told)
-    else:
-        say(str(done))
+    told = {"rows": done.rows, "copied": done.copied, "kept": done.kept, "head": done.head}
+    print_result(told, str(done), as_json=json)
     return FINE

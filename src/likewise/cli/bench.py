@@ -44,8 +44,8 @@ def _machine() -> dict[str, Any]:
 
     import numpy as np
 
-    from likewise import __version__
     from likewise.kernels.compile import way
+    from likewise.version import __version__
 
     available = getattr(os, "sched_getaffinity", None)
     return {

@@ -7,18 +7,20 @@ Cost: all decisions of the file at once, and a few passes over them.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from likewise.cli import options as o
+from likewise.cli.reading import Reading
 
 _RATES = (0.001, 0.01, 0.05, 0.1)
 _LINES = 24  # of the table of changed rules
 
 
+@o.with_groups("person")
 def calibrate(
     data: o.Data,
     rule: o.RuleFile = None,
@@ -36,21 +38,9 @@ def calibrate(
         Path | None, typer.Option(metavar="CURVE.html", help="Write the curve as a page.")
     ] = None,
     json: o.Json = False,
-    metric: o.Metric = None,
-    epsilon: o.Epsilon = None,
-    output_column: o.OutputColumn = None,
-    output: o.Output = None,
-    delta: o.Delta = None,
-    ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    missing: o.Missing = [],  # noqa: B006
-    on_bad_row: o.OnBadRow = "fail",
-    decimal: o.Decimal = None,
-    dates: o.Dates = None,
-    encoding: o.Encoding = None,
-    header: o.Header = None,
-    sheet: o.Sheet = None,
+    *,
+    quick: o.Quick,
+    reading: Reading,
 ) -> int:
     """How near is near? The share of decisions flagged, and comparable, at every epsilon.
 
@@ -62,17 +52,12 @@ def calibrate(
     its tolerance, or doubled it.
     """
     from likewise.cli.places import check_place
-    from likewise.cli.reading import Reading
-    from likewise.cli.rules import Quick, ask
+    from likewise.cli.rules import ask
 
     check_place(report, "--report", (".html", ".htm"))
-    reading = Reading(
-        format, delimiter, missing, on_bad_row, decimal, dates, encoding, header, sheet
-    )
-    varies = rule is not None or epsilon is not None
+    varies = rule is not None or quick.epsilon is not None
     if not varies:
-        epsilon = 1.0  # plays no part in what is found
-    quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
+        quick = replace(quick, epsilon=1.0)  # plays no part in what is found
     with reading.open(data) as source:
         binding = ask(
             rule,
@@ -93,7 +78,7 @@ class _Told:
     """The same for like cases of any output."""
     bad: Any
     rate: float | None
-    source: str
+    source: Any
     varied: Any
     """Each line of the rule changed; None where nobody has said what is near."""
 
@@ -129,7 +114,7 @@ def _rounded_down(epsilon: float | None) -> float | None:
 
 
 def _calibrated(source: Any, binding: Any, skip: bool, rate: float | None, varies: bool) -> _Told:
-    from likewise.cli.feeding import Refusals, feed
+    from likewise.audit.feeding import Refusals, feed
     from likewise.cli.screen import progress
     from likewise.monitors.calibration import calibrate as nearest
     from likewise.monitors.calibration import like_cases
@@ -159,7 +144,7 @@ def _calibrated(source: Any, binding: Any, skip: bool, rate: float | None, varie
         varied = None
         if varies:
             varied = vary(binding.rule, *arguments, columns=binding.inputs or None)
-        return _Told(found, alike, bad, rate, source.name, varied)
+        return _Told(found, alike, bad, rate, source, varied)
 
 
 def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
@@ -169,7 +154,7 @@ def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
     if report is not None:
         from likewise.reports.curve_page import curve_page
 
-        page = curve_page(told.found, told.alike, told.targets(), told.source, told.varied)
+        page = curve_page(told.found, told.alike, told.targets(), told.source.name, told.varied)
         write_text(report, page)
     if as_json:
         _print_json(told)
@@ -211,12 +196,12 @@ def _print_json(told: _Told) -> None:
         },
         "varied": told.varied and told.varied.to_dict(),
         "closest": [one._asdict() for one in found.closest(10)],
-        "bad_rows": told.bad.count,
+        "bad_rows": told.bad.rows.count,
         "bad": [
-            {told.bad.source.unit: one.place, "code": one.code, "why": one.why}
-            for one in told.bad.first
+            {told.source.unit: one.place, "code": one.code, "why": one.why}
+            for one in told.bad.rows.first
         ],
-        "remarks": [one.to_dict() for one in told.bad.source.remarks],
+        "remarks": [one.to_dict() for one in told.source.remarks],
     }
     print_json(answer)
 
@@ -260,9 +245,9 @@ def _print(told: _Told, report: Path | None) -> None:
         say(f"{percent(told.alike.rate(at)):>7} comparable there; {share} of these are flagged")
     if told.varied is not None:
         _print_varied(told)
-    if told.bad.count:
+    if told.bad.rows.count:
         say()
-        print_bad(told.bad)
+        print_bad(told.bad.rows, told.source.unit)
     if report is not None:
         say(f"The curve: {report}")
 

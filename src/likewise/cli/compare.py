@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli import options as o
+from likewise.cli.reading import Reading
 
 _PAIRS = 1  # of each kind on a terminal
 
 
+@o.with_groups()
 def compare(
     context: typer.Context,
     a: Annotated[
@@ -51,22 +53,9 @@ def compare(
         Path | None, typer.Option(metavar="PAGE.html", help="Write a page to show to others.")
     ] = None,
     json: o.Json = False,
-    metric: o.Metric = None,
-    epsilon: o.Epsilon = None,
-    output_column: o.OutputColumn = None,
-    output: o.Output = None,
-    delta: o.Delta = None,
-    ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
-    person: o.Person = None,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    missing: o.Missing = [],  # noqa: B006
-    on_bad_row: o.OnBadRow = "fail",
-    decimal: o.Decimal = None,
-    dates: o.Dates = None,
-    encoding: o.Encoding = None,
-    header: o.Header = None,
-    sheet: o.Sheet = None,
+    *,
+    quick: o.Quick,
+    reading: Reading,
 ) -> int:
     """Compare two models: does one contradict itself more often, and where?
 
@@ -82,20 +71,17 @@ def compare(
     Exit codes: 0 fine, 2 bad usage, 3 bad data.
     """
     from likewise.cli.comparing import Wanted, compared
-    from likewise.cli.endings import FINE, Stop
-    from likewise.cli.places import check_place
-    from likewise.cli.reading import Reading
-    from likewise.cli.rules import Quick
+    from likewise.cli.endings import FINE
+    from likewise.cli.places import check_place, writable
     from likewise.cli.screen import print_json
-    from likewise.values.errors import BadFile
 
     check_place(report, "--report", (".html", ".htm"))
     wanted = Wanted(
         a,
         b,
         rule,
-        Quick(metric, epsilon, output_column, output, delta, tuple(ignore), person),
-        Reading(format, delimiter, missing, on_bad_row, decimal, dates, encoding, header, sheet),
+        quick,
+        reading,
         model_column,
         first,
         second,
@@ -109,10 +95,8 @@ def compare(
         from likewise.reports.compare_page import compare_page
         from likewise.reports.document import write_document
 
-        try:
+        with writable(report):
             write_document(compare_page(found), report)
-        except BadFile as error:
-            raise Stop(str(error)) from None
     if json:
         print_json(found.to_dict())
     else:

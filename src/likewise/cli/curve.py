@@ -9,7 +9,7 @@
 Invariant: no line is wider than asked for.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
 
 from likewise.reports.findings import Curve
 from likewise.values.printing import figure
@@ -51,18 +51,8 @@ def draw(curve: Curve, width: int) -> list[str]:
 
 def _rate(curve: Curve, epsilon: float) -> float:
     """The curve's rate at an epsilon: a step function."""
-    return curve.rates[_before(curve.epsilons, epsilon)]
-
-
-def _before(ordered: Sequence[float], value: float) -> int:
-    low, high = 0, len(ordered) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if ordered[middle] <= value * (1 + 1e-12):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    step = bisect_right(curve.epsilons, epsilon * (1 + 1e-12)) - 1
+    return curve.rates[max(0, step)]
 
 
 def _under(cells: int, chosen: int, epsilon: float, reach: float) -> str:

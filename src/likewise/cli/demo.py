@@ -62,7 +62,7 @@ def watch(rows: "list[Row]", command: str | None = None) -> "Findings":
     """What a monitor finds in the stream, as it comes in batches."""
     import numpy as np
 
-    from likewise.cli.kept_rows import KeptRows
+    from likewise.audit.kept_rows import KeptRows
     from likewise.cli.loans import RULE, SEED, as_csv
     from likewise.monitors.calibration import calibrate, like_cases
     from likewise.monitors.monitor import Monitor

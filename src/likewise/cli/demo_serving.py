@@ -79,7 +79,7 @@ def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
     with tempfile.TemporaryDirectory(prefix="likewise-demo-") as folder:
         rule = Path(folder) / "loans.toml"
         rule.write_text(RULE, encoding="utf-8")
-        served = Served(rule=str(rule), ledger=str(Path(folder) / "loans.ledger"))
+        served = Served(rule=rule, ledger=Path(folder) / "loans.ledger")
         settings = ServiceSettings({MONITOR: served}, server=Server(port=port))
 
         def tell(line: str) -> None:

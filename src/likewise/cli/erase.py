@@ -37,7 +37,7 @@ def erase(
     if not yes:
         _ask(f"{len(rows):,} decision{'s' * (len(rows) != 1)} from {ledger}")
     keeping = opening.Keeping(check=False)
-    with opening.open_ledger(ledger, None, keeping, as_it_is=True, models=False)[0] as monitor:
+    with opening.open_ledger(ledger, None, keeping, as_it_is=True, models=False) as monitor:
         erased: Any = monitor.erase(rows=rows)
     if json:
         print_json({"rows": list(erased.rows), "complete": erased.complete})

@@ -28,7 +28,7 @@ def head(
     """Print the head of a ledger: whoever keeps it can check later that nothing has changed."""
     from likewise.cli.endings import FINE, Stop
     from likewise.cli.ledgers import look
-    from likewise.cli.screen import print_json, say
+    from likewise.cli.screen import print_result
     from likewise.ledger import signing
 
     if out is None and (sign is not None or timestamp is not None):
@@ -42,8 +42,5 @@ def head(
             told["signature"] = str(signing.sign(out, sign))
         if timestamp is not None:
             told["timestamp"] = str(signing.stamp(out, timestamp))
-    if json:
-        print_json(told)
-    else:
-        say(text)
+    print_result(told, text, as_json=json)
     return FINE

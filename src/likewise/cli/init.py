@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from likewise.cli import options as o
+from likewise.cli.reading import Reading
 
 if TYPE_CHECKING:
-    from likewise.cli.proposed_rule import ProposedRule
-    from likewise.cli.reading import Reading
+    from likewise.cli.proposing import ProposedRule
     from likewise.rules.output_column import Guess
     from likewise.rules.profile import Profile
     from likewise.sources.remarks import Remark
@@ -25,6 +25,7 @@ SAMPLE = 100_000
 _NAMES = 6  # of columns in a line
 
 
+@o.with_groups("on_bad_row")
 def init(
     data: o.Data,
     output_column: Annotated[
@@ -36,14 +37,8 @@ def init(
     ] = Path("likewise.toml"),
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     json: o.Json = False,
-    format: o.Format = None,
-    delimiter: o.Delimiter = None,
-    missing: o.Missing = [],  # noqa: B006
-    decimal: o.Decimal = None,
-    dates: o.Dates = None,
-    encoding: o.Encoding = None,
-    header: o.Header = None,
-    sheet: o.Sheet = None,
+    *,
+    reading: Reading,
 ) -> int:
     """Propose a rule for a file of decisions: likewise.toml, with comments, to be edited.
 
@@ -51,8 +46,7 @@ def init(
     """
     from likewise.cli.endings import FINE, Stop
     from likewise.cli.places import check_place, write_text
-    from likewise.cli.proposed_rule import propose_rule
-    from likewise.cli.reading import Reading
+    from likewise.cli.proposing import propose_rule
     from likewise.cli.screen import progress, say_aside, say_lines
     from likewise.rules.output_column import Guess
     from likewise.rules.profile import profiles_of
@@ -63,7 +57,6 @@ def init(
         check_place(out, "--out", (".toml",))
         if out.exists() and not force:
             raise Stop(f"{out} is there already. Write to another file with --out, or say --force.")
-    reading = Reading(format, delimiter, missing, "fail", decimal, dates, encoding, header, sheet)
     again = reading.command(data)
     sample = _read(reading, data, output_column)
     name = sample.name
@@ -189,7 +182,7 @@ def _print_next(made: "ProposedRule", data: str, out: Path) -> None:
     ):
         names = [name for name, one in features.items() if one.kind in kinds]
         say(f"  {words}: {len(names):,}" + (f" ({_listed(names)})" if names else ""))
-    say(f"  the output: {_listed(_outputs(made))}")
+    say(f"  the output: {_listed(made.rule.output_columns)}")
     say()
     _print_notes(made)
     for line in made.tried.sentences() if made.tried else ():
@@ -212,11 +205,6 @@ def _print_notes(made: "ProposedRule") -> None:
     for text, columns in together.items():
         say(f"  {_listed(columns)}: {text}")
     say()
-
-
-def _outputs(made: "ProposedRule") -> list[str]:
-    given = made.rule.output_column or ""
-    return [given] if isinstance(given, str) else list(given)
 
 
 def _listed(names: Sequence[str]) -> str:

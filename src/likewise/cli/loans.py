@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.verdicts import Floats
+from likewise.values.witnesses import Floats
 
 DECISIONS = 8_000
 TRAINING = 12_000

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.cli.preventing import Between, Unit, between, units_of
+from likewise.cli.preventing import Between, between, parts_with_families
 from likewise.monitors.varied import Outcome, Varied
 from likewise.monitors.varying import vary
 from likewise.rules.families import Family
@@ -30,7 +30,9 @@ from likewise.rules.notes import Note
 from likewise.rules.profile import Profile
 from likewise.rules.rule import Rule
 from likewise.rules.tolerances import wider
+from likewise.rules.variation import Part
 from likewise.values.frames import Column
+from likewise.values.printing import percent
 
 ROWS = 20_000
 """Rows that a rule is tried on, the first of the file: "earlier" means above."""
@@ -66,8 +68,75 @@ class Loosened:
     notes: tuple[Note, ...]
     varied: Varied
     """Each column, or family, ignored; of the first rows."""
+    rows: int
+    """Of the whole table; the rule may have been tried on the first of them."""
     widened: Mapping[str, int] = field(default_factory=dict)
     """By column, how many steps its tolerance went up."""
+
+    def sentences(self) -> list[str]:
+        """For people."""
+        first = "" if self.trial.decisions == self.rows else "the first "
+        found = self.trial
+        rows = f"{first}{found.decisions:,} rows"
+        if found.rate is None:
+            lines = [
+                f"Tried on {rows}: NOTHING COULD BE COMPARED, so nothing follows. No decision has"
+                " an earlier one about a like case. Widen tolerances, or leave columns out."
+            ]
+        else:
+            verb = "contradicts" if found.contradicting == 1 else "contradict"
+            lines = [
+                f"Tried on {rows}: {found.comparable:,} decisions ({percent(found.share)}) had an"
+                f" earlier like case; {found.contradicting:,} of those ({percent(found.rate)})"
+                f" {verb} one."
+            ]
+        if self.before is not self.trial:
+            lines.append(
+                f"As first proposed the rule compared {self.before.comparable:,}: it was loosened."
+            )
+        most = self._prevents_most()
+        if most is not None:
+            looked_at = self.varied.decisions
+            part = "the first " * (bool(first) or looked_at < found.decisions)
+            lines.append(
+                f"The column that prevents most comparisons: {most['column']!r}; without it"
+                f" {most['more']:,} more of {part}{looked_at:,} rows."
+            )
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+
+        def told(one: Outcome) -> dict[str, Any]:
+            return {
+                "decisions": one.decisions,
+                "comparable": one.comparable,
+                "contradicting": one.contradicting,
+            }
+
+        return {
+            **told(self.trial),
+            "rate": self.trial.rate,
+            "first_proposed": told(self.before),
+            "prevents_most": self._prevents_most(),
+            "prevented": self._prevented(),
+            "looked_at": self.varied.decisions,
+        }
+
+    def _prevented(self) -> list[dict[str, Any]]:
+        """By column or family: how many more would be comparable without it; most first."""
+        before = self.varied.as_it_is.comparable
+        return [
+            {
+                "column": one.column or "",
+                "columns": list(one.change.columns),
+                "more": one.comparable - before,
+            }
+            for one in self.varied.preventing()
+        ]
+
+    def _prevents_most(self) -> dict[str, Any] | None:
+        return next((one for one in self._prevented()[:1] if one["more"]), None)
 
 
 def loosened(
@@ -77,35 +146,40 @@ def loosened(
     families: Sequence[Family],
     profiles: Mapping[str, Profile],
 ) -> Loosened:
-    """The rule as it is if it is useful; else looser, or as it was if nothing helps."""
+    """The rule as it is if it is useful; else looser, or as it was if nothing helps.
+
+    table, columns  the rows that it is tried on; profiles: of the whole table
+    """
+    rows = len(next(iter(profiles.values())))
     until = time.monotonic() + SECONDS
     proposed, first = rule, _tried(rule, table)
     if first.share >= USEFUL:
-        return Loosened(rule, first, first, (), _ignoring(rule, table, families))
+        return Loosened(rule, first, first, (), _ignoring(rule, table, families), rows)
     numbers = [name for name, one in (rule.features or {}).items() if one.kind == "number"]
     rule, widened = _widened(rule, numbers), dict.fromkeys(numbers, 1)
     left_out: list[str] = []
-    tells = _telling(units_of(rule, families), rule, profiles)
+    tells = _telling(parts_with_families(rule, families), rule, profiles)
     for _ in range(STEPS):
         share = _tried(rule, table).share
-        units = units_of(rule, families)
-        if share >= USEFUL or len(units) <= _LEFT or time.monotonic() > until:
+        parts = parts_with_families(rule, families)
+        if share >= USEFUL or len(parts) <= _LEFT or time.monotonic() > until:
             break
         few = share >= _FAR * USEFUL
-        giving = _least_loss(between(rule, columns, units, _ROWS), tells)
-        for unit in giving[: 1 if few else max(1, len(units) // _AT_ONCE)]:
-            if widened.get(unit.name, _WIDEST) < _WIDEST:
-                rule, widened[unit.name] = _widened(rule, unit.columns), _WIDEST
+        giving = _least_loss(between(rule, columns, parts, _ROWS), tells)
+        for part in giving[: 1 if few else max(1, len(parts) // _AT_ONCE)]:
+            column = part.columns[0]
+            if widened.get(column, _WIDEST) < _WIDEST:
+                rule, widened[column] = _widened(rule, part.columns), _WIDEST
             else:
-                rule = _without(rule, unit)
-                left_out += unit.columns
+                rule = _without(rule, part)
+                left_out += part.columns
     trial = _tried(rule, table)
     if trial.share <= first.share:
-        return Loosened(proposed, first, first, (), _ignoring(proposed, table, families))
+        return Loosened(proposed, first, first, (), _ignoring(proposed, table, families), rows)
     steps = {name: count for name, count in widened.items() if name not in left_out}
     told = ((tuple(steps), _WIDER), (tuple(left_out), _LEFT_OUT))
     notes = tuple(Note("loosened", names, text) for names, text in told if names)
-    return Loosened(rule, trial, first, notes, _ignoring(rule, table, families), steps)
+    return Loosened(rule, trial, first, notes, _ignoring(rule, table, families), rows, steps)
 
 
 def _tried(rule: Rule, table: Any) -> Outcome:
@@ -115,8 +189,8 @@ def _tried(rule: Rule, table: Any) -> Outcome:
 
 def _ignoring(rule: Rule, table: Any, families: Sequence[Family]) -> Varied:
     """What the rule comes to without each column; families as one."""
-    units = units_of(rule, families)
-    together = {unit.name: unit.columns for unit in units if len(unit.columns) > 1}
+    parts = parts_with_families(rule, families)
+    together = {part.name or "": part.columns for part in parts if len(part.columns) > 1}
     return vary(
         rule,
         table,
@@ -137,31 +211,30 @@ def _widened(rule: Rule, numbers: Sequence[str]) -> Rule:
     return replace(rule, features=features)
 
 
-def _without(rule: Rule, unit: Unit) -> Rule:
-    features = {**(rule.features or {}), **dict.fromkeys(unit.columns, Feature("ignore"))}
+def _without(rule: Rule, part: Part) -> Rule:
+    features = {**(rule.features or {}), **dict.fromkeys(part.columns, Feature("ignore"))}
     return replace(rule, features=features)
 
 
-def _least_loss(ways: Between, tells: Mapping[str, float]) -> list[Unit]:
-    """The units that prevent anything, those first that prevent most for what they tell."""
+def _least_loss(ways: Between, tells: Mapping[Part, float]) -> list[Part]:
+    """The parts that prevent anything, those first that prevent most for what they tell."""
     prevents = {
-        unit: weight / (_NOISE + tells[unit.name])
-        for unit, weight in zip(ways.units, ways.weights(), strict=True)
+        part: weight / (_NOISE + tells[part])
+        for part, weight in zip(ways.parts, ways.weights(), strict=True)
         if weight > 0
     }
-    ordered = sorted(prevents, key=lambda unit: -prevents[unit])
-    return ordered[: len(ways.units) - _LEFT]
+    ordered = sorted(prevents, key=lambda part: -prevents[part])
+    return ordered[: len(ways.parts) - _LEFT]
 
 
 def _telling(
-    units: Sequence[Unit], rule: Rule, profiles: Mapping[str, Profile]
-) -> dict[str, float]:
-    """How much each unit tells about the output, from 0 to 1 (Cramér's V, corrected for size)."""
-    given = rule.output_column or ""
-    output = _binned(profiles[given if isinstance(given, str) else given[0]])
+    parts: Sequence[Part], rule: Rule, profiles: Mapping[str, Profile]
+) -> dict[Part, float]:
+    """How much each part tells about the output, from 0 to 1 (Cramér's V, corrected for size)."""
+    output = _binned(profiles[rule.output_columns[0]])
     return {
-        unit.name: max(_association(_binned(profiles[name]), output) for name in unit.columns)
-        for unit in units
+        part: max(_association(_binned(profiles[name]), output) for name in part.columns)
+        for part in parts
     }
 
 

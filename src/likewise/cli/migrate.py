@@ -45,7 +45,7 @@ def migrate(
     from likewise.cli.endings import FINE
     from likewise.cli.ledgers import look
     from likewise.cli.rules import read_rule
-    from likewise.cli.screen import print_json, progress, say
+    from likewise.cli.screen import print_result, progress
     from likewise.monitors.migrating import migrate as make
 
     with look(ledger) as opened:
@@ -59,11 +59,9 @@ def migrate(
             rename=renamed,
             add=dict(_added(text) for text in add),
         )
-    if json:
-        told: dict[str, Any] = {"rows": done.rows, "judged_again": done.judged_again}
-        print_json({**told, "head": done.head, "left_out": dict(done.left_out)})
-    else:
-        say(str(done))
+    told: dict[str, Any] = {"rows": done.rows, "judged_again": done.judged_again}
+    told |= {"head": done.head, "left_out": dict(done.left_out)}
+    print_result(told, str(done), as_json=json)
     return FINE
 
 

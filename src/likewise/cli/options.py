@@ -1,8 +1,11 @@
 """Options that several commands share, said once."""
 
+import inspect
 import shlex
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,150 +57,161 @@ Within = Annotated[
 ]
 
 
-BURST = "A run of near-duplicates, whatever was decided"
+def _of(panel: str) -> Callable[..., Any]:
+    """Make options that `--help` lists under a heading."""
+
+    def option(help: str, *names: str, **more: Any) -> Any:
+        return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+    return option
+
+
+_burst = _of("A run of near-duplicates, whatever was decided")
 Last = Annotated[
     int | None,
-    typer.Option(
+    _burst(
+        "Count each decision's near inputs among the last N decisions.",
         "--burst",
         metavar="N",
         min=1,
-        help="Count each decision's near inputs among the last N decisions.",
-        rich_help_panel=BURST,
     ),
 ]
-Alarm = Annotated[
-    int | None,
-    typer.Option(
-        metavar="K",
-        min=1,
-        help="Raise an alarm from K of them on.",
-        rich_help_panel=BURST,
-    ),
-]
+Alarm = Annotated[int | None, _burst("Raise an alarm from K of them on.", metavar="K", min=1)]
 
-READING = "How the file is read"
+_reading = _of("How the file is read")
 Format = Annotated[
     str | None,
-    typer.Option(
-        help="csv, tsv, jsonl, parquet, arrow or excel, where the file does not tell.",
-        rich_help_panel=READING,
-    ),
+    _reading("csv, tsv, jsonl, parquet, arrow or excel, where the file does not tell."),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option(
-        help="What stands between the fields of a CSV file; `tab` is a tab.",
-        show_default="found out",
-        rich_help_panel=READING,
+    _reading(
+        "What stands between the fields of a CSV file; `tab` is a tab.", show_default="found out"
     ),
 ]
 Missing = Annotated[
     list[str],
-    typer.Option(
+    _reading(
+        "Text in a CSV file that means nothing is known, such as ? or NA; may be repeated.",
         metavar="TEXT",
-        help="Text in a CSV file that means nothing is known, such as ? or NA; may be repeated.",
-        rich_help_panel=READING,
     ),
 ]
 Decimal = Annotated[
     str | None,
-    typer.Option(
+    _reading(
+        "The decimal sign of numbers in a CSV file.",
         metavar="point|comma",
-        help="The decimal sign of numbers in a CSV file.",
         show_default="found out",
-        rich_help_panel=READING,
     ),
 ]
 Dates = Annotated[
     str | None,
-    typer.Option(
+    _reading(
+        "The order of 03/04/2024 in a column of times.",
         metavar="day-first|month-first",
-        help="The order of 03/04/2024 in a column of times.",
         show_default="found out",
-        rich_help_panel=READING,
     ),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(
-        help="The encoding of text, such as utf-8, utf-16, cp1252 or latin-1.",
+    _reading(
+        "The encoding of text, such as utf-8, utf-16, cp1252 or latin-1.",
         show_default="found out",
-        rich_help_panel=READING,
     ),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option(
+    _reading(
+        "Whether the first line has the names of columns; without, they are column_1, …",
         "--header/--no-header",
-        help="Whether the first line has the names of columns; without, they are column_1, …",
         show_default="found out",
-        rich_help_panel=READING,
     ),
 ]
 Sheet = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The sheet of an Excel workbook.",
-        show_default="the first",
-        rich_help_panel=READING,
-    ),
+    _reading("The sheet of an Excel workbook.", metavar="NAME", show_default="the first"),
 ]
 OnBadRow = Annotated[
     str,
-    typer.Option(
+    _reading(
+        "End at the first row that cannot be used, or leave such rows out and count them.",
         metavar="fail|skip",
-        help="End at the first row that cannot be used, or leave such rows out and count them.",
-        rich_help_panel=READING,
     ),
 ]
 
-QUICK = "Without a rule: every column but the output is a number"
-Metric = Annotated[
-    str | None,
-    typer.Option(help="linf, l1, l2 or cosine.", show_default="linf", rich_help_panel=QUICK),
-]
+_quick = _of("Without a rule: every column but the output is a number")
+Metric = Annotated[str | None, _quick("linf, l1, l2 or cosine.", show_default="linf")]
 Epsilon = Annotated[
-    float | None,
-    typer.Option(
-        help="How near is near; with a rule, instead of the rule's own.", rich_help_panel=QUICK
-    ),
+    float | None, _quick("How near is near; with a rule, instead of the rule's own.")
 ]
-OutputColumn = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="The column of the output.", rich_help_panel=QUICK),
-]
+OutputColumn = Annotated[str | None, _quick("The column of the output.", metavar="COLUMN")]
 Output = Annotated[
     str | None,
-    typer.Option(
-        "--output",
-        help="What the output is: label or number.",
-        show_default="label",
-        rich_help_panel=QUICK,
-    ),
+    _quick("What the output is: label or number.", "--output", show_default="label"),
 ]
 Delta = Annotated[
-    float | None,
-    typer.Option(
-        help="How far apart outputs still count as the same.",
-        show_default="0",
-        rich_help_panel=QUICK,
-    ),
+    float | None, _quick("How far apart outputs still count as the same.", show_default="0")
 ]
 Person = Annotated[
     str | None,
-    typer.Option(
+    _quick(
+        "Who a decision is about: decisions about one person are not compared.",
         metavar="COLUMN",
-        help="Who a decision is about: decisions about one person are not compared.",
-        rich_help_panel=QUICK,
     ),
 ]
-Ignore = Annotated[
-    list[str],
-    typer.Option(
-        metavar="COLUMN", help="A column to leave out; may be repeated.", rich_help_panel=QUICK
-    ),
-]
+Ignore = Annotated[list[str], _quick("A column to leave out; may be repeated.", metavar="COLUMN")]
+
+
+@dataclass(frozen=True)
+class Quick:
+    """What the options say where there is no file with a rule, or on top of one."""
+
+    metric: Metric = None
+    epsilon: Epsilon = None
+    output_column: OutputColumn = None
+    output: Output = None
+    delta: Delta = None
+    ignore: Ignore = field(default_factory=list)
+    person: Person = None
+
+
+def with_groups(*without: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Let a command take options in groups: as parameters that are dataclasses of options.
+
+    without: fields of these groups that are no options of the command
+    """
+
+    def grouped(command: Callable[..., int]) -> Callable[..., int]:
+        parameters: list[inspect.Parameter] = []
+        groups: dict[str, tuple[Any, list[str]]] = {}
+        for one in inspect.signature(command).parameters.values():
+            options, kind = [one.replace(kind=one.KEYWORD_ONLY)], one.annotation
+            if isinstance(kind, type) and is_dataclass(kind):
+                options = [
+                    one.replace(
+                        name=each.name,
+                        annotation=each.type,
+                        default=[] if each.default is MISSING else each.default,
+                    )
+                    for each in fields(kind)
+                    if each.name not in without
+                ]
+                groups[one.name] = kind, [option.name for option in options]
+            parameters += options
+
+        def called(**given: Any) -> int:
+            made = {
+                name: kind(**{option: given.pop(option) for option in options})
+                for name, (kind, options) in groups.items()
+            }
+            return command(**given, **made)
+
+        called.__name__, called.__doc__ = command.__name__, command.__doc__
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {one.name: one.annotation for one in parameters}
+        return called
+
+    return grouped
 
 
 def command_line(context: typer.Context) -> str:

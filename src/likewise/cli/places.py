@@ -1,13 +1,14 @@
 """Places to write to: looked at before the work begins, written whole or not at all."""
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
 
 from likewise.cli.endings import Stop
+from likewise.reports.whole import naming, replacing
+from likewise.values.errors import BadFile
 
 
 def check_place(path: Path | None, option: str, suffixes: Sequence[str] = ()) -> None:
@@ -27,31 +28,28 @@ def check_place(path: Path | None, option: str, suffixes: Sequence[str] = ()) ->
 
 def write_text(path: Path, text: str) -> None:
     """A file with this text, whole or not at all."""
-    with replacing(path) as file, told(path):
+    with writable(path), replacing(path) as file, naming(path):
         file.write(text.encode("utf-8"))
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """What goes wrong while a file is written, with its name."""
+def writable(*places: Path | None) -> Iterator[None]:
+    """Raise Stop where one of these places cannot be written to: it is usage, not the data."""
     try:
         yield
-    except OSError as error:
-        why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+    except BadFile as error:
+        if error.path is None or error.path not in map(str, places):
+            raise
+        raise Stop(str(error)) from None
+
+
+def check_out(path: Path | None, data: str) -> None:
+    """Raise Stop now if pairs could not be written there later."""
+    check_place(path, "--out", (".xlsx", ".csv", ".jsonl", ".parquet"))
+    if path is not None and path.exists() and Path(data).exists() and path.samefile(data):
+        raise Stop(f"--out {path} is the file of decisions itself; name another file.")
+    if path is not None and path.suffix.lower() == ".xlsx" and find_spec("xlsxwriter") is None:
         raise Stop(
-            f"{path} cannot be written: {why}. Nothing is there now: name a file in a folder that"
-            " may be written to and has room."
-        ) from None
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which stands at the path once all is written."""
-    from likewise.reports.whole import whole
-
-    with ExitStack() as stack:
-        with told(path):
-            file = stack.enter_context(whole(path))
-        yield file
-        with told(path):
-            stack.pop_all().close()
+            f"--out {path} needs xlsxwriter, which is not installed: pip install"
+            " 'likewise[excel]'. Files of the other kinds need nothing more: .csv, .parquet."
+        )

@@ -1,21 +1,30 @@
-"""A proposed rule as text: TOML that `Rule.from_toml` reads, with a reason beside each line.
+"""A rule for a table from beginning to end: proposed, tried, loosened where it compares nothing.
 
-Invariant: without its comments the text is the rule; nothing from the data leaves its comment, and
-a terminal obeys nothing in the text.
+It is written as TOML that `Rule.from_toml` reads, with a reason beside each line.
+
+Invariant: what is said of the trial is said of the rule that is written. Without its comments the
+text is the rule; nothing from the data leaves its comment, and a terminal obeys nothing in it.
+Cost: one look at every value, then what a trial costs (loosening.py).
 """
 
 import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from likewise.cli.loosening import ROWS, Loosened, loosened
 from likewise.cli.screen import visible
 from likewise.rules.feature import Feature, plain
 from likewise.rules.notes import Note
+from likewise.rules.output_column import favourable_of, truth_note
+from likewise.rules.people import notes_on_people, protected_by_name
 from likewise.rules.profile import Profile
+from likewise.rules.proposal import Proposal, propose_from
 from likewise.rules.rule import Rule, toml_value
-from likewise.values.frames import is_missing
+from likewise.values.errors import BadDecision
+from likewise.values.frames import is_missing, table_columns
 
 _VALUES = 5
 _WIDTH = 40
@@ -41,7 +50,91 @@ metric = {metric}  # "linf": near in every column; "l1" or "l2": differences add
 """
 
 
-def commented(
+@dataclass(frozen=True)
+class ProposedRule:
+    """A rule, its text with comments, and what was noticed on the way."""
+
+    rule: Rule
+    text: str
+    notes: tuple[Note, ...]
+    tried: Loosened | None
+    """None if the rule could not be tried; then a note says why."""
+
+
+def propose_rule(
+    table: Any,
+    profiles: dict[str, Profile],
+    outputs: Sequence[str],
+    name: str,
+    about_output: str = "",
+) -> ProposedRule:
+    """A rule for a table.
+
+    about_output: what to say of how the output was chosen
+    """
+    protected = protected_by_name(profiles, outputs)
+    proposal = propose_from(profiles, outputs, protected)
+    output = outputs[0] if len(outputs) == 1 else list(outputs)
+    label = proposal.output == "label"
+    rule = Rule(
+        features=proposal.features,
+        output_column=output,
+        output=proposal.output,
+        delta=proposal.delta,
+        favourable=favourable_of(profiles[outputs[0]]) if label else None,
+    )
+    said = about_output or truth_note(outputs[0]) or ""
+    notes = [Note("output", tuple(outputs), said)] if said else []
+    notes += [*notes_on_people(proposal.features, profiles), *proposal.notes]
+    reasons = dict(proposal.reasons)
+    tried = None
+    try:
+        tried = _tried(rule, table, proposal, profiles, outputs)
+    except BadDecision as error:
+        notes.append(Note("output", tuple(outputs), f"The rule could not be tried: {error}"))
+    else:
+        rule = tried.rule
+        notes += tried.notes
+        for column, steps in tried.widened.items():
+            reasons[column] += "; then a step wider" if steps == 1 else "; then two steps wider"
+    text = _commented(
+        rule,
+        profiles,
+        name=name,
+        notes=notes,
+        reasons=reasons,
+        delta_reason=proposal.delta_reason,
+        tried=tried.sentences() if tried else (),
+    )
+    return ProposedRule(rule, text, tuple(notes), tried)
+
+
+def _tried(
+    rule: Rule,
+    table: Any,
+    proposal: Proposal,
+    profiles: dict[str, Profile],
+    outputs: Sequence[str],
+) -> Loosened:
+    """The rule tried on the first rows that have an output."""
+    known = [
+        i
+        for i in range(min(len(table), ROWS))
+        if not any(is_missing(profiles[name].values[i]) for name in outputs)
+    ]
+    complete = len(known) == min(len(table), ROWS)
+    some = table[:ROWS] if complete else _rows(table, known)
+    return loosened(rule, some, table_columns(some), proposal.families, profiles)
+
+
+def _rows(table: Any, rows: Sequence[int]) -> Any:
+    return [table[i] for i in rows] if isinstance(table, list) else table[list(rows)]
+
+
+# As text
+
+
+def _commented(
     rule: Rule,
     profiles: Mapping[str, Profile],
     *,
@@ -102,10 +195,9 @@ def _escaped(match: re.Match[str]) -> str:
 def _output(
     rule: Rule, profiles: Mapping[str, Profile], notes: Sequence[Note], delta_reason: str
 ) -> str:
-    given = rule.output_column or ""
-    listed = [given] if isinstance(given, str) else list(given)
-    value = given if isinstance(given, str) else list(given)
-    seen = _seen(profiles[listed[0]]) if len(listed) == 1 else "probabilities"
+    columns = rule.output_columns
+    value = columns[0] if len(columns) == 1 else list(columns)
+    seen = _seen(profiles[columns[0]]) if len(columns) == 1 else "probabilities"
     lines = [
         "[output]",
         *(_comment(note.text) for note in notes if note.about == "output"),
@@ -115,7 +207,7 @@ def _output(
     ]
     if rule.output == "label":
         hidden = "# " if rule.favourable is None else ""
-        good = _some_value(profiles[listed[0]]) if rule.favourable is None else rule.favourable
+        good = _some_value(profiles[columns[0]]) if rule.favourable is None else rule.favourable
         why = "a guess: what everyone wants; needed to count who lost"
         lines.append(f"{hidden}favourable = {_one_line(good)}  # {why}")
     else:

@@ -3,18 +3,20 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from likewise.cli import options as o
 from likewise.cli.endings import Stop
 from likewise.cli.screen import say_aside
-from likewise.sources.files import FORMATS, DecisionFile, open_source
-from likewise.sources.numbers import DECIMALS, Decimal
-from likewise.sources.remarks import Remark
-from likewise.sources.times import DAY_ORDERS, DayOrder
+
+if TYPE_CHECKING:
+    from likewise.sources.files import DecisionFile
+    from likewise.sources.remarks import Remark
+    from likewise.sources.times import DayOrder
 
 _NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
-_SIGNS: dict[str, Decimal] = {"comma": ",", "point": ".", **{sign: sign for sign in DECIMALS}}
+_SIGNS = {"comma": ",", "point": ".", ",": ",", ".": "."}
 _REMARKS = 20  # shown on a terminal; JSON has all of them
 
 
@@ -22,17 +24,20 @@ _REMARKS = 20  # shown on a terminal; JSON has all of them
 class Reading:
     """How a file is read."""
 
-    format: str | None = None
-    delimiter: str | None = None
-    missing: Sequence[str] = ()
-    on_bad_row: str = "fail"
-    decimal: str | None = None
-    dates: str | None = None
-    encoding: str | None = None
-    header: bool | None = None
-    sheet: str | None = None
+    format: o.Format = None
+    delimiter: o.Delimiter = None
+    missing: o.Missing = field(default_factory=list)
+    on_bad_row: o.OnBadRow = "fail"
+    decimal: o.Decimal = None
+    dates: o.Dates = None
+    encoding: o.Encoding = None
+    header: o.Header = None
+    sheet: o.Sheet = None
 
     def __post_init__(self) -> None:
+        from likewise.sources.files import FORMATS
+        from likewise.sources.times import DAY_ORDERS
+
         if self.format is not None and self.format not in FORMATS:
             raise Stop(f"--format is {self.format!r}; expected {', '.join(FORMATS)}.")
         if self.on_bad_row not in ("fail", "skip"):
@@ -52,8 +57,10 @@ class Reading:
         return self.on_bad_row == "skip"
 
     @property
-    def day_order(self) -> DayOrder | None:
+    def day_order(self) -> "DayOrder | None":
         """The order of 03/04/2024, if it was said."""
+        from likewise.sources.times import DAY_ORDERS
+
         return next((order for order in DAY_ORDERS if order == self.dates), None)
 
     def command(self, data: str) -> str:
@@ -84,15 +91,17 @@ class Reading:
         }
 
     @contextmanager
-    def open(self, path: str) -> Iterator[DecisionFile]:
+    def open(self, path: str) -> "Iterator[DecisionFile]":
         """The file, closed again in the end; what was noticed in it is said then."""
         with self.open_again(path) as source:
             yield source
             say_remarks(source.name, source.remarks)
 
     @contextmanager
-    def open_again(self, path: str) -> Iterator[DecisionFile]:
+    def open_again(self, path: str) -> "Iterator[DecisionFile]":
         """The file, closed again in the end; nothing is said of it."""
+        from likewise.sources.files import open_source
+
         source = open_source(path, **self.settings)
         try:
             yield source
@@ -100,7 +109,7 @@ class Reading:
             source.close()
 
 
-def say_remarks(name: str, remarks: Sequence[Remark], *, several: bool = False) -> None:
+def say_remarks(name: str, remarks: "Sequence[Remark]", *, several: bool = False) -> None:
     """What was noticed in a file, or in several, on standard error."""
     if not remarks:
         return

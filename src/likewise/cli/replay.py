@@ -10,15 +10,13 @@ def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
     """
     from likewise.cli.endings import DATA, FINE
     from likewise.cli.ledgers import look
-    from likewise.cli.screen import print_json, progress, say
+    from likewise.cli.screen import print_result, progress
     from likewise.monitors.replay import replay as judge_again
 
     look(ledger).close()  # what is wrong with the folder is told in our words
     with progress(f"judging {ledger} again"):
         found = judge_again(ledger)
-    if json:
-        told = {"ok": found.ok, "rows": found.rows, "in_part": found.in_part}
-        print_json({**told, "skipped": found.skipped, "row": found.row, "why": found.difference})
-    else:
-        say(str(found))
+    told = {"ok": found.ok, "rows": found.rows, "in_part": found.in_part, "skipped": found.skipped}
+    why = {"row": found.row, "why": found.difference}
+    print_result({**told, **why}, str(found), as_json=json)
     return FINE if found.ok else DATA

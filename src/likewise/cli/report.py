@@ -20,21 +20,19 @@ def report(
 
     likewise report decisions.ledger --out page.html
     """
-    from likewise.cli.endings import FINE, Stop
-    from likewise.cli.ledgers import findings_of, look
-    from likewise.cli.places import check_place
+    from likewise.audit.ledgers import audit_ledger
+    from likewise.cli.endings import FINE
+    from likewise.cli.ledgers import look
+    from likewise.cli.places import check_place, writable
     from likewise.cli.screen import print_json, progress, say
     from likewise.reports.page import write_page
     from likewise.reports.words import found_in_words
-    from likewise.values.errors import BadFile
 
     check_place(out, "--out", (".html", ".htm"))
     with look(ledger) as opened, progress(f"judging {ledger} again"):
-        found = findings_of(opened, o.command_line(context))
-    try:
+        found = audit_ledger(opened, o.command_line(context))
+    with writable(out):
         write_page(found, out)
-    except BadFile as error:
-        raise Stop(str(error)) from None
     if json:
         print_json({**found.to_dict(), "page": str(out)})
         return FINE

@@ -5,11 +5,12 @@ Not here: what a rule wants of the columns (intake/binding.py).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from likewise.cli.endings import Stop
+from likewise.cli.options import Quick
 from likewise.intake.binding import (
     Binding,
     bind_features,
@@ -22,19 +23,6 @@ from likewise.rules.rule import METRICS, OUTPUTS, Rule
 from likewise.values.errors import BadFile, BadRule
 
 _COMMAND_LINE = "the command line"  # which names columns
-
-
-@dataclass(frozen=True)
-class Quick:
-    """What the options say where there is no file with a rule, or on top of one."""
-
-    metric: str | None = None
-    epsilon: float | None = None
-    output_column: str | None = None
-    output: str | None = None
-    delta: float | None = None
-    ignore: tuple[str, ...] = ()
-    person: str | None = None
 
 
 def read_rule(path: Path, *, trust_code: bool) -> Rule:
@@ -102,7 +90,7 @@ def _bound(
         return _made_up(quick, columns, source)
     if rule.features is None:
         rule_name = "the rule of the ledger" if path is None else f"the rule {path}"
-        return _of_vectors(_changed(rule, quick), quick, columns, source, rule_name)
+        return _of_vectors(changed(rule, quick), quick, columns, source, rule_name)
     for name, option in (
         ("--metric", quick.metric),
         ("--output-column", quick.output_column),
@@ -116,10 +104,11 @@ def _bound(
                 f" {path or 'that'}, or leave out one of them."
             )
     rule_name = "the rule of the ledger" if path is None else str(path)
-    return bind_features(_changed(rule, quick), columns, source=source, rule_name=rule_name)
+    return bind_features(changed(rule, quick), columns, source=source, rule_name=rule_name)
 
 
-def _changed(rule: Rule, quick: Quick) -> Rule:
+def changed(rule: Rule, quick: Quick) -> Rule:
+    """The rule with what options say instead of it."""
     changes = {"epsilon": quick.epsilon, "delta": quick.delta}
     return replace(rule, **{name: one for name, one in changes.items() if one is not None})  # type: ignore[arg-type]
 

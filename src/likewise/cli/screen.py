@@ -68,6 +68,14 @@ def print_json(told: Mapping[str, Any]) -> None:
     print(json_text(told, ascii_only=not _is_unicode(sys.stdout)))
 
 
+def print_result(told: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """What a command has to say: an object, or a line for people."""
+    if as_json:
+        print_json(told)
+    else:
+        say(text)
+
+
 def is_answered_yes(question: str) -> bool:
     """Ask at the terminal."""
     import typer

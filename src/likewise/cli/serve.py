@@ -33,22 +33,23 @@ def serve(
 
     likewise serve --rule loans.toml --ledger loans.ledger
 
-    Ends with SIGTERM or an interrupt, after everything under way is answered. Exit codes: 0 fine, 2
+    Ends with SIGTERM or an interrupt, after everything under way is answered. SIGHUP has it read
+    CONFIG again: tokens, limits, alerts and the certificate. Exit codes: 0 fine, 2
     bad usage or settings, 3 no ledger can be opened.
     """
-    from dataclasses import replace
-
     from likewise.cli.endings import FINE, Stop
     from likewise.cli.screen import log_asides, say_aside
     from likewise.runtime.log import logger
 
     try:
+        from msgspec.structs import replace
+
         from likewise.pages import screens
         from likewise.service.running import serve as run
     except ModuleNotFoundError as error:
         raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
     from likewise.service.log_lines import write_log
-    from likewise.service.settings import Served, Server, ServiceSettings
+    from likewise.service.settings import Served, ServiceSettings
 
     if log_format is not None:
         if log_format not in ("text", "json"):
@@ -57,16 +58,16 @@ def serve(
         log_asides(logger.error)
     if (config is None) == (rule is None and ledger is None):
         raise Stop("expected a CONFIG, or --rule and --ledger for a single monitor.")
-    if config is not None:
-        settings = ServiceSettings.read(config)
-    else:
-        one = Served(
-            rule=None if rule is None else str(rule), ledger=None if ledger is None else str(ledger)
-        )
-        settings = ServiceSettings({"default": one})
-    told = {"host": host, "port": port, "uds": None if uds is None else str(uds)}
+    told = {"host": host, "port": port, "uds": uds}
     given = {name: value for name, value in told.items() if value is not None}
-    server: Server = replace(settings.server, workers=workers, **given)  # type: ignore[arg-type]
+
+    def read() -> ServiceSettings:
+        if config is not None:
+            settings = ServiceSettings.read(config)
+        else:
+            settings = ServiceSettings({"default": Served(rule=rule, ledger=ledger)})
+        return replace(settings, server=replace(settings.server, workers=workers, **given))
+
     tell = logger.info if log_format else lambda line: say_aside(f"likewise: {line}")
-    run(replace(settings, server=server), tell, [screens])
+    run(read(), tell, [screens], None if config is None else read)
     return FINE

@@ -24,14 +24,14 @@ def show(
     from likewise.cli.endings import FINE
     from likewise.cli.ledgers import look, row_of
     from likewise.cli.screen import print_json, say, say_lines
-    from likewise.ledger.losses import is_at_least
-    from likewise.values.plain import json_value
+    from likewise.ledger.losses import bound_of
+    from likewise.values.codec import json_value
     from likewise.values.printing import missing_in_words
 
     with look(ledger) as opened:
         entry = opened.entry(row_of(opened, row, key))
         pairs = [] if entry.erased else _pairs(opened, entry)
-        at_least = is_at_least(opened.events(), entry.row)
+        bound = bound_of(opened.events(), entry.row)
         slopes = [_slope(opened.question, pair) for pair in pairs] if opened.question else None
     if json:
         told = {"row": entry.row, "key": entry.key, "time": entry.time, "erased": entry.erased}
@@ -48,7 +48,7 @@ def show(
     judged = "not judged"
     if entry.count is not None:
         judged = f"{entry.count:,} witness{'es' * (entry.count != 1)}, {_compared(entry.over)}"
-    say(f"{judged}{missing_in_words(entry.missing, at_least=at_least)}")
+    say(f"{judged}{missing_in_words(entry.missing, bound=bound)}")
     for i, pair in enumerate(pairs):
         say()
         title = pair.title()

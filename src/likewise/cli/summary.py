@@ -3,12 +3,14 @@
 Values from the data may hold anything: screen.py makes of them text that no terminal obeys.
 """
 
-from likewise.cli.audit import Wishes
-from likewise.cli.auditing import Audited
-from likewise.cli.feeding import Refusals
+from collections.abc import Mapping
+from pathlib import Path
+
+from likewise.audit.pipeline import AuditResult
 from likewise.cli.limits import Limit
 from likewise.cli.screen import print_json as print_json_object
 from likewise.cli.screen import say, say_lines
+from likewise.intake.refused_rows import RefusedRows
 from likewise.reports.words import found_in_words, in_words, within_in_words
 
 _PAIRS = 2
@@ -16,32 +18,34 @@ _COLUMNS = 12  # of a rule in words, and of a pair
 _LONG = 240  # letters of a line of it
 
 
-def print_json(audited: Audited, wishes: Wishes, limit: Limit) -> None:
-    """One object: the findings, the bad rows, and whether the limit was passed."""
-    bad, found = audited.bad, audited.findings.to_dict()
+def print_json(audited: AuditResult, limit: Limit, *, pairs: bool) -> None:
+    """One object: the findings, the bad rows, and whether the limit was passed.
+
+    pairs: whether they were written to a file
+    """
+    found, unit = audited.findings.to_dict(), audited.read.unit
     for pair in found["worst"]:
         for name in ("row", "witness"):
-            pair[f"{name}_{bad.source.unit}"] = audited.place(pair[name])
-            if audited.file_of is not None:
-                pair[f"{name}_file"] = audited.file_of(pair[name])
+            pair[f"{name}_{unit}"], file = audited.place(pair[name])
+            if file is not None:
+                pair[f"{name}_file"] = file
     found["bad"] = [
-        {bad.source.unit: one.place, "code": one.code, "why": one.why} for one in bad.first
+        {unit: one.place, "code": one.code, "why": one.why} for one in audited.refused.first
     ]
-    found["remarks"] = [one.to_dict() for one in bad.source.remarks]
-    if wishes.out is not None:
+    found["remarks"] = [one.to_dict() for one in audited.read.remarks]
+    if pairs:
         found["pairs_written"] = audited.findings.pairs - audited.pairs_left_out
         found["pairs_left_out"] = audited.pairs_left_out
     if audited.alarms is not None:
-        found["burst"] = audited.alarms.to_dict()
         first = audited.alarms.first
-        place = None if first is None else audited.place(first)
-        found["burst"][f"first_alarm_{bad.source.unit}"] = place
+        place = None if first is None else audited.place(first)[0]
+        found["burst"] = {**audited.alarms.to_dict(), f"first_alarm_{unit}": place}
     print_json_object({**found, **limit.to_dict(audited.findings)})
 
 
-def print_summary(audited: Audited, wishes: Wishes, limit: Limit) -> None:
+def print_summary(audited: AuditResult, limit: Limit, written: Mapping[str, Path | None]) -> None:
     """What was found, by which rule, the clearest pairs, and what was written."""
-    findings, bad = audited.findings, audited.bad
+    findings, unit = audited.findings, audited.read.unit
     first, *more = found_in_words(findings)
     say(first, "bold red" if findings.nothing_compared else "bold")
     for line in more:
@@ -51,7 +55,7 @@ def print_summary(audited: Audited, wishes: Wishes, limit: Limit) -> None:
     if findings.computed.order.column is not None:
         say(f"Judged in order: {findings.computed.order.words()}.")
     if audited.alarms is not None:
-        at = f"{bad.source.unit} {audited.place(audited.alarms.first or 0):,} of the file"
+        at = f"{unit} {audited.place(audited.alarms.first or 0)[0]:,} of the file"
         say(audited.alarms.told(at))
     say()
     say("The rule", "bold")
@@ -59,34 +63,35 @@ def print_summary(audited: Audited, wishes: Wishes, limit: Limit) -> None:
     for line in shortened_rule([*in_words(findings.rule), *within]):
         say(f"  {line}")
     for one in findings.worst[:_PAIRS]:
-        later, earlier = audited.place(one.pair.row or 0), audited.place(one.pair.witness.row)
+        later, file = audited.place(one.pair.row or 0)
+        earlier, other_file = audited.place(one.pair.witness.row)
         say()
         say_lines(clipped(str(one.pair)))
-        if audited.file_of is None:
-            say(f"({bad.source.unit}s {later:,} and {earlier:,} of the file)")
+        if file is None:
+            say(f"({unit}s {later:,} and {earlier:,} of the file)")
         else:
-            files = [audited.file_of(row) for row in (one.pair.row or 0, one.pair.witness.row)]
-            told = [f"{bad.source.unit} {later:,} of {files[0]}", f"{earlier:,} of {files[1]}"]
-            say(f"({' and '.join(told)})")
-    if bad.count:
+            say(f"({unit} {later:,} of {file} and {earlier:,} of {other_file})")
+    if audited.refused.count:
         say()
-        print_bad(bad)
+        print_bad(audited.refused, unit)
     say()
-    for ending, style in _ending(audited, wishes, limit):
+    for ending, style in _ending(audited, limit, written):
         say(ending, style)
 
 
-def print_bad(bad: Refusals) -> None:
+def print_bad(refused: RefusedRows, unit: str) -> None:
     """Bad rows, with their places."""
-    rows = "row was" if bad.count == 1 else "rows were"
-    say(f"{bad.count:,} bad {rows} left out", "bold")
-    for one in bad.first:
-        say(f"  {bad.source.unit} {one.place:,}: {one.why}")
-    if bad.count > len(bad.first):
-        say(f"  and {bad.count - len(bad.first):,} more")
+    rows = "row was" if refused.count == 1 else "rows were"
+    say(f"{refused.count:,} bad {rows} left out", "bold")
+    for one in refused.first:
+        say(f"  {unit} {one.place:,}: {one.why}")
+    if refused.count > len(refused.first):
+        say(f"  and {refused.count - len(refused.first):,} more")
 
 
-def _ending(audited: Audited, wishes: Wishes, limit: Limit) -> list[tuple[str, str]]:
+def _ending(
+    audited: AuditResult, limit: Limit, written: Mapping[str, Path | None]
+) -> list[tuple[str, str]]:
     """Lines, each with its style."""
     lines, findings = [], audited.findings
     seconds = findings.computed.seconds
@@ -94,14 +99,13 @@ def _ending(audited: Audited, wishes: Wishes, limit: Limit) -> list[tuple[str, s
         lines.append(
             f"{findings.rows:,} decisions of {findings.computed.source} in {seconds:.1f} s"
         )
-    if wishes.report is not None:
-        lines.append(f"The report: {wishes.report}")
-    if wishes.partition is not None:
-        lines.append(f"Cells and results are kept in {wishes.partition}; remove it when done")
-    if wishes.ledger is not None:
-        lines.append(f"The ledger: {wishes.ledger}, {findings.computed.head}")
-    if wishes.out is not None:
-        lines.append(f"The violating pairs: {wishes.out}")
+    texts = {
+        "report": "The report: {}",
+        "partition": "Cells and results are kept in {}; remove it when done",
+        "ledger": f"The ledger: {{}}, {findings.computed.head}",
+        "out": "The violating pairs: {}",
+    }
+    lines += [text.format(written[name]) for name, text in texts.items() if written[name]]
     if audited.pairs_left_out:
         lines.append(
             f"{audited.pairs_left_out:,} pairs are not in it: a sheet of Excel has no room for"

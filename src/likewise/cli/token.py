@@ -26,8 +26,10 @@ def token(
     """
     from likewise.cli.endings import FINE, Stop
     from likewise.cli.screen import say_lines
-    from likewise.service.settings import NAME, Token
+    from likewise.rules.rule import toml_value
+    from likewise.service.settings import Token
     from likewise.service.tokens import new_token
+    from likewise.service.toml_tables import NAME
     from likewise.values.errors import BadRule
 
     if not NAME.fullmatch(name):
@@ -44,9 +46,9 @@ def token(
         if not NAME.fullmatch(one):
             raise Stop(f"{one!r} is no name of a monitor.")
     lines = ["[[tokens]]", f'name = "{made.name}"', f'hash = "{made.hash}"']
-    lines.append(f"scopes = [{_quoted(made.scopes)}]")
+    lines.append(f"scopes = {toml_value(list(made.scopes))}")
     if made.monitors is not None:
-        lines.append(f"monitors = [{_quoted(made.monitors)}]")
+        lines.append(f"monitors = {toml_value(list(made.monitors))}")
     say_lines(
         "\n".join(["The token, for the client; it is not shown again:", "", f"    {secret}", ""]),
         wrap=False,
@@ -57,7 +59,3 @@ def token(
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _quoted(words: tuple[str, ...]) -> str:
-    return ", ".join(f'"{word}"' for word in words)

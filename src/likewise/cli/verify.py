@@ -3,7 +3,7 @@
 import re
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -86,7 +86,7 @@ def _check_head_file(
 def _seconds(every: str) -> float:
     """How often, from words: "1h", "30 minutes"."""
     from likewise.cli.endings import Stop
-    from likewise.ledger.times import duration
+    from likewise.values.times import duration
 
     short = re.fullmatch(r"([0-9.]+) *([smhd])", every)
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -100,22 +100,22 @@ def _verify(ledger: Path, head: str | None, json: bool) -> tuple[int, str | None
     """Verify once: how to end, and the head."""
     from likewise.cli.endings import DATA, FINE
     from likewise.cli.ledgers import look
-    from likewise.cli.screen import print_json, progress, say
+    from likewise.cli.screen import print_result, progress
 
     with look(ledger) as opened, progress(f"verifying {ledger}"):
         found = opened.verify(head)
-    if json:
-        end = None if found.head is None else str(found.head)
-        told: dict[str, Any] = {
-            "ok": found.ok,
-            "first": found.first,
-            "rows": found.rows,
-            "erased": found.erased,
-        }
-        told |= {"events": found.events, "head": end}
-        print_json({**told, "bad_row": found.bad_row, "problem": found.problem})
-    else:
-        say(str(found))
+    told = {
+        "ok": found.ok,
+        "first": found.first,
+        "rows": found.rows,
+        "erased": found.erased,
+        "pending": found.pending,
+        "events": found.events,
+        "head": None if found.head is None else str(found.head),
+        "bad_row": found.bad_row,
+        "problem": found.problem,
+    }
+    print_result(told, str(found), as_json=json)
     return (FINE, str(found.head)) if found.ok else (DATA, None)
 
 

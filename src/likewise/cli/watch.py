@@ -1,13 +1,10 @@
 """`likewise watch`: decisions as JSON lines in, a verdict line for each out, as long as they come.
 
-What is there is judged together and its verdicts written before more is read: if nobody takes the
-verdicts, nothing more is read, and whoever sends decisions waits.
-
-Invariant: every line in has one line out, in its order: a verdict, or why there is none.
+Thin: it parses options and handles signals. What is promised of lines is in watching.py, and the
+loop in streams/following.py.
 """
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +15,7 @@ import typer
 from likewise.cli import options as o
 
 
+@o.with_groups("person")
 def watch(
     from_: Annotated[
         str | None,
@@ -92,12 +90,8 @@ def watch(
             "--json", help="Say how it went as JSON, too: the last line on standard error."
         ),
     ] = False,
-    metric: o.Metric = None,
-    epsilon: o.Epsilon = None,
-    output_column: o.OutputColumn = None,
-    output: o.Output = None,
-    delta: o.Delta = None,
-    ignore: o.Ignore = [],  # noqa: B006 - the parser makes a new one
+    *,
+    quick: o.Quick,
     burst: o.Last = None,
     alarm: o.Alarm = None,
 ) -> int:
@@ -133,84 +127,35 @@ def watch(
     could not and --on-bad-row is fail.
     """
     from likewise.cli.bursts import burst_of
-    from likewise.cli.endings import DATA, FINE, INTERRUPTED, Stop
+    from likewise.cli.endings import DATA, FINE, INTERRUPTED
     from likewise.cli.reading import Reading
-    from likewise.cli.rules import Quick, read_rule
     from likewise.cli.screen import json_text, say_aside
-    from likewise.cli.watching import LineWatcher, WatchSettings, open_ledger
-    from likewise.sources.files import ROWS
-    from likewise.sources.lines import TOO_LONG, Lines
+    from likewise.cli.watching import WatchOptions, follow
 
-    reading = Reading(on_bad_row=on_bad_row)
-    quick = Quick(metric, epsilon, output_column, output, delta, tuple(ignore))
-    interrupted: list[int] = []
-    if from_ is not None:
-        from likewise.cli.stream_watching import StreamOptions, watch_stream
-
-        if resume or not reading.skip:
-            raise Stop("--resume and --on-bad-row are about standard input, and --from is given.")
-        options = StreamOptions(
-            from_,
-            to,
-            dead_letters,
-            gaps or "lost",
-            rule,
-            quick,
-            ledger,
-            durability,
-            window,
-            witnesses,
-            burst_of(burst, alarm),
-            model_column,
-            trust_code,
-        )
-        counts = watch_stream(options, lambda stop: _signals(stop, interrupted.append))
-        say_aside(json_text(counts.to_dict()) if json else counts.told("message"))
-        if signal.SIGINT in interrupted:
-            return INTERRUPTED
-        return DATA if counts.bad and not counts.rows + counts.known else FINE
-    if (to, dead_letters, gaps) != (None, None, None):
-        raise Stop("--to, --dead-letters and --gaps are about a stream: say --from.")
-    known = None if rule is None else read_rule(rule, trust_code=trust_code)  # told now
-    settings = WatchSettings(
+    options = WatchOptions(
+        from_,
+        to,
+        dead_letters,
+        gaps,
         rule,
         quick,
-        reading.skip,
-        witnesses,
-        burst_of(burst, alarm),
-        trust_code,
+        ledger,
         resume,
+        durability,
+        window,
+        witnesses,
+        Reading(on_bad_row=on_bad_row).skip,
+        burst_of(burst, alarm),
         model_column,
+        trust_code,
     )
-    stored = open_ledger(ledger, known, settings, durability=durability, window=window)
-    watcher = LineWatcher(settings, known, stored)
-    lines = Lines(sys.stdin.fileno())
-    with _signals(lines.stop, interrupted.append):
-        try:
-            number, ended = watcher.lines_before, False
-            while not ended:
-                some = lines.poll(ROWS)
-                ended = some.ended
-                texts = [TOO_LONG if one.flaw else one.body for one in some.records]
-                _write(watcher.judged(number + 1, texts))
-                number += len(texts)
-        finally:
-            lines.close()
-            watcher.close()
-    counts = watcher.counts
-    say_aside(json_text(counts.to_dict()) if json else counts.told())
+    interrupted: list[int] = []
+    result = follow(options, lambda stop: _signals(stop, interrupted.append))
+    unit = "line" if from_ is None else "message"
+    say_aside(json_text(result.to_dict()) if json else result.in_words(unit))
     if signal.SIGINT in interrupted:
         return INTERRUPTED
-    return DATA if watcher.all_bad else FINE
-
-
-def _write(answers: Iterator[dict[str, Any]]) -> None:
-    """One line each, all of them before more is read."""
-    from likewise.cli.screen import print_json
-
-    for answer in answers:
-        print_json(answer)
-    sys.stdout.flush()
+    return DATA if result.all_bad else FINE
 
 
 @contextmanager

@@ -1,14 +1,17 @@
-"""What `likewise watch` does with lines: objects, verdicts, answers.
+"""What `likewise watch` follows: standard input, a file or a stream, through a monitor, to its end.
 
-Invariant: as many answers as lines, in their order; a blank line has none. No line ends the stream,
-but for one that shows that this is other input than the ledger's (`--resume`). With a ledger, a
-verdict is answered once it is on disk, and a decision that is there already is answered as it was
-the first time.
+Of standard input every line has an answer. As many answers as lines, in their order; a blank line
+has none. No line ends the stream, but for one that shows that this is other input than the ledger's
+(`--resume`). With a ledger, a verdict is answered once it is on disk, and a decision that is there
+already is answered as it was the first time.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,325 +19,323 @@ import numpy as np
 
 from likewise.cli.endings import DATA, Stop
 from likewise.cli.models import insist_on_models
-from likewise.cli.rules import Quick, ask, with_trusted_code
-from likewise.cli.watch_counts import WatchCounts, lost_at_least
-from likewise.intake.binding import Binding, judge_with
-from likewise.intake.ledgered_lines import LedgeredLines, stored_rule
-from likewise.intake.models import models_in
-from likewise.intake.refused_rows import refused_row
-from likewise.intake.sifting import Unfit, reason, sifted
-from likewise.intake.verdict_json import answer
+from likewise.cli.options import Quick
+from likewise.cli.rules import ask, changed, read_rule, with_trusted_code
+from likewise.cli.screen import print_json, say_aside
+from likewise.intake.binding import Binding
 from likewise.ledger import folder
+from likewise.ledger.ledger import Ledger
+from likewise.ledger.losses import is_at_least
+from likewise.monitors import opening
 from likewise.monitors.monitor import Monitor
 from likewise.rules.burst import Burst
+from likewise.rules.difference import the_same_rule
 from likewise.rules.rule import Rule
-from likewise.sources.chunk import BadLine, Chunk, Refused
-from likewise.sources.json_lines import numbers_in, object_of
-from likewise.sources.lines import Line, TooLong
-from likewise.values.errors import BadDecision, BadFile, BadTable
-from likewise.values.verdicts import Verdict
-
-_NAME = "standard input"
+from likewise.sources.lines import STANDARD_INPUT, Lines
+from likewise.sources.protocol import Record
+from likewise.streams.address import GAPS
+from likewise.streams.following import Counts, Follower
+from likewise.streams.judging import LineNumbers, StreamJudge, columns_of
+from likewise.streams.messages import Messages
+from likewise.streams.opening import source_of, target_of
+from likewise.streams.sinks import Call, LineTarget, Retry, StreamSink
+from likewise.values.errors import RepeatedKey
+from likewise.values.printing import missing_in_words, percent
+from likewise.values.verdict_body import write_bodies
+from likewise.values.verdicts import Verdicts
 
 
 @dataclass(frozen=True)
-class WatchSettings:
-    """How lines are judged and answered."""
+class WatchOptions:
+    """What the options say."""
 
+    source: str | None
+    """An address or a file; None: standard input."""
+    to: str | None
+    dead_letters: str | None
+    gaps: str | None
     rule: Path | None
     quick: Quick
+    ledger: Path | None
+    resume: bool
+    """Whether standard input begins again at its first line."""
+    durability: str
+    window: str | None
+    witnesses: int
+    """Named in an answer, and kept in a ledger."""
     skip: bool
     """Whether to go on after a line that cannot be judged."""
-    most: int
-    """Witnesses named in an answer."""
-    burst: Burst | None = None
-    trust_code: bool = False
-    resume: bool = False
-    """Whether the input begins again at its first line."""
-    model_column: str | None = None
-    """The field that says which model decided."""
+    burst: Burst | None
+    model_column: str | None
+    trust_code: bool
+
+    def __post_init__(self) -> None:
+        quick = self.quick
+        if self.ledger is None and (self.resume or self.window is not None):
+            raise Stop("--resume and --window are about a ledger: say --ledger.")
+        if self.source is None:
+            if (self.to, self.dead_letters, self.gaps) != (None, None, None):
+                raise Stop("--to, --dead-letters and --gaps are about a stream: say --from.")
+        elif self.resume or not self.skip:
+            raise Stop("--resume and --on-bad-row are about standard input, and --from is given.")
+        elif self.gaps not in (None, *GAPS):
+            raise Stop(f"--gaps is {self.gaps!r}; expected {' or '.join(GAPS)}.")
+        elif (quick.metric, quick.epsilon, quick.output, quick.delta) != (None,) * 4:
+            raise Stop("--from needs a rule in a file, --rule, or a ledger that has one.")
+
+
+@dataclass(frozen=True)
+class WatchResult:
+    """How it went, for people and as JSON."""
+
+    counts: Counts
+    missing: int
+    at_least: bool
+    """Whether more may be missing than is known."""
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """Fields that are read, whether the rule knows them or not."""
-        return () if self.model_column is None else (self.model_column,)
+    def all_bad(self) -> bool:
+        """Whether something came, and nothing of it had a verdict."""
+        return self.counts.bad > 0 and not self.counts.rows + self.counts.known
+
+    def in_words(self, unit: str) -> str:
+        """Say it in a sentence; `unit` is what could not be judged."""
+        counts = self.counts
+        alarms = f", {counts.alarms:,} raise an alarm" if counts.alarms else ""
+        known = f", {counts.known:,} that the ledger had already" if counts.known else ""
+        units = unit if counts.bad == 1 else f"{unit}s"
+        bad = f", {counts.bad:,} {units} that could not be judged" if counts.bad else ""
+        decisions = f"{counts.rows:,} decision{'s' * (counts.rows != 1)}"
+        missing = missing_in_words(self.missing, at_least=self.at_least)
+        return f"{decisions}{self._compared()}{alarms}{known}{bad}{missing}"
+
+    def _compared(self) -> str:
+        """How many could be compared, and how many of these contradict."""
+        rows, comparable, flagged = self.counts.rows, self.counts.comparable, self.counts.flagged
+        if rows and not comparable:
+            return (
+                ": none had an earlier like case, so nothing could be compared, and nothing follows"
+            )
+        share = f" ({percent(flagged / comparable)})" if comparable else ""
+        return (
+            f", {comparable:,} with an earlier like case, {flagged:,} of them{share}"
+            " contradict an earlier one"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        counts = self.counts
+        return {
+            "rows": counts.rows,
+            "comparable": counts.comparable,
+            "flagged": counts.flagged,
+            "alarms": counts.alarms,
+            "known": counts.known,
+            "bad_rows": counts.bad,
+            "missing": self.missing,
+        }
 
 
-def open_ledger(
-    path: Path | None,
-    rule: Rule | None,
-    settings: WatchSettings,
-    *,
-    durability: str,
-    window: str | None,
-) -> LedgeredLines | None:
-    """The ledger that is asked for, if one is; without a rule it goes on under its own."""
-    if path is None:
-        if settings.resume or window is not None:
-            raise Stop("--resume and --window are about a ledger: say --ledger.")
+class LineSink:
+    """Prints an answer for each line, in their order, once all lines of a poll have one."""
+
+    def __init__(self, options: WatchOptions, lines: Lines) -> None:
+        self._options = options
+        self._lines = lines
+        self._answers: dict[int, dict[str, Any]] = {}
+        self.in_order = not options.skip
+
+    def begin(self, judge: StreamJudge, retry: Retry, call: Call) -> None:
+        self._judge = judge
+
+    def take(self, messages: Messages, verdicts: Verdicts) -> None:
+        places = np.arange(len(verdicts))
+        bodies = write_bodies(verdicts, self._options.witnesses, places, keys=self._judge.keyed)
+        for record, body in zip(messages.records, bodies, strict=True):
+            self._answer(record, body)
+
+    def refuse(self, record: Record, why: str, code: str) -> None:
+        """Answer with the reason; end there if that is wished, or if this is other input."""
+        stop = None if self._options.skip else f"{STANDARD_INPUT}, line {record.position}: {why}"
+        if code == RepeatedKey.code and not self._judge.keyed:
+            code = "other-input"
+            stop = why = (
+                f"{STANDARD_INPUT}, line {record.position} is not what the ledger"
+                f" {self._options.ledger} has for that line: this is other input. Nothing was"
+                " stored. Leave out --resume to go on with it."
+            )
+        number = self._answer(record, {"code": code, "error": why})
+        if stop is not None:
+            self._print(one for one in self._answers if one <= number)
+            self._lines.stop()  # so that nobody waits for a further line
+            raise Stop(stop, DATA)
+
+    def _answer(self, record: Record, body: dict[str, Any]) -> int:
+        number = record.position
+        assert isinstance(number, int)
+        self._answers[number] = {"line": number, **body}
+        return number
+
+    def flush(self) -> None:
+        self._print(self._answers)
+        self._answers = {}
+
+    def _print(self, numbers: Iterable[int]) -> None:
+        for number in sorted(numbers):
+            print_json(self._answers[number])
+        sys.stdout.flush()
+
+
+class ScreenTarget:
+    """Lines on standard output; what was written is not known afterwards."""
+
+    name = "standard output"
+    remembers = False
+
+    def send(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
+            print_json(json.loads(line))
+        sys.stdout.flush()
+
+    def last(self) -> bytes | None:
         return None
-    try:
-        if rule is None:
-            rule = stored_rule(path)
-            if rule is not None:
-                named = f"the rule of the ledger {path}"
-                rule = with_trusted_code(rule, named, settings.trust_code)
-        if rule is not None and not folder.exists(path):
-            check_rule(rule, settings)
-        return LedgeredLines(
-            path,
-            rule,
-            durability=durability,
-            window=window,
-            burst=settings.burst,
-            comparable=True,
-        )
-    except BadFile as error:
-        raise Stop(f"the ledger {path}: {error}", DATA) from None
+
+    def close(self) -> None:
+        """Standard output stays open."""
 
 
-def check_rule(rule: Rule, settings: WatchSettings) -> None:
-    """Raise before a ledger is begun, which would keep a rule that cannot be used for lines."""
-    insist_on_models(rule, settings.model_column)
-    if rule.features is not None:
-        columns = list(dict.fromkeys([*_columns_of(rule), *settings.beside]))
-        ask(
-            settings.rule,
-            settings.quick,
-            columns,
-            _NAME,
-            settings.beside,
-            trust_code=settings.trust_code,
+def follow(
+    options: WatchOptions, until: Callable[[Callable[[], None]], AbstractContextManager[None]]
+) -> WatchResult:
+    """Follow what the options name until it ends.
+
+    until: a context in which a signal calls the function that it is given
+    """
+    rule = _known_rule(options)
+    bind = partial(_bind, options, rule)
+    if rule is not None:  # before a ledger is begun, which would keep a rule that cannot be used
+        _check(rule, options, bind)
+    elif options.source is not None:
+        raise Stop("what is near, and what is the output? Say --rule likewise.toml.")
+    with ExitStack() as opened:
+        follower, judge, stop = _follower(options, rule, bind, opened)
+        with until(stop):
+            follower.run()
+        counts = follower.counts
+        if not judge.is_open:
+            return WatchResult(counts, 0, False)
+        monitor = judge.monitor
+        at_least = counts.at_least or (monitor.durable and _lost_at_least(monitor.path))
+        return WatchResult(counts, monitor.missing, at_least)
+
+
+def _follower(
+    options: WatchOptions,
+    rule: Rule | None,
+    bind: Callable[[list[str]], Binding],
+    opened: ExitStack,
+) -> tuple[Follower, StreamJudge, Callable[[], None]]:
+    """Open everything; return the follower and what ends it."""
+
+    def open_monitor(rule: Rule) -> Monitor:
+        return opened.enter_context(_monitor(options, rule))
+
+    if options.source is not None:
+        assert rule is not None
+        source, format = source_of(options.source)
+        opened.enter_context(closing(source))
+        target = _target(options.to, "verdict", opened)
+        dead = _target(options.dead_letters, "dead_letter", opened)
+        judge = StreamJudge(open_monitor(rule), bind, options.model_column)
+        follower = Follower(
+            source,
+            judge,
+            StreamSink(target, dead, options.witnesses),
+            tell=_tell,
+            gaps=options.gaps or "lost",
+            format=format,
         )
-    elif settings.quick.output_column is None and rule.embed is None:
+        return follower, judge, follower.stop
+    monitor = None if rule is None else open_monitor(rule)
+    judge = StreamJudge(
+        monitor,
+        bind,
+        options.model_column,
+        open_monitor=open_monitor,
+        lines=LineNumbers() if monitor is None else LineNumbers.of(monitor, resume=options.resume),
+    )
+    lines = opened.enter_context(closing(Lines(sys.stdin.fileno())))
+    sink = LineSink(options, lines)
+    # What was read and not judged when it is asked to end would be lost: so the lines end.
+    return Follower(lines, judge, sink, tell=_tell, format="json"), judge, lines.stop
+
+
+def _tell(line: str) -> None:
+    say_aside(f"likewise: {line}")
+
+
+def _known_rule(options: WatchOptions) -> Rule | None:
+    """The rule of a file, or of the ledger; None if the first line that can be judged says it."""
+    if options.rule is not None:
+        return changed(read_rule(options.rule, trust_code=options.trust_code), options.quick)
+    path = options.ledger
+    if path is None or not folder.exists(path):
+        return None
+    with closing(Ledger(path)) as ledger:
+        return with_trusted_code(ledger.rule, f"the rule of the ledger {path}", options.trust_code)
+
+
+def _bind(options: WatchOptions, rule: Rule | None, columns: list[str]) -> Binding:
+    """Bind the rule to columns; where none is known, the rule that the options make of them."""
+    beside = () if options.model_column is None else (options.model_column,)
+    binding = ask(
+        options.rule,
+        options.quick,
+        list(dict.fromkeys([*columns, *beside])),  # a record may be without a model
+        options.source or STANDARD_INPUT,
+        beside,
+        rule,
+        trust_code=options.trust_code,
+    )
+    insist_on_models(binding.rule, options.model_column)
+    if rule is not None and options.ledger is not None:
+        the_same_rule(rule, binding.rule, options.ledger, models=False)
+    return binding
+
+
+def _check(rule: Rule, options: WatchOptions, bind: Callable[[list[str]], Binding]) -> None:
+    """Raise if a rule cannot be used for lines."""
+    insist_on_models(rule, options.model_column)
+    columns = columns_of(rule)
+    if columns is not None:
+        bind(columns)
+    elif options.quick.output_column is None and rule.embed is None:
         raise Stop(
-            f"{settings.rule or 'the rule'} has no features, so it does not say which field is the"
+            f"{options.rule or 'the rule'} has no features, so it does not say which field is the"
             " output: add --output-column."
         )
 
 
-class LineWatcher:
-    """A monitor that takes lines.
-
-    Where the rule does not name the columns, the first line that can be judged does.
-    """
-
-    def __init__(
-        self, settings: WatchSettings, rule: Rule | None, ledger: LedgeredLines | None
-    ) -> None:
-        self._settings = settings
-        self._ledger = ledger
-        self._binding: Binding | None = None
-        self._numbers: list[str] = []
-        self._monitor: Any = None
-        self._judge: Any = None
-        self._end: tuple[int, Stop] | None = None  # the line that cannot be gone on after, and why
-        self._rows = self._flagged = self._comparable = 0
-        self._alarms = self._known = self._bad = 0
-        self._answered = self._good = 0
-        self._missing = 0  # from the history, when it was closed
-        self._at_least = False  # whether more may be missing
-        try:
-            known = ledger.rule if rule is None and ledger is not None else rule
-            if known is not None and known.features is not None:
-                self._begin(self._ask(_columns_of(known)))
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def lines_before(self) -> int:
-        """Lines of earlier runs, from which counting goes on."""
-        if self._ledger is None or self._settings.resume:
-            return 0
-        return self._ledger.last_number
-
-    @property
-    def all_bad(self) -> bool:
-        """Whether there were lines, and none had a verdict."""
-        return self._good == 0 and self._answered > 0
-
-    def judged(self, first: int, lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
-        """The answers to some lines, of which the first has this number."""
-        rows, places = [], []
-        answers: dict[int, dict[str, Any]] = {}
-        for number, line in enumerate(lines, first):
-            if isinstance(line, bytes) and not line.strip():
-                continue
-            try:
-                rows.append(self._row(line))
-                places.append(number)
-            except BadLine as error:
-                answers[number] = self._refused(Refused(number, str(error), error.code))
-                if not self._settings.skip:
-                    break
-        settled = self._settle(rows, places, answers)
-        if settled < len(rows):
-            answers |= self._answers(rows[settled:], places[settled:])
-        for number in sorted(answers):
-            self._answered += 1
-            self._good += "error" not in answers[number]
-            yield answers[number]
-            if self._end is not None and self._end[0] == number:
-                raise self._end[1]
-            if "error" in answers[number] and not self._settings.skip:
-                raise Stop(f"{_NAME}, line {number}: {answers[number]['error']}", DATA)
-
-    def _row(self, line: Line) -> dict[str, Any]:
-        """The object on a line; raise BadLine if there is none."""
-        if isinstance(line, TooLong):
-            raise BadLine(str(line), "too-long")
-        return object_of(line.removeprefix(b"\xef\xbb\xbf"), self._numbers)
-
-    # Which columns there are
-
-    def _ask(self, columns: list[str]) -> Binding:
-        known = None if self._ledger is None else self._ledger.rule
-        settings = self._settings
-        return ask(
-            settings.rule,
-            settings.quick,
-            list(dict.fromkeys([*columns, *settings.beside])),  # a line may be without a model
-            _NAME,
-            settings.beside,
-            known,
-            trust_code=settings.trust_code,
-        )
-
-    def _settle(
-        self, rows: list[dict[str, Any]], places: list[int], answers: dict[int, dict[str, Any]]
-    ) -> int:
-        """Have the first line that can be judged say which columns there are; its place in rows.
-
-        Lines before it are refused. Nothing is settled by a line that would be refused later on,
-        such as one about something else, since no line after it could be judged.
-        """
-        if self._binding is not None:
-            return 0
-        for i, (number, row) in enumerate(zip(places, rows, strict=True)):
-            why = self._settled_by(row)
-            if why is None:
-                return i
-            answers[number] = self._refused(Refused(number, why, "bad-decision"))
-            if not self._settings.skip:
-                break
-        return len(rows)
-
-    def _settled_by(self, row: dict[str, Any]) -> str | None:
-        """Begin with the columns of a row; or why they cannot be the ones."""
-        try:
-            binding = self._ask(list(row))
-        except BadTable as error:  # other columns may do; a rule that makes no sense ends it
-            return str(error)
-        arguments = binding.arguments_of_row
-        try:
-            if self._ledger is not None and self._ledger.rule is not None:
-                self._ledger.begin(binding).check(*arguments(row))
-            else:
-                with Monitor(binding.rule) as trial:
-                    trial.check(*arguments(row))
-        except BadDecision as error:
-            return reason(error)
-        self._begin(binding)
-        return None
-
-    def _begin(self, binding: Binding) -> None:
-        insist_on_models(binding.rule, self._settings.model_column)
-        if self._ledger is None:
-            self._monitor = Monitor(binding.rule, burst=self._settings.burst, comparable=True)
-        else:
-            self._monitor = self._ledger.begin(binding)
-        self._judge = judge_with(self._monitor, binding, self._said_beside)
-        self._binding = binding
-        self._numbers = numbers_in(binding.types)
-
-    def _said_beside(self, rows: Chunk) -> dict[str, Any]:
-        """For `observe_many`: which model decided each, where a field says it, and keys."""
-        column = self._settings.model_column
-        models = {} if column is None else {"models": models_in(rows.table, column)}
-        return models if self._ledger is None else models | self._ledger.keys(rows)
-
-    # Verdicts
-
-    def _answers(self, rows: list[dict[str, Any]], places: list[int]) -> dict[int, dict[str, Any]]:
-        answers: dict[int, dict[str, Any]] = {}
-        if self._ledger is not None:
-            for i, number in enumerate(places):
-                why = self._ledger.why_passed(number)
-                if why is not None:
-                    self._known += 1
-                    answers[number] = {"line": number, "known": True, "error": why}
-                    if not self._settings.skip:
-                        rows, places = rows[:i], places[:i]
-                        break
-            rows = [row for row, number in zip(rows, places, strict=True) if number not in answers]
-            places = [number for number in places if number not in answers]
-        for outcome in sifted(Chunk(rows, np.array(places, dtype=np.int64)), self._judge):
-            if isinstance(outcome, Unfit):
-                bad = self._unfit(outcome)
-                answers[bad.place] = self._refused(bad)
-                if self._end is not None or not self._settings.skip:
-                    break
-            else:
-                numbers = outcome.rows.places.tolist()
-                for number, verdict in zip(numbers, outcome.answer, strict=True):
-                    answers[number] = {"line": number, **self._told_of(verdict)}
-        return answers
-
-    def _unfit(self, outcome: Unfit[Chunk]) -> Refused:
-        """Why a line cannot be judged; it ends all if it shows that this is other input."""
-        bad = refused_row(outcome)
-        other = None
-        if self._ledger is not None:
-            other = self._ledger.other_input(outcome.error, bad.place)
-        if other is None:
-            return bad
-        why = f"{_NAME}, {other} Leave out --resume to go on with it."
-        self._end = bad.place, Stop(why, DATA)
-        return Refused(bad.place, why, other.code)
-
-    def _told_of(self, verdict: Verdict) -> dict[str, Any]:
-        """A verdict as an answer; it is counted."""
-        assert self._binding is not None
-        if verdict.known:
-            self._known += 1
-        else:
-            self._rows += 1
-            self._flagged += verdict.violation
-            self._comparable += bool(verdict.comparable)
-            self._alarms += verdict.alarm
-        return answer(verdict, self._settings.most, keyed=self._binding.key is not None)
-
-    def _refused(self, one: Refused) -> dict[str, Any]:
-        self._bad += 1
-        return {"line": one.place, "code": one.code, "error": one.why}
-
-    @property
-    def counts(self) -> WatchCounts:
-        """How it went."""
-        return WatchCounts(
-            self._rows,
-            self._flagged,
-            self._comparable,
-            self._alarms,
-            self._known,
-            self._bad,
-            self._missing,
-            self._at_least,
-        )
-
-    def close(self) -> None:
-        if self._monitor is not None and not self._monitor.closed:
-            with contextlib.suppress(BadFile):  # which `close` says as well
-                self._missing = self._monitor.missing
-                self._at_least = self._monitor.durable and lost_at_least(self._monitor.path)
-        if self._ledger is not None:
-            self._ledger.close()
-        elif self._monitor is not None:
-            self._monitor.close()
+def _monitor(options: WatchOptions, rule: Rule) -> Monitor:
+    if options.ledger is None:
+        return Monitor(rule, burst=options.burst, comparable=True)
+    return opening.open(
+        options.ledger,
+        rule,
+        durability=options.durability,  # type: ignore[arg-type]
+        window=options.window,
+        witnesses=options.witnesses,
+        burst=options.burst,
+        comparable=True,
+    )
 
 
-def _columns_of(rule: Rule) -> list[str]:
-    """The columns that a rule names, its outputs last."""
-    outputs = rule.output_column or ()
-    return [*(rule.features or ()), *([outputs] if isinstance(outputs, str) else outputs)]
+def _target(address: str | None, field: str, opened: ExitStack) -> LineTarget:
+    if address is None or address == "-":
+        return ScreenTarget()
+    return opened.enter_context(closing(target_of(address, field)))
+
+
+def _lost_at_least(path: Path) -> bool:
+    """Whether more may be missing from a ledger than its chain counts."""
+    with closing(Ledger(path)) as opened:
+        return is_at_least(opened.events())

@@ -15,12 +15,11 @@ from likewise.client import calls
 from likewise.client.calls import Call, MonitorState
 from likewise.client.client import Client
 from likewise.client.connecting import RETRIES, TIMEOUT, Place, was_sent
-from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer
+from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer, written
 from likewise.client.methods import awaiting
-from likewise.intake.packed import pack, unpack
+from likewise.explaining.past import Past
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadFile
-from likewise.values.past import Past
 
 T = TypeVar("T")
 
@@ -61,10 +60,9 @@ class AsyncClient:
         """Make a call, and await its answer."""
         import httpx2
 
-        fields = call.fields
-        if not isinstance(fields, dict):
-            fields = fields(await self.rule(), self.place)
-        body = pack(fields, "what was given")
+        rule = await self.rule() if callable(call.fields) else None
+        body = written(call, rule, self.place)
+        method, url = call.method, self.place.url_of(call.path, names=call.names)
         first, again = self._firsts.of(call, clock.monotonic(), self._instance)
         exchange = Exchange(call, self.place, first, again)
         while True:
@@ -72,9 +70,7 @@ class AsyncClient:
                 raise BadFile("this client is closed. Nothing was stored: connect again.")
             headers = exchange.headers(clock.monotonic())
             try:
-                response = await self._http.post(
-                    self.place.base + call.verb, content=body, headers=headers
-                )
+                response = await self._http.request(method, url, content=body, headers=headers)
                 answer = HttpAnswer(response.status_code, response.headers, response.content)
             except httpx2.TransportError as error:
                 await asyncio.sleep(exchange.failed(error, sent=was_sent(error)))
@@ -82,7 +78,7 @@ class AsyncClient:
             self._instance = answer.headers.get(INSTANCE, self._instance)
             pause = exchange.answered(answer)
             if pause is None:
-                return call.read(unpack(answer.body), self._waiting.past)
+                return exchange.read(answer, self._waiting.past)
             await asyncio.sleep(pause)
 
     async def _state(self) -> MonitorState:

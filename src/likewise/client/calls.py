@@ -7,19 +7,20 @@ of both are made of these functions (methods.py), and have their signatures and 
 import re
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 
 from likewise.client.connecting import Place
 from likewise.client.sent import input_of, inputs_of, output_fields
-from likewise.intake.packed_verdicts import verdict_of, verdicts_of
+from likewise.explaining.past import Past
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
-from likewise.values.errors import UnexpectedValue
+from likewise.values.errors import BadRule, UnexpectedValue
+from likewise.values.exact_verdicts import verdict_of, verdicts_of
 from likewise.values.explanation import Explanation
-from likewise.values.past import Past
 from likewise.values.positions import Position
 from likewise.values.verdicts import Verdict, Verdicts
 
@@ -33,25 +34,33 @@ T = TypeVar("T")
 Fields = dict[str, Any]
 KEY_PREFIX = "lw-"
 """Of keys that a client makes."""
+_EXPLAINED = tuple(one.name for one in fields(Explanation))
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One call.
+    """One call: a request to a route of a monitor, and how its answer is read.
 
-    fields      what is sent; where it depends on the monitor's rule, a function of that and of the
-                client's settings
-    read        the answer, from what was told and the past that rows can be looked up in
+    path        of the route, behind the monitor's own
+    fields      of the body; where they depend on the monitor's rule, a function of that and of the
+                client's settings; None: it is a GET
+    read        the answer, from its body and the past that rows can be looked up in
     changes     whether it changes the history, so that it must not be made twice
+    names       whether the answer names witnesses, of which the client may want few
     request     its id, if whoever calls repeats it himself
     """
 
-    verb: str
-    fields: Fields | Callable[[Rule, Place], Fields]
+    path: str
+    fields: Fields | Callable[[Rule, Place], Fields] | None
     read: Callable[[Any, Past | None], T]
     changes: bool = False
+    names: bool = False
     request: str | None = field(default=None, kw_only=True)
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.fields is None else "POST"
 
     def __post_init__(self) -> None:
         if self.request is not None and not _ID.fullmatch(self.request):
@@ -74,9 +83,11 @@ class MonitorState:
 
 
 def state() -> Call[MonitorState]:
-    return Call(
-        "state", {}, lambda told, _: MonitorState(**{**told, "rule": Rule.from_toml(told["rule"])})
-    )
+    def read(body: Any, _: Past | None) -> MonitorState:
+        names = ("rows", "remembered", "missing", "durable", "comparable")
+        return MonitorState(Rule.from_toml(body["rule"]), **{name: body[name] for name in names})
+
+    return Call("", None, read)
 
 
 # Decisions
@@ -103,9 +114,9 @@ def observe(
     def fields(rule: Rule, place: Place) -> Fields:
         own = made_key() if key is None and _makes_keys(rule, place) else key
         said = {"key": own, "time": time, "model": model, "source": source, "position": position}
-        return _one(rule, place, x, z, said)
+        return _one(rule, x, z, said)
 
-    return Call("observe", fields, verdict_of, True, request=request)
+    return Call("/observe", fields, verdict_of, True, True, request=request)
 
 
 def observe_many(
@@ -117,19 +128,20 @@ def observe_many(
     models: Any = None,
     sources: Any = None,
     positions: Any = None,
+    threads: int | None = None,
     request: str | None = None,
 ) -> Call[Verdicts]:
     """The same verdicts as one by one; all are taken, or none.
 
     sources, positions  as of a Monitor; request: as of `observe`
+    threads             changes nothing: the cores are the service's
     """
 
     def fields(rule: Rule, place: Place) -> Fields:
         said = {"times": times, "models": models, "sources": sources, "positions": positions}
-        told = {**_many(rule, x, z, said), "witnesses": place.witnesses}
-        return _with_keys(told, keys, _makes_keys(rule, place))
+        return _with_keys(_many(rule, x, z, said), keys, _makes_keys(rule, place))
 
-    return Call("observe_many", fields, verdicts_of, True, request=request)
+    return Call("/batch", fields, verdicts_of, True, True, request=request)
 
 
 def check(
@@ -137,7 +149,7 @@ def check(
 ) -> Call[Verdict]:
     """The verdict on a decision as if it came now; nothing is remembered."""
     said = {"time": time, "model": model}
-    return Call("check", lambda rule, place: _one(rule, place, x, z, said), verdict_of)
+    return Call("/check", lambda rule, _: _one(rule, x, z, said), verdict_of, names=True)
 
 
 def check_many(
@@ -145,11 +157,7 @@ def check_many(
 ) -> Call[Verdicts]:
     """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
     said = {"time": time, "models": models}
-
-    def fields(rule: Rule, place: Place) -> Fields:
-        return {**_many(rule, x, z, said), "witnesses": place.witnesses}
-
-    return Call("check_many", fields, verdicts_of)
+    return Call("/batch/check", lambda rule, _: _many(rule, x, z, said), verdicts_of, names=True)
 
 
 def load(
@@ -168,7 +176,10 @@ def load(
         said = {"times": times, "models": models, "sources": sources, "positions": positions}
         return _with_keys(_many(rule, x, z, said), keys, _makes_keys(rule, place))
 
-    return Call("load", fields, lambda told, _: range(*told), True)
+    def read(body: Any, _: Past | None) -> range:
+        return range(body["first_row"], body["first_row"] + body["decisions"])
+
+    return Call("/batch/load", fields, read, True)
 
 
 def lost(
@@ -187,23 +198,22 @@ def lost(
     """
     numbers = {"first": first, "last": last, "since": since, "until": until}
     said = _some({"count": count, "reason": reason, **numbers})
-    return Call("lost", said, _nothing, True, request=request)
+    return Call("/lost", said, _nothing, True, request=request)
 
 
 def forget(rows: Any) -> Call[int]:
     """Erase rows: never a witness again. How many of them were still remembered."""
-    return Call("forget", {"rows": row_numbers(rows)}, lambda told, _: int(told), True)
+    return Call("/forget", {"rows": row_numbers(rows)}, _named("forgotten"), True)
 
 
-def _one(rule: Rule, place: Place, x: Any, z: Any, said: Fields) -> Fields:
+def _one(rule: Rule, x: Any, z: Any, said: Fields) -> Fields:
     """One decision, as it is sent."""
-    told = {"x": input_of(rule, x), **output_fields(z), "witnesses": place.witnesses}
-    return {**told, **_some(said)}
+    return {**input_of(rule, x), **output_fields(z), **_some(said)}
 
 
 def _many(rule: Rule, x: Any, z: Any, said: Fields) -> Fields:
     """Many decisions, as they are sent."""
-    return {"x": inputs_of(rule, x), **output_fields(z, many=True), **_some(said)}
+    return {**inputs_of(rule, x), **output_fields(z, many=True), **_some(said)}
 
 
 def _makes_keys(rule: Rule, place: Place) -> bool:
@@ -214,7 +224,9 @@ def _makes_keys(rule: Rule, place: Place) -> bool:
 def _with_keys(told: Fields, keys: Sequence[Any] | None, made: bool) -> Fields:
     """Many decisions, with their keys; `made`: those without one get one."""
     if made:
-        several: Any = told.get("z", told["x"])
+        several = told.get("z")
+        if several is None:
+            several = next(iter(told["values"].values()))
         keys = [made_key() if key is None else key for key in keys or [None] * len(several)]
     return told if keys is None else {**told, "keys": list(keys)}
 
@@ -235,11 +247,11 @@ def erase(*, key: Any = None, rows: Any = None) -> "Call[Erasure]":
     def read(told: Any, _: Past | None) -> "Erasure":
         from likewise.ledger.erasure import Erasure
 
-        return Erasure(*told)
+        return Erasure(tuple(told["rows"]), told["complete"])
 
-    keys = list(key) if isinstance(key, list | tuple | set) else key
-    said = {"key": keys} if rows is None else {"rows": row_numbers(rows)}
-    return Call("erase", said, read, True)
+    keys = list(key) if isinstance(key, list | tuple | set) else [key]
+    said = {"keys": keys} if rows is None else {"rows": row_numbers(rows)}
+    return Call("/erase", said, read, True)
 
 
 def review(
@@ -256,12 +268,12 @@ def review(
                 ledger keeps as unverified
     """
     words = {"disposition": disposition, "reason": reason, **_some({"reviewer": reviewer})}
-    return Call("review", {"row": row, "witness": witness, **words}, _nothing, True)
+    return Call("/reviews", {"row": row, "witness": witness, **words}, _nothing, True)
 
 
 def truth(key: Any, value: Any) -> Call[None]:
     """Write down what turned out to be right for a decision; no verdict changes."""
-    return Call("truth", {"key": key, "value": value}, _nothing, True)
+    return Call("/truths", {"key": key, "value": value}, _nothing, True)
 
 
 def supersede(key: Any, output: Any, *, why: str, by: str | None = None) -> Call[Verdict]:
@@ -270,48 +282,61 @@ def supersede(key: Any, output: Any, *, why: str, by: str | None = None) -> Call
     by: who overrules; as the reviewer of `review`
     """
     said = {"key": key, "output": output, "why": why, **_some({"by": by})}
-    return Call(
-        "supersede", lambda _, place: {**said, "witnesses": place.witnesses}, verdict_of, True
-    )
+    return Call("/supersede", said, verdict_of, True, True)
 
 
 def stats(last: str | None = None) -> "Call[LedgerStats]":
     """How many decisions there were, how many could be compared, how many contradict."""
 
-    def read(told: Any, _: Past | None) -> "LedgerStats":
+    def read(body: Any, _: Past | None) -> "LedgerStats":
         from likewise.ledger.stats import LedgerStats
+        from likewise.values.times import microseconds
 
-        return LedgerStats(**told)
+        if body["source"] != "ledger":
+            raise BadRule("this monitor is in memory only; lw.open(folder, rule) has a ledger")
+        counts = {name: body[name] for name in ("decisions", "judged", "asked", "violations")}
+        since, until = body["since"], body["until"]
+        return LedgerStats(
+            **counts,
+            comparable=body["asked_comparable"],
+            missing=body["missing"],
+            since=None if since is None else microseconds(since),
+            until=None if until is None else microseconds(until),
+        )
 
-    return Call("stats", {"last": last}, read)
+    return Call("/stats" if last is None else f"/stats?last={quote(str(last))}", None, read)
 
 
 def head() -> "Call[Head]":
     """The end of the ledger's chain, to be kept elsewhere."""
-    return Call("head", {}, lambda told, _: _head(told))
+    return Call("/head", None, lambda told, _: _head(told["head"]))
 
 
 def verify(head: "Head | str | None" = None) -> "Call[Verification]":
     """Have the ledger's chain walked, there."""
 
-    def read(told: Any, _: Past | None) -> "Verification":
+    def read(body: Any, _: Past | None) -> "Verification":
         from likewise.ledger.verify import Verification
 
-        return Verification(
-            **{**told, "head": None if told["head"] is None else _head(told["head"])}
-        )
+        counts = {name: body[name] for name in ("first", "rows", "erased", "events", "pending")}
+        found = None if body["head"] is None else _head(body["head"])
+        return Verification(**counts, head=found, bad_row=body["row"], problem=body["problem"])
 
-    return Call("verify", {"head": None if head is None else str(head)}, read)
+    return Call("/verify", {"head": None if head is None else str(head)}, read)
 
 
 def flush() -> Call[None]:
     """Have everything that was answered on disk."""
-    return Call("flush", {}, _nothing)
+    return Call("/flush", {}, _nothing)
 
 
 def positions() -> Call[dict[str, Position]]:
     """By source, the last position that is on disk: where to go on after a restart."""
-    return Call("positions", {}, lambda told, _: dict(told))
+
+    def read(body: Any, _: Past | None) -> dict[str, Position]:
+        return {source: given_position(last) for source, last in body["positions"].items()}
+
+    return Call("/positions", None, read)
 
 
 # Looking back
@@ -319,7 +344,9 @@ def positions() -> Call[dict[str, Position]]:
 
 def explain() -> Call[Explanation]:
     """What index is in use, why, and what it costs."""
-    return Call("explain", {}, lambda told, _: Explanation(**told))
+    return Call(
+        "/explain", None, lambda body, _: Explanation(**{name: body[name] for name in _EXPLAINED})
+    )
 
 
 def row_of(key: Any) -> Call[int | None]:
@@ -330,21 +357,33 @@ def row_of(key: Any) -> Call[int | None]:
 def look(name: str, read: Callable[[Any], Any] | None = None, /, **fields: Any) -> Call[Any]:
     """One of the methods of a past."""
 
-    def reading(told: Any, _: Past | None) -> Any:
-        return told if read is None else read(told)
+    def reading(body: Any, _: Past | None) -> Any:
+        return body[name] if read is None else read(body[name])
 
-    return Call("past", {"look": name, **fields}, reading)
+    return Call(f"/past/{name}", fields, reading)
+
+
+def given_position(position: Any) -> Any:
+    """A position as it was given: bodies have no pairs."""
+    return tuple(position) if isinstance(position, list) else position
 
 
 def row_numbers(rows: Any) -> Any:
     """Row numbers as they are sent; what is none is refused by the service."""
-    return np.asarray(rows) if isinstance(rows, range | list | tuple | set) else rows
+    if isinstance(rows, np.ndarray):
+        return rows.tolist()
+    return list(rows) if isinstance(rows, range | list | tuple | set) else rows
 
 
 def _head(told: str) -> "Head":
     from likewise.ledger.heads import Head
 
     return Head.of(told)
+
+
+def _named(name: str) -> Callable[[Any, Past | None], Any]:
+    """Return what reads one field of an answer."""
+    return lambda body, _: body[name]
 
 
 def _nothing(_: Any, __: Past | None) -> None:

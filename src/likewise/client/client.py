@@ -8,20 +8,22 @@ machine. So judge many at once, or put `lw.buffered` before it.
 
 import os
 import time as clock
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from likewise.client import calls
 from likewise.client.calls import Call, MonitorState
 from likewise.client.connecting import RETRIES, TIMEOUT, Place, was_sent
-from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer
+from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer, written
 from likewise.client.methods import waiting
 from likewise.client.past import RemotePast
-from likewise.intake.packed import pack, unpack
+from likewise.explaining.past import Past
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.values.errors import BadFile
-from likewise.values.past import Past
 from likewise.values.positions import Position
+
+if TYPE_CHECKING:
+    from likewise.monitors.protocol import RemoteMonitor
 
 T = TypeVar("T")
 
@@ -44,7 +46,7 @@ def connect(
     token       the secret that the service asks for
     timeout     seconds that one attempt may take
     retries     how often a request that was not answered is sent again, after pauses that grow from
-                a tenth of a second to five seconds; then Unreachable is raised
+                a tenth of a second to about one; then Unreachable is raised
     uds         a socket of the file system, instead of the host of the url
     witnesses   how many of each verdict are wanted, the nearest; all of them unless given
     make_keys   give each decision without a key one that begins with "lw-". With a ledger, requests
@@ -95,10 +97,9 @@ class Client:
         """Make a call, and wait for its answer."""
         import httpx2
 
-        fields = call.fields
-        if not isinstance(fields, dict):
-            fields = fields(self.rule, self.place)
-        body = pack(fields, "what was given")
+        rule = self.rule if callable(call.fields) else None
+        body = written(call, rule, self.place)
+        method, url = call.method, self.place.url_of(call.path, names=call.names)
         now = clock.monotonic()
         first, again = self._firsts.of(call, now, self._instance)
         exchange = Exchange(call, self.place, first, again)
@@ -107,9 +108,7 @@ class Client:
                 raise BadFile("this client is closed. Nothing was stored: connect again.")
             headers = exchange.headers(clock.monotonic())
             try:
-                response = self._http.post(
-                    self.place.base + call.verb, content=body, headers=headers
-                )
+                response = self._http.request(method, url, content=body, headers=headers)
                 answer = HttpAnswer(response.status_code, response.headers, response.content)
             except httpx2.TransportError as error:
                 clock.sleep(exchange.failed(error, sent=was_sent(error)))
@@ -117,7 +116,7 @@ class Client:
             self._instance = answer.headers.get(INSTANCE, self._instance)
             pause = exchange.answered(answer)
             if pause is None:
-                return call.read(unpack(answer.body), self._past)
+                return exchange.read(answer, self._past)
             clock.sleep(pause)
 
     def _known(self) -> MonitorState:
@@ -131,8 +130,21 @@ class Client:
     # The contract
 
     @property
+    def remote(self) -> "RemoteMonitor":
+        """This client: its calls take ids (monitors/protocol.py)."""
+        return self
+
+    accepting = None
+    """A service accepts nothing before it is judged."""
+
+    @property
     def rule(self) -> Rule:
         return self._known().rule
+
+    @property
+    def known_rule(self) -> Rule | None:
+        """The rule, if the service has been asked for it; this never asks."""
+        return None if self._state is None else self._state.rule
 
     @property
     def rows(self) -> int:
@@ -197,6 +209,10 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __deepcopy__(self, _: Any) -> Self:
+        """Return this client: what holds one can be cloned, and tells the same monitor."""
+        return self
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""

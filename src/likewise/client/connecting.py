@@ -7,6 +7,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from likewise.values.errors import BadRule
+from likewise.values.exact_verdicts import EXACT
+from likewise.version import __version__
 
 TIMEOUT, RETRIES = 30.0, 8
 
@@ -34,8 +36,11 @@ class Place:
     make_keys: bool = False
 
     def __post_init__(self) -> None:
-        if find_spec("httpx2") is None:
-            raise BadRule("a client needs the package httpx2: pip install 'likewise[client]'")
+        for package in ("httpx2", "msgspec"):
+            if find_spec(package) is None:
+                raise BadRule(
+                    f"a client needs the package {package}: pip install 'likewise[client]'"
+                )
         parts = urlsplit(self.url)
         if parts.scheme == "http+unix" and parts.path and not parts.netloc:
             object.__setattr__(self, "uds", parts.path)
@@ -55,11 +60,19 @@ class Place:
 
     @property
     def base(self) -> str:
-        """What the paths of all routes are added to."""
+        """The url of the monitor, to which the paths of its routes are added."""
         root = self.url.rstrip("/")
         if root.startswith("http+unix:"):
             root = "http://localhost"
-        return f"{root}/v1/monitors/{quote(self.monitor, safe='')}/remote/"
+        return f"{root}/v1/monitors/{quote(self.monitor, safe='')}"
+
+    def url_of(self, path: str, *, names: bool) -> str:
+        """The url of a route of the monitor.
+
+        names   whether its answer names witnesses
+        """
+        query = f"?witnesses={self.witnesses}" if names and self.witnesses is not None else ""
+        return f"{self.base}{path}{query}"
 
     @property
     def called(self) -> str:
@@ -70,7 +83,11 @@ class Place:
         """Of httpx2's client. transport: the class that takes a socket"""
         import httpx2
 
-        headers = {"accept-encoding": "identity"}  # what travels is mostly numbers
+        headers = {
+            "accept": EXACT,
+            "accept-encoding": "identity",  # what travels is mostly numbers
+            "user-agent": f"likewise/{__version__}",
+        }
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
         given: dict[str, Any] = {

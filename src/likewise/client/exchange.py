@@ -12,15 +12,18 @@ import random
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
 
-from likewise.client.calls import Call
+from likewise.client.calls import Call, given_position
 from likewise.client.connecting import Place
-from likewise.intake.packed import CONTENT_TYPE
+from likewise.explaining.past import Past
+from likewise.rules.rule import Rule
 from likewise.values.errors import BY_CODE, BadDecision, Forbidden, LikewiseError, Unreachable
+from likewise.values.exact_verdicts import EXACT
 
 INSTANCE, REQUEST = "likewise-instance", "likewise-request"
-_PAUSE, _LONGEST = 0.1, 5.0  # seconds before the second attempt, and at most before a later one
+T = TypeVar("T")
+_PAUSE, _LONGEST = 0.1, 0.6  # seconds before the second attempt, and at most before a later one
 _KNOWN = 1000
 _LATER = {408, 429, 502, 503, 504}
 _DECISION = {400, 413, 422}  # refused at the door because of what was sent
@@ -60,7 +63,23 @@ class Firsts:
         return known, known is not first
 
 
-class Exchange:
+def written(call: Call[Any], rule: Rule | None, place: Place) -> bytes | None:
+    """Return the body of a call; None if it has none.
+
+    rule    of the monitor, for calls whose body depends on it
+    """
+    from likewise.intake.exact import pack  # which needs msgspec
+
+    fields = call.fields
+    if fields is None:
+        return None
+    if not isinstance(fields, dict):
+        assert rule is not None
+        fields = fields(rule, place)
+    return pack(fields, "what was given")
+
+
+class Exchange(Generic[T]):
     """One call, from its first attempt to its answer.
 
     place       where the service is, and how often it is asked again at most
@@ -68,7 +87,7 @@ class Exchange:
     again       whether an earlier exchange has sent it already, and ended without an answer
     """
 
-    def __init__(self, call: Call[Any], place: Place, first: "First", again: bool = False) -> None:
+    def __init__(self, call: Call[T], place: Place, first: "First", again: bool = False) -> None:
         self._call = call
         self._place = place
         self._left = place.retries
@@ -82,12 +101,20 @@ class Exchange:
     def headers(self, now: float) -> dict[str, str]:
         """Of the next attempt."""
         self._attempts += 1
+        if self._call.fields is None:
+            return {}
         if not self._call.changes:
-            return {"content-type": CONTENT_TYPE}
+            return {"content-type": EXACT}
         id = self._request
         if self._attempts > 1 or self._again:
             id = f"{id} {now - self._first.when:.3f} {self._first.instance or '-'}"
-        return {"content-type": CONTENT_TYPE, REQUEST: id}
+        return {"content-type": EXACT, REQUEST: id}
+
+    def read(self, answer: HttpAnswer, past: Past) -> T:
+        """What the call is answered with."""
+        from likewise.intake.exact import unpack
+
+        return self._call.read(unpack(answer.body), past)
 
     def failed(self, error: Exception, *, sent: bool) -> float:
         """The seconds to wait before the next attempt; raise Unreachable if there is none.
@@ -99,7 +126,7 @@ class Exchange:
 
     def answered(self, answer: HttpAnswer) -> float | None:
         """None if this is the answer; else the seconds to wait. Raises what the service raised."""
-        if answer.status == 200 and answer.headers.get("content-type", "") == CONTENT_TYPE:
+        if answer.status == 200 and answer.headers.get("content-type", "") == EXACT:
             return None
         try:
             facts = json.loads(answer.body)
@@ -110,7 +137,8 @@ class Exchange:
             self._maybe_done = True
             self._give_up(message, lasting=True)
         if code in BY_CODE:
-            places = {name: _position(facts[name]) for name in ("position", "last") & facts.keys()}
+            named = ("position", "last") & facts.keys()
+            places = {name: given_position(facts[name]) for name in named}
             raise BY_CODE[code].restore(message, facts | places)
         if answer.status in (401, 403):
             self._forbidden(answer.status, message)
@@ -160,8 +188,3 @@ class Exchange:
         if self._in_doubt:
             return " It may be stored or not. Give decisions keys, and send it again under its key."
         return " Nothing was stored." if self._call.changes else ""
-
-
-def _position(told: Any) -> Any:
-    """A position as it was given: JSON has no pairs."""
-    return tuple(told) if isinstance(told, list) else told

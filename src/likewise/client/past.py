@@ -7,21 +7,22 @@ in this process.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from likewise.client import calls
 from likewise.client.calls import Call
+from likewise.explaining.model_tally import counts_by_model
+from likewise.explaining.past import Points
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadDecision
-from likewise.values.past import Codes, LikeModels, Points, Span
+from likewise.values.errors import BadDecision, BadRow
+from likewise.values.groups import Groups
+from likewise.values.model_counts import ModelCounts
+from likewise.values.past import Codes, LikeModels, Span
+from likewise.values.side_by_side import SideBySide
 from likewise.values.verdicts import Verdict, Verdicts
-
-if TYPE_CHECKING:
-    from likewise.explaining.groups import Groups
-    from likewise.explaining.side_by_side import SideBySide
 
 _STRETCH = 50_000  # rows
 
@@ -41,7 +42,9 @@ class RemotePast:
         return self._rule()
 
     def values(self, row: int) -> dict[str, Any]:
-        values: dict[str, Any] = self._make(calls.look("values", row=row))
+        if np.ndim(row) != 0:
+            raise BadRow(f"the row is {row!r:.80}; expected one row number.")
+        values: dict[str, Any] = self._make(calls.look("values", row=int(row)))
         return values
 
     def inputs(self, rows: Any) -> npt.NDArray[Any]:
@@ -101,20 +104,23 @@ class RemotePast:
 
     def like_models(self, rows: range) -> LikeModels | None:
         found: LikeModels | None = self._make(
-            calls.look("like_models", _like_models_of, rows=(rows.start, rows.stop))
+            calls.look("like_models", _like_models_of, first=rows.start, stop=rows.stop)
         )
         return found
 
-    def explain(self, verdict: Verdict, count: int) -> "SideBySide":
+    def explain(self, verdict: Verdict, count: int) -> SideBySide:
         from likewise.explaining.side_by_side import explain_pairs
 
         return explain_pairs(self, verdict, count)
 
-    def by_group(self, verdicts: Verdicts, column: str) -> "Groups":
+    def by_group(self, verdicts: Verdicts, column: str) -> Groups:
         from likewise.explaining.comparing import compare_groups
 
         stop = verdicts.first_row + len(verdicts)
         return compare_groups(self, range(stop), [column])[0]
+
+    def by_model(self, verdicts: Verdicts) -> tuple[ModelCounts, ...]:
+        return counts_by_model(verdicts, self.rule.compare)
 
     def _stretches(
         self, name: str, rows: Any, read: Callable[[Any], Any] | None = None, **beside: Any
@@ -126,7 +132,7 @@ class RemotePast:
         while waiting:
             part = waiting.pop(0)
             try:
-                answers.append(self._make(calls.look(name, read, rows=part, **beside)))
+                answers.append(self._make(calls.look(name, read, rows=part.tolist(), **beside)))
             except BadDecision:  # too large for an answer
                 if len(part) <= 1:
                     raise

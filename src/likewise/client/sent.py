@@ -17,24 +17,24 @@ from likewise.values.named_array import named_array_of
 from likewise.values.plain import sequence_of
 
 
-def input_of(rule: Rule, x: Any) -> Any:
-    """The input of one decision."""
+def input_of(rule: Rule, x: Any) -> dict[str, Any]:
+    """The input of one decision, as a field of its body."""
     if rule.features is not None:
-        return _row(x)
-    return x if rule.embed is not None else named_array_of(x, "the input")
+        return {"values": _row(x)}
+    return {"x": x if rule.embed is not None else named_array_of(x, "the input")}
 
 
-def inputs_of(rule: Rule, x: Any) -> Any:
-    """The inputs of many."""
+def inputs_of(rule: Rule, x: Any) -> dict[str, Any]:
+    """The inputs of many, as a field of their body."""
     if rule.features is None:
-        return x if rule.embed is not None else named_array_of(x, "the input")
-    if isinstance(x, ColumnTable | Mapping):
-        return x
-    if isinstance(x, np.ndarray):
-        return x if x.dtype.names is None else ColumnTable(table_columns(x))
+        return {"x": x if rule.embed is not None else named_array_of(x, "the input")}
     if isinstance(x, list | tuple):
-        return [row if row is not None else one for one in x for row in [row_of(one)]]
-    return ColumnTable(table_columns(x)) if hasattr(x, "columns") else x
+        return {"values": [row if row is not None else one for one in x for row in [row_of(one)]]}
+    if isinstance(x, ColumnTable):
+        return {"values": x.columns}
+    plain = isinstance(x, np.ndarray) and x.dtype.names is None
+    named = isinstance(x, Mapping | np.ndarray) or hasattr(x, "columns")
+    return {"values": table_columns(x) if named and not plain else x}
 
 
 def output_fields(z: Any, *, many: bool = False) -> dict[str, Any]:

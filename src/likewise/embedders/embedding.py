@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from likewise.embedders.declared import DeclaredEmbedder
+from likewise.embedders.mark import Mark
 from likewise.embedders.model import SENTENCE, Model
 from likewise.embedders.pictures import Pictures
-from likewise.rules.embedder import Embedder, Mark
 from likewise.runtime.forking import copied_by_fork
 from likewise.values.errors import BadDecision, BadRule, UnexpectedValue
 from likewise.values.plain import array_of, numbers_of, type_name
@@ -53,7 +54,7 @@ def item_name(i: int) -> Subject:
 class Embedding:
     """A loaded model, with its cache."""
 
-    def __init__(self, declared: Embedder, model: Model) -> None:
+    def __init__(self, declared: DeclaredEmbedder, model: Model) -> None:
         self._declared = declared
         self._model = model
         self.pictures = Pictures(declared)

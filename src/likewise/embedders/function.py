@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from likewise.embedders.declared import DeclaredEmbedder
 from likewise.embedders.model import SENTENCE, Takes, fixed_picture
-from likewise.rules.embedder import Embedder
 from likewise.values.errors import BadRule
 
 
 class Function:
     takes: Takes = "anything"
 
-    def __init__(self, declared: Embedder) -> None:
+    def __init__(self, declared: DeclaredEmbedder) -> None:
         self._declared = declared
         self._call = declared.name if callable(declared.name) else imported(declared)
         self.identity = "python"  # it has no weights: what it makes of a fixed input tells
@@ -28,12 +28,12 @@ class Function:
         return probe_of(self._declared)
 
 
-def probe_of(declared: Embedder) -> Any:
+def probe_of(declared: DeclaredEmbedder) -> Any:
     """An array of the declared shape, or the fixed text, which it may take or not."""
     return SENTENCE if declared.shape is None else fixed_picture(declared.shape)
 
 
-def imported(declared: Embedder) -> Any:
+def imported(declared: DeclaredEmbedder) -> Any:
     """The function behind `kind:module:function`; raise BadRule if it is not there."""
     module, _, path = declared.place.partition(":")
     try:

@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from likewise.embedders.declared import DeclaredEmbedder
 from likewise.embedders.embedding import Embedding
-from likewise.rules.embedder import Embedder
 
 _HOMES = {
     "wordllama": "wordllama.WordLlama",
@@ -15,7 +15,7 @@ _HOMES = {
 }
 
 
-def load(declared: Embedder) -> Embedding:
+def load(declared: DeclaredEmbedder) -> Embedding:
     """Load the model; raise BadRule if it, or the package that it needs, is not there."""
     home, name = _HOMES[declared.kind].split(".")
     make: Any = getattr(import_module(f"likewise.embedders.{home}"), name)

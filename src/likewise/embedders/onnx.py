@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.embedders.declared import DeclaredEmbedder
 from likewise.embedders.model import SENTENCE, Takes, digest_of, fixed_picture, insist_on_file, need
 from likewise.embedders.pictures import Preparing
-from likewise.rules.embedder import Embedder
 from likewise.values.errors import BadRule
 
 _TYPES = {
@@ -28,7 +28,7 @@ _TYPES = {
 
 
 class Onnx:
-    def __init__(self, declared: Embedder) -> None:
+    def __init__(self, declared: DeclaredEmbedder) -> None:
         need("onnxruntime", declared.text, "onnx")
         import onnxruntime
 
@@ -120,7 +120,7 @@ class Onnx:
         return fixed_picture(fixed)
 
 
-def _tokenizer(declared: Embedder) -> Any:
+def _tokenizer(declared: DeclaredEmbedder) -> Any:
     need("tokenizers", declared.text, "onnx")
     from tokenizers import Tokenizer
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.embedders.declared import DeclaredEmbedder
 from likewise.embedders.files import Folder, too_large
-from likewise.rules.embedder import Embedder
 from likewise.values import plain
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
@@ -56,7 +56,7 @@ class _Refused(ValueError):
 class Pictures:
     """Reads pictures as a declaration allows it; raises ValueError about what it does not take."""
 
-    def __init__(self, declared: Embedder) -> None:
+    def __init__(self, declared: DeclaredEmbedder) -> None:
         self._folder = None if declared.folder is None else Folder(str(declared.folder))
         self._limit_bytes = declared.limit_bytes
         self._limit_pixels = declared.limit_pixels
@@ -159,7 +159,7 @@ def _upright(image: Any) -> npt.NDArray[Any]:
 class Preparing:
     """What is done with an array before a model sees it."""
 
-    def __init__(self, declared: Embedder) -> None:
+    def __init__(self, declared: DeclaredEmbedder) -> None:
         self._size = tuple(declared.size) if declared.size is not None else None
         self._scale = declared.scale
         self._mean = None if declared.mean is None else np.asarray(declared.mean, np.float32)

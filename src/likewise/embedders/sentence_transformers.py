@@ -6,16 +6,16 @@ A name is looked up on the hub, and downloaded, unless that is forbidden (HF_HUB
 from collections.abc import Sequence
 from typing import Any
 
+from likewise.embedders.declared import DeclaredEmbedder
 from likewise.embedders.model import SENTENCE, Takes, need
 from likewise.embedders.torch import digest_of_module
-from likewise.rules.embedder import Embedder
 from likewise.values.errors import BadRule
 
 
 class SentenceTransformers:
     takes: Takes = "texts"
 
-    def __init__(self, declared: Embedder) -> None:
+    def __init__(self, declared: DeclaredEmbedder) -> None:
         need("sentence_transformers", declared.text, "sentence-transformers")
         from sentence_transformers import SentenceTransformer
 

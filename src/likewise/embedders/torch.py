@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.embedders.declared import DeclaredEmbedder
 from likewise.embedders.function import imported, probe_of
 from likewise.embedders.model import Takes, need
 from likewise.embedders.pictures import Pictures, Preparing
-from likewise.rules.embedder import Embedder
 from likewise.values.errors import BadRule
 
 
 class Torch:
     takes: Takes = "anything"
 
-    def __init__(self, declared: Embedder) -> None:
+    def __init__(self, declared: DeclaredEmbedder) -> None:
         need("torch", declared.text, "torch")
         import torch
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from likewise.embedders.declared import DeclaredEmbedder
 from likewise.embedders.model import SENTENCE, Takes, digest_of, need
-from likewise.rules.embedder import Embedder
 
 _WEIGHTS = "l2_supercat_256.safetensors"
 
@@ -17,7 +17,7 @@ _WEIGHTS = "l2_supercat_256.safetensors"
 class WordLlama:
     takes: Takes = "texts"
 
-    def __init__(self, declared: Embedder) -> None:
+    def __init__(self, declared: DeclaredEmbedder) -> None:
         need("wordllama", declared.text, "wordllama")
         import wordllama
 

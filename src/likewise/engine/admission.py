@@ -34,6 +34,7 @@ from likewise.metrics.outputs import Keepable, Labels, Outputs, outputs_of
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import CUT_OFF_LOADING, first_use, is_loading_cut_off
+from likewise.values.beside import NOTHING_BESIDE
 from likewise.values.errors import (
     BadDecision,
     BadFile,
@@ -43,7 +44,8 @@ from likewise.values.errors import (
     WrongShape,
 )
 from likewise.values.plain import numbers_of, sequence_of, short_repr
-from likewise.values.verdicts import NOTHING_BESIDE, Floats, Rows
+from likewise.values.steepest import Steepest
+from likewise.values.witnesses import Floats, Rows
 
 _NONE: Rows = np.empty(0, np.int64)
 _READY = 1 << 16  # bytes of rows for which memory is made ready together
@@ -56,6 +58,7 @@ class Admission:
     rule    for vectors: features and embedders are the reader's
     comparable  whether each verdict says that there was a like case, of any output
     tree    how a tree over the history is made, where it answers another question than a rule's
+    question    what is asked of slopes, where such a tree answers that
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Admission:
         burst: Burst | None = None,
         comparable: bool = False,
         tree: MakeTree = LiveTree,
+        question: Steepest | None = None,
     ) -> None:
         if not isinstance(burst, Burst | None):
             raise BadRule(
@@ -80,7 +84,7 @@ class Admission:
         self.rule = rule
         self.burst = burst
         self.comparable = comparable
-        self.beside = NOTHING_BESIDE
+        self.beside = NOTHING_BESIDE._replace(question=question)
         """What every verdict has beside its witnesses."""
         self._besides = self.beside, self.beside, self.beside
         """The same; and with the word that there was no like case, and that there was one."""
@@ -358,6 +362,13 @@ class Admission:
         if bad != 0:
             raise self._refusal(bad, inputs[at], z[at]).at(at)
         return index, count
+
+    def stage(self, x: Any, z: Any) -> int:
+        """Write checked decisions behind the remembered ones, and keep their labels; how many."""
+        _, count = self._write(*self.batch(x, z))
+        assert self.outputs is not None
+        self.outputs.commit()
+        return count
 
     def _joined(self, count: int) -> None:
         """Written rows that the history has counted are remembered from here on."""

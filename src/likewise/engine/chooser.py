@@ -28,7 +28,7 @@ from likewise.indexes.live import LiveTree
 from likewise.indexes.python_index import PythonIndex
 from likewise.indexes.registry import COMPILED, maker_of, name_of
 from likewise.kernels import table as t
-from likewise.values.verdicts import Rows, Witnesses
+from likewise.values.witnesses import Rows, Witnesses
 
 BUILD = 4 * t.BLOCK
 """Rows from which an index is built at once, and not by inserting them."""

@@ -27,9 +27,11 @@ from likewise.engine.explanation import explanation_of
 from likewise.engine.protocol import MayLack
 from likewise.engine.wildcards import Open, Opens
 from likewise.kernels import table as t
+from likewise.values.beside import Beside
 from likewise.values.errors import BadDecision, BadRule, LikewiseError
 from likewise.values.explanation import Explanation
-from likewise.values.verdicts import NO_WITNESSES, Beside, Rows, Verdict, Verdicts, Witnesses
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import NO_WITNESSES, Rows, Witnesses
 
 _LOAD = 1 << 16  # rows of a smaller batch inserted together
 _NONE: Rows = np.empty(0, np.int64)
@@ -272,6 +274,7 @@ class Engine(Admission):
             comparable=self._comparable(),
             missing=self.beside.missing,
             past=self.beside.past,
+            question=self.beside.question,
         )
 
     def _many_with_wildcards(
@@ -334,6 +337,7 @@ class Engine(Admission):
             missing=self.beside.missing,
             incomplete=np.concatenate(lacks) if any(part.any() for part in lacks) else None,
             past=self.beside.past,
+            question=self.beside.question,
         )
 
     def _comparable(self) -> npt.NDArray[np.bool_] | None:

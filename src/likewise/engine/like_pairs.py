@@ -31,7 +31,7 @@ from likewise.indexes.sketch import WHOLE, first_coordinates
 from likewise.indexes.state import Desk
 from likewise.kernels import decide as task
 from likewise.kernels import table as t
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 _PIECE = 1 << 14  # rows that a thread is given at a time
 _FEW = 24  # rows that a flat scan is asked for together, at least

@@ -25,7 +25,8 @@ from likewise.metrics.outputs import Labels, outputs_of
 from likewise.reading.encoding import ERASED, MISSING
 from likewise.reading.protocol import Batch, Bytes, Reader
 from likewise.values.errors import BadFile, TooManyNames
-from likewise.values.verdicts import Floats, Rows, Verdict, Verdicts
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import Floats, Rows
 
 WordCodes = npt.NDArray[Any]
 """Whole numbers that stand for words; MISSING where there is none."""
@@ -51,23 +52,30 @@ class Memory:
 
     def observe(self, batch: Batch, first: int) -> Verdict:
         """Judge one decision against the past from row `first` on, and remember it."""
-        self._check_models(batch.models)
+        models = batch.models
+        if models is not None:
+            self._check_models(models)
         row = self.engine.rows
         verdict = self.engine.observe(batch.vectors, batch.outputs, first, batch.left_open)
         self.reader.accept(row, batch, 1)
-        self.models.took(row, batch.models, 1)
-        return self._counted(verdict, None, first, batch.left_open)
+        if models is not None or self.models.are_kept:
+            self.models.took(row, models, 1)
+        if self._selective:
+            return self._counted(verdict, None, first, batch.left_open)
+        return verdict
 
     def check(self, batch: Batch, first: int) -> Verdict:
         verdict = self.engine.check(batch.vectors, batch.outputs, first, batch.left_open)
-        return self._counted(verdict, batch, first, batch.left_open)
+        if self._selective:
+            return self._counted(verdict, batch, first, batch.left_open)
+        return verdict
 
     def _counted(
         self, verdict: Verdict, batch: Batch | None, first: int, left_open: Open | None
     ) -> Verdict:
         """With those witnesses, and like cases, that count."""
         found = verdict.witnesses
-        if not self._selective or not (len(found) or verdict.comparable):
+        if not (len(found) or verdict.comparable):
             return verdict
         row = self.engine.rows if verdict.row is None else verdict.row
         chosen = found.some(self._pairs_counted(batch, np.array([row]), found.rows))
@@ -194,11 +202,15 @@ class Memory:
 
     def words(self) -> dict[str, list[Any]]:
         """By column and code; labels under ""."""
-        own = {"": self.engine.labels} if self.engine.rule.output == "label" else {}
-        return own | self.reader.words()
+        words = self.reader.words()
+        if self.engine.rule.output == "label":
+            outputs = self.engine.outputs
+            words[""] = outputs.labels if isinstance(outputs, Labels) else []
+        return words
 
     def word_counts(self) -> dict[str, int]:
-        return {column: len(words) for column, words in self.words().items()}
+        words = self.words()
+        return dict(zip(words, map(len, words.values()), strict=True))
 
     def guard(self, keepable: Callable[[Any, str], Any]) -> None:
         """Have new words checked before a decision is taken: can they be kept?"""
@@ -318,10 +330,8 @@ class Memory:
         erased = np.isnan(outputs[:, 0])
         batch = self.reader.unpack(dtype, records, erased)
         vectors = batch.vectors
-        if erased.any():  # anything that is admitted will do
-            vectors, outputs = vectors.copy(), outputs.copy()
-            vectors[erased], outputs[erased] = 1, 0
-            outputs[erased, 0] = engine.rule.output == "probabilities"
+        if erased.any():
+            vectors, outputs = self._placeholders(vectors, outputs, erased)
         at = engine.append(vectors, outputs)
         if at >= 0:
             raise BadFile(
@@ -333,6 +343,16 @@ class Memory:
         self.reader.accept(first, batch, len(vectors))
         self.models.took(first, models, len(vectors))
 
+    def stage(self, batch: Batch) -> int:
+        """Check and write rows behind those that are remembered, where no query sees them.
+
+        Returns how many there are; `settle` removes them, and their words stay.
+        """
+        self._check_models(batch.models)
+        count = self.engine.stage(batch.vectors, batch.outputs)
+        self.reader.accept(self.engine.rows, batch, count)
+        return count
+
     def judge(
         self,
         dtype: np.dtype[Any],
@@ -341,15 +361,30 @@ class Memory:
         firsts: Rows,
         models: Models = None,
     ) -> Verdicts:
-        """Judge and remember rows of a journal that wait for their verdicts."""
+        """Judge and remember rows of a journal that wait for their verdicts.
+
+        Either all of them were erased, and are to be forgotten afterwards, or none was.
+        """
         engine = self.engine
-        batch = self.reader.unpack(dtype, records, np.zeros(len(outputs), np.bool_))
+        erased = np.isnan(outputs[:, 0])
+        batch = self.reader.unpack(dtype, records, erased)
+        if erased.any():
+            batch.vectors, outputs = self._placeholders(batch.vectors, outputs, erased)
         batch.outputs, batch.models = outputs, models
         if engine.rule.output == "label":
             batch.outputs = [engine.labels[int(code)] for code in outputs[:, 0]]
         elif engine.rule.output == "number":
             batch.outputs = outputs[:, 0]
         return self.observe_many(batch, firsts, None)
+
+    def _placeholders(
+        self, vectors: Any, outputs: Floats, erased: npt.NDArray[np.bool_]
+    ) -> tuple[Any, Floats]:
+        """Give erased rows values that are admitted; these are forgotten before anybody looks."""
+        vectors, outputs = vectors.copy(), outputs.copy()
+        vectors[erased], outputs[erased] = 1, 0
+        outputs[erased, 0] = self.engine.rule.output == "probabilities"
+        return vectors, outputs
 
     def finish(self, erased: Rows) -> None:
         """All rows are there: build the index, and forget what was erased."""

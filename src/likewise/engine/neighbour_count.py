@@ -29,7 +29,7 @@ from likewise.indexes.live import LiveTree
 from likewise.indexes.rotation import Rotation
 from likewise.indexes.sketch import WHOLE, first_coordinates
 from likewise.kernels import table as t
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 _REST = 64  # rows that are let go of together
 _PAIRS = 1 << 19

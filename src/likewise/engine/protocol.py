@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from likewise.history.decisions import History
 from likewise.indexes.state import State
 from likewise.indexes.workers import Found, Workers
-from likewise.values.verdicts import Floats, Rows, Witnesses
+from likewise.values.witnesses import Floats, Rows, Witnesses
 
 
 class EngineIndex(Protocol):

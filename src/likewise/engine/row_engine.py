@@ -26,7 +26,7 @@ from likewise.indexes.flat import FlatScan
 from likewise.indexes.live import LiveTree
 from likewise.indexes.workers import Found
 from likewise.values.errors import BadDecision
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 _TOGETHER = 1 << 16  # rows inserted together
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from likewise.history.memory import GrowingRows
 from likewise.values.past import Codes
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 NO_MODEL = 0
 _UNKNOWN = -1  # the number of a model that no row has
@@ -38,6 +38,8 @@ class RowModels:
 
     def reset(self) -> None:
         """Have no rows."""
+        self.are_kept = False
+        """Whether a model was ever given, so that every row has a number."""
         self._codes: GrowingRows | None = None  # made when the first model is given
         self._count = 0
         self._names: list[str | None] = [None]  # by number; None for one that is free
@@ -55,6 +57,7 @@ class RowModels:
             if models is None:
                 return
             self._codes = GrowingRows(np.int32, 1)
+            self.are_kept = True
         into = self._codes.room(first, count)
         if models is None:
             into[:] = NO_MODEL

@@ -10,16 +10,13 @@ Cost: eight bytes for each decision, and one search.
 Not here: windows of a ledger, which forget (ledger/window.py).
 """
 
-import datetime
-
 import numpy as np
 import numpy.typing as npt
 
 from likewise.history.memory import Growing
 from likewise.values.errors import WrongOrder
-from likewise.values.verdicts import Rows
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+from likewise.values.times import iso_text
+from likewise.values.witnesses import Rows
 
 
 class TimeSpan:
@@ -53,7 +50,7 @@ class TimeSpan:
         together = np.concatenate([known[-1:], times])
         back = np.flatnonzero(together[1:] < together[:-1])
         if len(back):
-            before, after = (_shown(int(together[back[0] + i])) for i in (0, 1))
+            before, after = (iso_text(int(together[back[0] + i])) for i in (0, 1))
             raise WrongOrder(
                 f"the time is {after}, and the decision before was made at {before}; expected"
                 " decisions in order of time, since each is compared with those of the last"
@@ -77,11 +74,3 @@ class TimeSpan:
         times = self.times(int(max(later.max(), earlier.max())) + 1)
         near: npt.NDArray[np.bool_] = np.abs(times[later] - times[earlier]) <= self.microseconds
         return near
-
-
-def _shown(microseconds: int) -> str:
-    try:
-        moment = _EPOCH + datetime.timedelta(microseconds=microseconds)
-    except OverflowError:
-        return f"{microseconds} microseconds from 1970"
-    return moment.isoformat()

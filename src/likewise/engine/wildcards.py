@@ -20,7 +20,7 @@ from likewise.indexes.live import any_output
 from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
-from likewise.values.verdicts import Floats, Rows, Witnesses
+from likewise.values.witnesses import Floats, Rows, Witnesses
 
 Pattern = bytes
 Open = npt.NDArray[np.bool_]

@@ -9,13 +9,13 @@ import math
 
 import numpy as np
 
-from likewise.explaining.groups import OTHERS, Group, GroupComparison, GroupSide
 from likewise.explaining.like_counts import LikeCounts
 from likewise.explaining.members import Members
 from likewise.explaining.permutation import Blocks
 from likewise.rules.labels import Labels, named
+from likewise.values.groups import OTHERS, Group, GroupComparison, GroupSide
 from likewise.values.printing import text_of
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 
 class ColumnGroups:

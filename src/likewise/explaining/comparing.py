@@ -19,15 +19,15 @@ from itertools import combinations
 import numpy as np
 
 from likewise.explaining.column_groups import ColumnGroups
-from likewise.explaining.groups import GroupComparison, Groups, ShuffleTest
 from likewise.explaining.like_points import LikePoints, like_points
 from likewise.explaining.members import members_of, units_of
 from likewise.explaining.neighbourhoods import Neighbourhoods
-from likewise.explaining.permutation import Blocks, Shuffled, blocks_of, holm, shuffled
+from likewise.explaining.past import Past
+from likewise.explaining.permutation import Blocks, blocks_of, holm, shuffled
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
-from likewise.values.past import Past
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.groups import GroupComparison, Groups, ShuffleTest
+from likewise.values.witnesses import Floats, Rows
 
 FEWEST = 10
 """People of each group, in neighbourhoods with both, that a conclusion needs."""
@@ -63,6 +63,7 @@ def compare_groups(
     person = rule.person_column if person is None else person
     check_groups(rule)
     protected = protected_columns(rule)
+    outcome, high_wanted = "mean" if rule.output == "number" else "share", _sign(rule) > 0
     chosen = protected if columns is None else tuple(columns)
     for column in chosen:
         if column not in protected:
@@ -70,7 +71,8 @@ def compare_groups(
     every = np.asarray(rows, np.int64)
     alive = every[past.alive(every)] if len(every) else every
     if not chosen or len(alive) == 0:
-        return tuple(_nothing(rule, column, len(every), person, seed) for column in chosen)
+        nothing = (), (), 0, len(every), 0, 0, person, seed, 1.0
+        return tuple(Groups(column, outcome, high_wanted, *nothing) for column in chosen)
     scores = scores_of(past, alive)
     models = past.model_codes(alive) if rule.compare == "within" else None
     points = like_points(past.points(alive), past.span(alive), models)
@@ -78,16 +80,9 @@ def compare_groups(
     random, share = np.random.default_rng(seed), 1.0
     while True:
         part = points.point_of >= 0
+        whose = None if people is None else people[part]
         there = [
-            _column(
-                past,
-                column,
-                alive[part],
-                scores[part],
-                points,
-                None if people is None else people[part],
-            )
-            for column in chosen
+            _column(past, column, alive[part], scores[part], points, whose) for column in chosen
         ]
         neighbourhood = _look(points, there, most_pairs)
         if neighbourhood is not None:
@@ -101,8 +96,8 @@ def compare_groups(
     return tuple(
         Groups(
             column,
-            "mean" if rule.output == "number" else "share",
-            _sign(rule) > 0,
+            outcome,
+            high_wanted,
             there[i].groups,
             tuple(sorted((one for at, one in tested if at == i), key=_first_told)),
             there[i].members.missing,
@@ -145,6 +140,16 @@ def check_groups(rule: Rule) -> None:
         )
 
 
+def why_no_groups(rule: Rule) -> str | None:
+    """Why nothing can be said about groups, where there are protected columns."""
+    try:
+        if protected_columns(rule):
+            check_groups(rule)
+    except BadRule as error:
+        return str(error)
+    return None
+
+
 def scores_of(past: Past, rows: Rows) -> Floats:
     """How good the outputs are: 1 or 0 for labels, a number as it is, or its opposite."""
     rule = past.rule
@@ -157,11 +162,6 @@ def scores_of(past: Past, rows: Rows) -> Floats:
 
 def _sign(rule: Rule) -> float:
     return -1.0 if rule.output == "number" and rule.favourable == "low" else 1.0
-
-
-def _nothing(rule: Rule, column: str, forgotten: int, person: str | None, seed: int) -> Groups:
-    outcome = "mean" if rule.output == "number" else "share"
-    return Groups(column, outcome, _sign(rule) > 0, (), (), 0, forgotten, 0, 0, person, seed, 1.0)
 
 
 def _column(
@@ -216,35 +216,26 @@ def _tested(
         if min(one.one.in_test, one.other.in_test) >= FEWEST
     ]
     shuffles = max(shuffles, _SHUFFLES_EACH * len(enough))
-    drawn = {i: shuffled(untested[i][2], shuffles, seed) for i in enough}
-    corrected = holm([drawn[i].p for i in enough])
-    tests = dict(zip(enough, corrected, strict=True))
-    return [
-        (column, _turned(one, drawn.get(i), tests.get(i)))
-        for i, (column, one, _) in enumerate(untested)
-    ]
+    drawn = [shuffled(untested[i][2], shuffles, seed) for i in enough]
+    corrected = holm([one.p for one in drawn])
+    tests = {
+        i: replace(one, p_corrected=p) for i, one, p in zip(enough, drawn, corrected, strict=True)
+    }
+    return [(column, _turned(one, tests.get(i))) for i, (column, one, _) in enumerate(untested)]
 
 
-def _turned(
-    comparison: GroupComparison, drawn: Shuffled | None, corrected: float | None
-) -> GroupComparison:
+def _turned(comparison: GroupComparison, test: ShuffleTest | None) -> GroupComparison:
     """With its test, and the group that got less first."""
-    test = None
-    lead = comparison.one.gap or 0.0  # of the other group, as far as its like cases tell
-    if drawn is not None and corrected is not None:
-        lead = drawn.difference
-        low, high = (drawn.low, drawn.high) if lead >= 0 else (-drawn.high, -drawn.low)
-        test = ShuffleTest(abs(lead), low, high, drawn.p, corrected, drawn.shuffles, drawn.blocks)
+    one, other = comparison.one, comparison.other
+    lead = one.gap or 0.0  # of the other group, as far as its like cases tell
+    if test is not None:
+        lead = test.difference
     if lead >= 0:
         return replace(comparison, test=test)
-    return GroupComparison(
-        comparison.other,
-        comparison.one,
-        comparison.pairs,
-        comparison.other_less,
-        comparison.one_less,
-        test,
-    )
+    if test is not None:
+        test = replace(test, difference=-lead, low=-test.high, high=-test.low)
+    one_less, other_less = comparison.one_less, comparison.other_less
+    return GroupComparison(other, one, comparison.pairs, other_less, one_less, test)
 
 
 def _first_told(comparison: GroupComparison) -> tuple[bool, bool, float, str, str]:

@@ -15,7 +15,7 @@ one for each distinct outcome of a point and group, and a search for each of the
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 _LOOKUPS = 1 << 21  # at a time
 

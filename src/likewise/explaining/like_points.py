@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.engine.engine import Engine
-from likewise.values.past import Codes, Points, Span
-from likewise.values.verdicts import Rows
+from likewise.explaining.past import Points
+from likewise.values.past import Codes, Span
+from likewise.values.witnesses import Rows
 
 _PAIRS = 1 << 20
 _LEAST, _MOST = 16, 1 << 16  # points that are asked for together

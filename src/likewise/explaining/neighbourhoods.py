@@ -16,7 +16,7 @@ from collections import Counter
 
 import numpy as np
 
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 
 class Neighbourhoods:

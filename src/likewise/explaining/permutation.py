@@ -25,25 +25,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.groups import ShuffleTest
+from likewise.values.witnesses import Floats, Rows
 
 _DRAWS = 1 << 21  # at a time
 _WORK = 1 << 28  # draws for one comparison, at most; but _FEWEST shuffles
 _FEWEST = 200
 _SAME = 1e-9  # two differences that are as large, but for rounding
-
-
-@dataclass(frozen=True)
-class Shuffled:
-    """The difference as it is, and those of the shuffles."""
-
-    difference: float
-    low: float
-    high: float
-    p: float
-    shuffles: int
-    blocks: int
-    """With people of both groups."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +90,11 @@ def _some(blocks: Blocks, chosen: npt.NDArray[np.bool_]) -> Blocks:
     return Blocks(blocks.outcomes[people], blocks.second[people], starts)
 
 
-def shuffled(blocks: Blocks, shuffles: int, seed: int) -> Shuffled:
-    """The difference second minus first, and what it would be if group played no role."""
+def shuffled(blocks: Blocks, shuffles: int, seed: int) -> ShuffleTest:
+    """The difference second minus first, and what it would be if group played no role.
+
+    Its p-value is not corrected yet (`holm`).
+    """
     sizes, seconds = blocks.sizes, blocks.seconds
     weight = math.fsum((seconds * (sizes - seconds) / sizes).tolist())
     vary = _in_order(_some(blocks, blocks.lowest != blocks.highest))
@@ -115,14 +106,8 @@ def shuffled(blocks: Blocks, shuffles: int, seed: int) -> Shuffled:
     rounding = _SAME * (1.0 + float(np.abs(vary.outcomes).sum()))
     as_large = int((np.abs(drawn) >= abs(observed) - rounding).sum())
     low, high = np.quantile(drawn, [0.025, 0.975]).tolist()
-    return Shuffled(
-        observed / weight,
-        low / weight,
-        high / weight,
-        (1 + as_large) / (1 + shuffles),
-        shuffles,
-        len(sizes),
-    )
+    p = (1 + as_large) / (1 + shuffles)
+    return ShuffleTest(observed / weight, low / weight, high / weight, p, p, shuffles, len(sizes))
 
 
 def _binary(blocks: Blocks) -> bool:

@@ -1,23 +1,19 @@
-"""Two decisions side by side: what was alike, what was not, in the columns' own units.
-
-Plain text, a dictionary, or HTML in a notebook (pair_card.py). Every value from the data is escaped
-there: in text, whatever cannot be printed, so that no terminal obeys it.
-"""
+"""Makes pairs (values/side_by_side.py) of the rows of a past: their values and how far apart."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from likewise.explaining.pair_card import NOTEBOOK, pair_card
+from likewise.explaining.pair_card import pair_card
+from likewise.explaining.past import Past
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRow
-from likewise.values.past import Past
-from likewise.values.plain import json_value
-from likewise.values.printing import missing_in_words, text_of
-from likewise.values.verdicts import Verdict, Witness
+from likewise.values.side_by_side import Pair, SideBySide
+from likewise.values.verdicts import Verdict
+from likewise.values.witnesses import Witness
 
 
 def measured_gaps(
@@ -69,7 +65,7 @@ def pair_of(
     mine: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
     model: str | None = None,
-) -> "Pair":
+) -> Pair:
     """A decision and one of its witnesses, as the past has them.
 
     mine    a row of a table that was only checked
@@ -80,19 +76,22 @@ def pair_of(
         raise BadRow("this input was only checked, so it is not there to be shown.")
     if past.rule.features is None:
         assert row is not None
-        return _vectors(past, row, witness, names)
+        rows = [row, witness.row]
+        models = _models(past, row, witness, None)
+        return vector_pair(
+            past.rule, row, witness, past.inputs(rows), past.outputs(rows), models, names
+        )
     ours = dict(mine) if mine is not None else past.values(row or 0)
     other = past.values(witness.row)
     gaps = measured_gaps(past.rule.features, ours, other)
-    outputs = past.rule.output_column or ()
     return Pair(
         row,
         witness,
         ours,
         other,
         gaps,
-        (outputs,) if isinstance(outputs, str) else tuple(outputs),
-        past.rule,
+        past.rule.output_columns,
+        partial(pair_card, rule=past.rule),
         models=_models(past, row, witness, model),
     )
 
@@ -101,14 +100,10 @@ def _models(
     past: Past, row: int | None, witness: Witness, model: str | None
 ) -> tuple[str | None, str | None]:
     """The models of both sides; that of a decision that was only checked is told."""
-    mine = model if row is None else past.models([row])[0]
-    return mine, past.models([witness.row])[0]
-
-
-def _vectors(past: Past, row: int, witness: Witness, names: Sequence[str] | None) -> "Pair":
-    inputs, outputs = past.inputs([row, witness.row]), past.outputs([row, witness.row])
-    models = _models(past, row, witness, None)
-    return vector_pair(past.rule, row, witness, inputs, outputs, models, names)
+    if row is None:
+        return model, past.models([witness.row])[0]
+    mine, other = past.models([row, witness.row])
+    return mine, other
 
 
 def vector_pair(
@@ -119,7 +114,7 @@ def vector_pair(
     outputs: Sequence[Any],
     models: tuple[str | None, str | None],
     names: Sequence[str] | None = None,
-) -> "Pair":
+) -> Pair:
     """Two vectors, in the coordinates that differ most, as the metric weighs them.
 
     inputs, outputs, models   of the decision, and of its witness
@@ -141,7 +136,7 @@ def vector_pair(
         {output: outputs[1], **dict(zip(called, y[shown].tolist(), strict=True))},
         dict(zip(called, gaps[shown].tolist(), strict=True)),
         (output,),
-        rule,
+        partial(pair_card, rule=rule),
         len(x) - len(shown),
         models,
     )
@@ -153,139 +148,10 @@ def _coordinate(j: int, shape: tuple[int, ...], names: Sequence[str] | None) -> 
     return f"x[{', '.join(str(int(at)) for at in np.unravel_index(j, shape))}]"
 
 
-def explain_pairs(past: Past, verdict: Verdict, count: int) -> "SideBySide":
+def explain_pairs(past: Past, verdict: Verdict, count: int) -> SideBySide:
     """A decision beside its nearest witnesses."""
     pairs = [
         pair_of(past, verdict.row, witness, verdict.values, model=verdict.model)
         for witness in verdict.witnesses.nearest(count)
     ]
     return SideBySide(tuple(pairs), len(verdict.witnesses), verdict.missing)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A decision and one of its witnesses."""
-
-    row: int | None
-    witness: Witness
-    mine: dict[str, Any]
-    other: dict[str, Any]
-    gaps: dict[str, float]
-    outputs: tuple[str, ...]
-    rule: Rule = field(repr=False, compare=False)
-    """Under which they contradict each other."""
-    hidden: int = 0
-    """Coordinates of long vectors that are not shown: they differ less."""
-    models: tuple[str | None, str | None] = (None, None)
-    """The model that made the decision, and that of the witness, where these are known."""
-
-    @property
-    def columns(self) -> list[str]:
-        """The outputs, then columns that differ, the farthest apart first, then the others."""
-        rest = [name for name in self.mine if name not in self.outputs]
-        rest.sort(key=lambda name: (not self.differs(name), -self.gaps.get(name, 0.0)))
-        return [*self.outputs, *rest]
-
-    def differs(self, name: str) -> bool:
-        return bool(self.mine[name] != self.other[name])
-
-    @property
-    def headings(self) -> tuple[str, str]:
-        mine = "this one" if self.row is None else f"row {self.row}"
-        return _heading(mine, self.models[0]), _heading(f"row {self.witness.row}", self.models[1])
-
-    def title(self) -> str:
-        mine, other = self.headings
-        return f"{mine} contradicts {other}, {self.witness.input_distance:.3g} away"
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON: what that cannot hold is text, an infinite gap None."""
-        return {
-            "row": self.row,
-            "witness": self.witness.row,
-            "input_distance": self.witness.input_distance,
-            "output_distance": self.witness.output_distance,
-            **self._model_fields(),
-            "columns": [
-                {
-                    "column": name,
-                    "this": json_value(self.mine[name]),
-                    "witness": json_value(self.other[name]),
-                    "differs": self.differs(name),
-                    "gap": json_value(self.gaps.get(name)),
-                }
-                for name in self.columns
-            ],
-        }
-
-    def _model_fields(self) -> dict[str, str | None]:
-        mine, other = self.models
-        return {} if mine is None and other is None else {"model": mine, "witness_model": other}
-
-    def __str__(self) -> str:
-        lines = [("", *self.headings, "")]
-        lines += [
-            (
-                text_of(name),
-                text_of(self.mine[name]),
-                text_of(self.other[name]),
-                "*" if self.differs(name) else "",
-            )
-            for name in self.columns
-        ]
-        widths = [max(len(line[j]) for line in lines) for j in range(3)]
-        return "\n".join(
-            [
-                self.title(),
-                *(
-                    "  ".join(
-                        [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[3]]
-                    ).rstrip()
-                    for line in lines
-                ),
-            ]
-        )
-
-    def _repr_html_(self) -> str:
-        return _in_notebook(self.card())
-
-    def card(self) -> str:
-        """As HTML, the same in a notebook, a report and a page."""
-        return pair_card(self, self.rule)
-
-
-def _in_notebook(cards: str) -> str:
-    return f'{NOTEBOOK}<div class="likewise-pairs">{cards}</div>'
-
-
-def _heading(row: str, model: str | None) -> str:
-    return row if model is None else f"{row} ({text_of(model)})"
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """A decision beside its nearest witnesses."""
-
-    pairs: tuple[Pair, ...]
-    witnesses: int
-    missing: int = 0
-    """Decisions that were known to be missing when it was judged."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"witnesses": self.witnesses, "pairs": [pair.to_dict() for pair in self.pairs]}
-
-    def _more(self) -> str:
-        more = self.witnesses - len(self.pairs)
-        return f"and {more:,} more" if more > 0 else ""
-
-    def __str__(self) -> str:
-        if not self.pairs:
-            return f"nothing contradicts it{missing_in_words(self.missing)}"
-        return "\n\n".join([*map(str, self.pairs), *filter(None, [self._more()])])
-
-    def _repr_html_(self) -> str:
-        if not self.pairs:
-            return f"<p>nothing contradicts it{missing_in_words(self.missing)}</p>"
-        more = self._more()
-        cards = "".join(pair.card() for pair in self.pairs)
-        return _in_notebook(cards) + (f"<p>{more}</p>" * bool(more))

@@ -186,10 +186,11 @@ class History:
         """Whether values of that type can be written as they are: every one fits the storage."""
         return self.storage not in ("int64", "uint64") and np.can_cast(dtype, self.dtype, "safe")
 
-    def outputs(self) -> npt.NDArray[np.float64]:
-        """What each row was given, as numbers."""
-        numbers = self._regions[t.OUTPUTS].view(np.float64, self.total * self.out_width)
-        return numbers.reshape(self.total, self.out_width)
+    def outputs(self, staged: int = 0) -> npt.NDArray[np.float64]:
+        """What each row was given, as numbers; also of rows that are written behind the last."""
+        total = int(self.table[t.TOTAL]) + staged
+        numbers = self._regions[t.OUTPUTS].view(np.float64, total * self.out_width)
+        return numbers.reshape(total, self.out_width)
 
     def alive(self) -> npt.NDArray[np.uint8]:
         """One for each row that is remembered, 0 for forgotten ones."""

@@ -25,7 +25,7 @@ from likewise.kernels.flat import flat
 from likewise.kernels.seats import EXTENT, unseat_rows
 from likewise.kernels.turning import FRONT, STEP
 from likewise.metrics.geometry import geometry
-from likewise.values.verdicts import Floats, Rows, Witnesses
+from likewise.values.witnesses import Floats, Rows, Witnesses
 
 _BATCH = 1024  # rows judged together
 _TAIL = 64  # bytes: the codes behind the front fill whole cache lines

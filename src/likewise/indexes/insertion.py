@@ -20,7 +20,7 @@ from likewise.indexes.state import Desk, State
 from likewise.indexes.workers import Workers
 from likewise.kernels import decide as task
 from likewise.kernels import table as t
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 _PIECES = 4  # for each thread
 _LEAST_ROWS = 2048  # in a piece, else one thread is as fast

@@ -28,7 +28,7 @@ from likewise.kernels.grow import tend
 from likewise.kernels.rebuild import start_bulk
 from likewise.kernels.remove import remove_rows
 from likewise.metrics.geometry import geometry
-from likewise.values.verdicts import Floats, Rows, Witnesses
+from likewise.values.witnesses import Floats, Rows, Witnesses
 
 _BLOCK_ROWS = 1 << 16  # rows of a batch inserted, then searched, together
 _RESTLESS_ROWS = 1 << 12  # the same while the tree is being reshaped, which undoes the routing

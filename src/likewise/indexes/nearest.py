@@ -31,8 +31,8 @@ from likewise.kernels import table as t
 from likewise.kernels.nearest import hunt
 from likewise.kernels.propose import propose
 from likewise.metrics.geometry import geometry, grid_of
-from likewise.rules.steepest import Steepest
-from likewise.values.verdicts import Floats, Rows, Witnesses
+from likewise.values.steepest import Steepest
+from likewise.values.witnesses import Floats, Rows, Witnesses
 
 _BATCH = -1  # instead of a row: the rows of a batch
 _FIRST_LOOK = 256  # rows from which hunts say how long a unit should be
@@ -113,8 +113,7 @@ class NearestTree(LiveTree):
             table[t.NUMBERS], table[t.TASK] = self._numbers.ctypes.data, 0
             self.given[:] = given
         rows, near, far, _ = desk.results(found)
-        slope = Steepest(float(numbers[t.EXPONENT])).slope
-        slopes = np.fromiter(map(slope, near.tolist(), far.tolist()), np.float64, len(rows))
+        slopes = Steepest(float(numbers[t.EXPONENT])).slopes(near, far)
         best = np.lexsort((rows, -far, -slopes))[: int((slopes > 0).any())]
         return Witnesses(rows[best], near[best], far[best])
 

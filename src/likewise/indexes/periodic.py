@@ -32,6 +32,7 @@ from likewise.indexes.protocol import (
     rounding,
     rows_answered,
 )
+from likewise.indexes.static_indexes import static_maker
 from likewise.values.errors import BadRule
 
 _FIRST = 64  # rows before the first build, and the shortest period that is chosen
@@ -53,8 +54,6 @@ class Periodic:
         return f"Periodic({getattr(self.inner, '__name__', repr(self.inner))}, tau={self.tau!r})"
 
     def __call__(self, space: Space) -> "PeriodicIndex":
-        from likewise.indexes.registry import static_maker  # names refer back to this module
-
         return PeriodicIndex(space, static_maker(self.inner), self.tau)
 
 

@@ -30,7 +30,7 @@ from likewise.kernels import propose as task
 from likewise.kernels import table as t
 from likewise.kernels.propose import propose
 from likewise.metrics.geometry import geometry
-from likewise.values.verdicts import Floats, Rows, Witnesses
+from likewise.values.witnesses import Floats, Rows, Witnesses
 
 _CUT = 1e150  # coordinates are cut off here, which never lengthens a gap; squares stay finite
 _BATCH = 1024  # rows made into points together

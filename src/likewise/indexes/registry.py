@@ -3,11 +3,12 @@
 Invariant: an index is only ever made for a metric that it serves.
 """
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from likewise.indexes.protocol import Index, MakeIndex, MakeStatic, Space
+from likewise.indexes.periodic import Periodic
+from likewise.indexes.protocol import Index, MakeIndex, Space
+from likewise.indexes.static_indexes import STATIC, load_index
 from likewise.values.errors import BadRule
 from likewise.values.known_names import check_one_of
 
@@ -25,7 +26,6 @@ METRICS = {
 """By name: the metrics served."""
 
 _DYNAMIC = {"live": "live_as_index.InnerLive", "brute": "brute.Brute", "bdd": "bdd.BDD"}
-_STATIC = {"kdtree": "kdtree.KDTree", "snn": "snn.Sorted"}
 _NEEDS = {"brute": "faiss", "kdtree": "scipy", "bdd": "dd.cudd"}
 """By name: the package that it needs; the extra that installs it is called like the index."""
 
@@ -52,16 +52,14 @@ def check(index: Any, metric: str) -> None:
 
 
 def _check_inner(wrapper: Any, metric: str) -> None:
-    from likewise.indexes.periodic import Periodic
-
     inner, static = wrapper.inner, isinstance(wrapper, Periodic)
     if isinstance(inner, str):
-        _check_name(inner, metric, tuple(_STATIC if static else _STATIC | _DYNAMIC))
+        _check_name(inner, metric, tuple(STATIC if static else STATIC | _DYNAMIC))
     elif not static:
         check(inner, metric)
     elif not callable(inner):
         raise BadRule(
-            f"the index in {wrapper!r} is {inner!r}; expected one of {', '.join(_STATIC)}, or a"
+            f"the index in {wrapper!r} is {inner!r}; expected one of {', '.join(STATIC)}, or a"
             " function that builds one over points in a space"
         )
 
@@ -96,25 +94,12 @@ def _installed(package: str) -> bool:
         return False
 
 
-def _load(home: str) -> Any:
-    module, name = home.split(".")
-    return getattr(import_module(f"likewise.indexes.{module}"), name)
-
-
-def static_maker(static: str | MakeStatic) -> MakeStatic:
-    """What builds a static index, from its name or as it is."""
-    made: MakeStatic = _load(_STATIC[static]) if isinstance(static, str) else static
-    return made
-
-
 def maker_of(index: Any) -> MakeIndex:
     """What makes an index for a space: from a name, an object or a factory that was checked."""
     if isinstance(index, str):
-        if index in _STATIC:
-            from likewise.indexes.periodic import Periodic
-
+        if index in STATIC:
             return Periodic(index)
-        made: MakeIndex = _load(_DYNAMIC[index])
+        made: MakeIndex = load_index(_DYNAMIC[index])
         return made
     return Once(index) if _is_index(index) else index
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 _LEADING = 128  # directions; more cost more than they rule out
 _LEADING_BYTES = 16 << 20

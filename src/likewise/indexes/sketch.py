@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.history.decisions import History
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 AXES = 24
 WHOLE = 32

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from likewise.history.decisions import Table
 from likewise.indexes.state import Desk, State
 from likewise.kernels import table as t
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 OBSERVE, CHECK, PLANT, WRITE = 0, 1, 2, 3
 """Tasks that the kernel of every index knows."""

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from likewise.reading.tables import output_column
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Chunk, Table, Type
 from likewise.values.errors import BadRule, BadTable, WrongShape
-from likewise.values.frames import ColumnTable, columns_of, numbers_of, values_of
+from likewise.values.frames import ColumnTable, columns_of, numbers_of
 from likewise.values.known_names import did_you_mean
 
 _MOST = 12  # names of columns in a message
@@ -68,9 +69,7 @@ class Binding:
         columns = columns_of(self._known(table), names, self.remembered)
         inputs = np.stack([numbers_of(name, columns[name]) for name in self.inputs], axis=1)
         outputs = columns[self.output_column]
-        if self.rule.output == "number":
-            return inputs, numbers_of(self.output_column, outputs)
-        return inputs, values_of(outputs)
+        return inputs, output_column(self.output_column, outputs, self.rule.output)
 
     def arguments_of_row(self, row: dict[str, Any]) -> tuple[Any, ...]:
         """What `observe` and `check` take of a row."""

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.rules.feature import plain
-from likewise.values.plain import array_of_tensor, is_tensor
+from likewise.values.plain import array_of_tensor, is_tensor, scalar
 
 
 def as_answered(z: Any) -> Any:
@@ -20,7 +19,7 @@ def as_answered(z: Any) -> Any:
         z = array_of_tensor(z)
     elif hasattr(z, "to_numpy"):  # a series or a frame, whose z[0] may be anything
         z = z.to_numpy()
-    return plain(z)
+    return scalar(z)
 
 
 def some_rows(x: Any, at: list[int]) -> Any:
@@ -49,5 +48,5 @@ def one_row(x: Any, columns: bool) -> Any:
 def one_output(z: Any, number: bool) -> Any:
     """The only output of a batch of one."""
     if type(z) is np.ndarray and (z.ndim == 1 or (number and z.size == 1)):
-        return plain(z.reshape(-1)[0])
-    return plain(z[0])
+        return scalar(z.reshape(-1)[0])
+    return scalar(z[0])

@@ -9,11 +9,11 @@ Cost: one look at each output; at most MOST different ones are kept to be named.
 
 from typing import Any
 
-from likewise.rules.feature import plain
 from likewise.rules.rule import Rule
 from likewise.sources.chunk import Table
 from likewise.values.errors import BadTable
 from likewise.values.frames import is_missing
+from likewise.values.plain import scalar
 
 MOST = 1_000
 """Different outputs kept."""
@@ -42,7 +42,7 @@ class OutputsSeen:
             return
         name = self._column
         column = [row.get(name) for row in table] if isinstance(table, list) else table[name]
-        outputs = {plain(value): 0 for value in column if not is_missing(value)}
+        outputs = {scalar(value): 0 for value in column if not is_missing(value)}
         self._found = self._favourable in outputs
         room = MOST - len(self._seen)
         self._seen.update(map(repr, list(outputs)[:room] if room > 0 else ()))

@@ -16,6 +16,7 @@ import importlib
 import os
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -55,8 +56,8 @@ def sources(name: str) -> list[str]:
     modules = [ENTRIES[name]]
     for module in modules:  # grows while it is read
         text = (HERE / f"{module}.py").read_text(encoding="utf-8")
-        imported = ("".join(either) for either in _IMPORTED.findall(text))
-        modules += [one for one in imported if one not in (*modules, *_ALWAYS, "native")]
+        known = (*modules, *_ALWAYS, "native")
+        modules += [a or b for a, b in _IMPORTED.findall(text) if (a or b) not in known]
     return [*modules, *_ALWAYS]
 
 
@@ -125,14 +126,19 @@ def load_entry(level: str, name: str, arguments: int) -> Callable[..., int]:
 
     def call(*numbers: int) -> int:
         if not loaded:
-            from likewise.kernels.building import build
-
             with _building.lock:
-                build([level], [name], sys.stderr)
+                _compile(level, name)
                 loaded.append(_function(level, name, arguments))
         return loaded[0](*numbers)
 
     return call
+
+
+def _compile(level: str, name: str) -> None:
+    """Have the library of an entry made, in a process of its own (building.py)."""
+    path = os.pathsep.join([str(HERE.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "likewise.kernels.building", "--level", level, name]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, stdout=2, check=True)
 
 
 def _function(level: str, name: str, arguments: int) -> Callable[..., int]:

@@ -15,17 +15,17 @@ from likewise.ledger.notes import Note
 from likewise.ledger.positions import Sources
 from likewise.ledger.store import Store
 from likewise.ledger.stored import KEPT, Decisions
-from likewise.ledger.words import read
+from likewise.values.codec import read_word
 
 _CARRIED = ("clock", "fault", "lost")
 """Kinds of events that are told again as they are."""
 
 
-def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
-    """Copy everything; how many things of each kind were left out."""
+def copy_history(ledger: Ledger, store: Store) -> None:
+    """Copy everything."""
     reader = ledger.reader
     if reader.layout is None:
-        return {}
+        return
     store.set_layout(reader.layout)
     if ledger.window != "all":
         store.event("window", {"keep": ledger.window})
@@ -52,13 +52,12 @@ def copy_history(ledger: Ledger, store: Store) -> dict[str, int]:
     if erased or numbers:
         store.erase(erased, numbers, [since[row] for row in erased])
         store.rewrite()
-    return {}
 
 
 def _words(words: list[Any]) -> list[Word]:
     """All words; of an erased one a stand-in, which is erased at the end."""
     return [
-        (column, code, None if value is None else read(value))
+        (column, code, None if value is None else read_word(value))
         for _, column, code, value, *_ in words
     ]
 
@@ -87,7 +86,6 @@ def _entries(some: Decisions, models: Any) -> Entries:
     outputs = np.where(gone[:, None], 0.0, some.outputs)
     inputs = np.ascontiguousarray(some.records["input"])
     inputs[gone] = 0
-    asked = some.comparable
     return Entries(
         times=some.times,
         inputs=inputs,
@@ -97,8 +95,7 @@ def _entries(some: Decisions, models: Any) -> Entries:
         counts=some.counts,
         witnesses=some.witnesses,
         models=models.all_of(some.models),
-        missing=some.missing,
-        comparable=None if (asked < 0).any() else asked > 0,
+        facts=some.facts,
     )
 
 

@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from likewise.ledger.hashes import Bytes
 from likewise.ledger.notes import Note
-from likewise.ledger.stored_witnesses import Kept
+from likewise.ledger.stored_witnesses import NONE_KEPT, Kept
+from likewise.ledger.verdict_facts import FactsArray
 from likewise.values.keys import Key
 from likewise.values.positions import Places
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 Word = tuple[str, int, Any]
 """Column ("" for outputs), code, value."""
@@ -31,10 +32,8 @@ class Judged:
     """Witnesses of each, or NOT_JUDGED."""
     witnesses: Kept
     """The nearest."""
-    missing: Rows | None = None
-    """How many decisions were known to be missing before each."""
-    comparable: npt.NDArray[np.bool_] | None = None
-    """Whether each had a like case; None where that was not asked."""
+    facts: FactsArray | None = None
+    """What each says beside them; None: nothing."""
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -55,17 +54,15 @@ class Entries:
     firsts: Rows
     counts: Rows
     """Witnesses of each, or NOT_JUDGED."""
-    witnesses: Kept = field(default_factory=Kept.none)
+    facts: FactsArray | None = None
+    """What each verdict says beside its witnesses; None: nothing."""
+    witnesses: Kept = NONE_KEPT
     """The nearest."""
     words: list[Word] = field(default_factory=list)
     """That occur here for the first time."""
     models: list[str | None] | None = None
     places: Places | None = None
     """Where each comes from."""
-    missing: Rows | None = None
-    """How many decisions were known to be missing before each."""
-    comparable: npt.NDArray[np.bool_] | None = None
-    """Whether each had a like case; None where that was not asked."""
     notes: list[Note] = field(default_factory=list)
     """What is said of these decisions, or of those that they replace, in the same transaction."""
     waiting: bool = False
@@ -75,7 +72,6 @@ class Entries:
         return len(self.times)
 
     def judged(self, first: int) -> Judged:
-        """The verdicts, of rows from `first` on."""
-        return Judged(
-            first, self.firsts, self.counts, self.witnesses, self.missing, self.comparable
-        )
+        """The verdicts, of rows from `first` on, the witnesses of each in order of their rows."""
+        found = self.witnesses.by_row() if len(self.witnesses.owners) else self.witnesses
+        return Judged(first, self.firsts, self.counts, found, self.facts)

@@ -9,6 +9,7 @@ Cost: the database is written anew, a second for a million rows, so name many pe
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from likewise.engine.memory import Memory, WordCodes
 from likewise.ledger.store import Store
 from likewise.values.printing import with_bounded_repr
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
@@ -57,7 +58,8 @@ def unused_words(store: Store, memory: Memory, without: Rows = _NO_ROWS) -> Unus
         first, codes = memory.word_codes()
         _mark(used, codes, first, without)
         layout = store.reader.layout
-        for chunk in store.reader.all_decisions(store.first, first):
+        waiting = store.reader.all_decisions(max(store.first, store.judged), store.rows)
+        for chunk in chain(store.reader.all_decisions(store.first, first), waiting):
             assert layout is not None
             codes = memory.word_codes_in(layout.dtype, chunk.records["input"], chunk.outputs)
             _mark(used, codes, chunk.first, without)

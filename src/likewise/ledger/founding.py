@@ -11,8 +11,8 @@ from likewise.ledger.protocol import Writing
 from likewise.ledger.schema import FORMAT
 from likewise.ledger.stored import ChainEnd
 from likewise.rules.rule import Rule
-from likewise.rules.steepest import Steepest
 from likewise.values.errors import BadFile
+from likewise.values.steepest import Steepest
 from likewise.version import __version__
 
 

@@ -33,11 +33,13 @@ def key_bytes(key: Key) -> bytes:
     return b"t" + key.encode() if isinstance(key, str) else b"i" + _INTEGER.pack(key)
 
 
-def keys_as_bytes(keys: Sequence[Key]) -> list[bytes]:
-    """The same of many."""
+def key_digests(keys: Sequence[Key]) -> bytes:
+    """Return the hashes of keys, joined; zeros for no key."""
     if set(map(type, keys)) == {str}:
-        return [b"t" + text for text in map(str.encode, keys)]  # type: ignore[arg-type]
-    return [key_bytes(key) for key in keys]
+        texts = map(str.encode, keys)  # type: ignore[arg-type]
+        return b"".join([sha256(b"t" + text).digest() for text in texts])
+    hashed = [GENESIS if key is None else sha256(key_bytes(key)).digest() for key in keys]
+    return b"".join(hashed)
 
 
 def event_link(

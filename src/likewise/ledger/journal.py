@@ -17,36 +17,49 @@ import contextlib
 import time as clock
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from likewise.engine.memory import Memory
-from likewise.ledger import words
 from likewise.ledger.entries import Entries
 from likewise.ledger.erasure import Erasure, unused_words
 from likewise.ledger.heads import Head
 from likewise.ledger.judged_before import JudgedBefore, judged_before
 from likewise.ledger.layout import Layout
-from likewise.ledger.losses import CARRIED, LOST, last_row_with, missing_in
+from likewise.ledger.losses import (
+    BUFFERS,
+    CARRIED,
+    LOST,
+    BufferBound,
+    buffers_in,
+    last_row_with,
+    loss_by_kill,
+    missing_in,
+)
 from likewise.ledger.notes import Note
 from likewise.ledger.positions import check_places
-from likewise.ledger.restoring import judge_waiting, load_rows
+from likewise.ledger.reader import CHUNK
+from likewise.ledger.restoring import judge_accepted, load_rows
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
 from likewise.ledger.stored import Decisions
-from likewise.ledger.times import Ahead
 from likewise.ledger.window import Window
-from likewise.ledger.write_buffer import Pending, PendingDecision, Queue
+from likewise.ledger.write_buffer import Pending, Queue
+from likewise.values import codec
 from likewise.values.errors import BadFile, LikewiseError, TooManyNames
 from likewise.values.keys import Keys
 from likewise.values.positions import Places
-from likewise.values.verdicts import Rows
+from likewise.values.times import Ahead
+from likewise.values.verdicts import Verdicts
+from likewise.values.witnesses import Rows
 
-SURE, WRITING, KEEPING = 0, 1, 2
+SURE, WRITING, KEEPING, ACCEPTED = 0, 1, 2, 3
 """What a call may have left half done: nothing but memory that is ahead of the queue; something was
-being written; anything else, after which memory is made again from the disk."""
+being written; anything else, after which memory is made again from the disk. ACCEPTED: nothing, but
+the disk has decisions behind those in memory, which are to be judged before anything else."""
 
 _CHUNK = 1 << 15  # decisions written as one transaction
 _LAG = 256  # rows that may stay in memory after they left the window
@@ -93,17 +106,17 @@ class Journal:
         """How many sources of positions there may be; None: any number."""
         self.missing = 0
         """Decisions known to be missing, as the chain says."""
+        self.buffers: dict[str, BufferBound] = {}
+        """Buffers that hold decisions in memory, by name."""
         self.restore(check=check, progress=progress)
+        if self.buffers:  # of a process that was killed, since a ledger has one writer at a time
+            self.lost(loss_by_kill(self.buffers))
+            self.buffers = {}
 
     @property
     def rows(self) -> int:
         """Decisions ever taken."""
         return self.queue.stop
-
-    @property
-    def sure(self) -> bool:
-        """Whether nothing is left half done here."""
-        return self.unsure == SURE and self.store.known
 
     def restore(self, *, check: bool, progress: Callable[[int, int], None] | None = None) -> None:
         """Make memory from what is on disk.
@@ -135,9 +148,10 @@ class Journal:
             if store.rows > store.first:
                 self._words = load_rows(store, self._memory, self._keys, self.retention, chunks)
             deque(chunks, maxlen=0)  # a walk checks more behind the last row
-        self._memory.guard(words.written)
+        self._memory.guard(codec.write_word)
         self._keys.is_erased = reader.format.erased_keys(reader)
-        judge_waiting(store, self._memory, self.retention, self.witnesses, self.missing)
+        while store.judged < store.rows:
+            self._judge_next(CHUNK)
         if self._memory.engine.history is not None:
             unused = unused_words(store, self._memory)
             self._memory.drop_words(unused.by_column)
@@ -172,7 +186,11 @@ class Journal:
 
         note: whether the chain is to say so if the disk had refused something.
         """
-        unsure = self.unsure
+        if self.unsure == ACCEPTED and self.store.sure:
+            while self.unsure == ACCEPTED:
+                self.judge_accepted(CHUNK)
+            return
+        unsure = min(self.unsure, KEEPING)
         if unsure >= WRITING:
             self.store.doubt()
             self._words_read = -1
@@ -216,7 +234,7 @@ class Journal:
     def flush_in_time(self) -> None:
         """Write what has waited long enough, or is enough."""
         queue = self.queue
-        if not queue or self._held:
+        if queue.stop == queue.first or self._held:
             return
         late = clock.monotonic() - queue.since >= self._wait
         if late or queue.stop - self.store.rows >= self._most:
@@ -230,12 +248,12 @@ class Journal:
             self.store.event("clock", {"behind_microseconds": behind})
         return self.retention.now(time)
 
-    def took(self, some: Pending | PendingDecision) -> None:
-        """Memory has taken decisions: so does the disk, now or, if it is a single one, soon.
+    def took(self, some: Pending, *, alone: bool = False) -> None:
+        """Memory has taken decisions: so does the disk, now or, if it came alone, soon.
 
         If they cannot be written now, they are refused: memory, too long by then, is made again.
         """
-        if len(some) == 0:
+        if len(some.times) == 0:
             return
         self.unsure = KEEPING
         before = self.queue
@@ -243,14 +261,11 @@ class Journal:
         self.queue = before.and_then(some, self._memory.word_counts())
         if some.places is not None:
             self._positions |= some.places.last()
-        if isinstance(some, PendingDecision):
-            self._leaving, soon = some.first, self._most > 1
-        else:
-            self._leaving, soon = int(some.firsts[-1]), False
+        self._leaving = int(some.firsts[-1])
         if self._held:
             self.unsure = SURE
             return
-        if not soon:
+        if not alone or self._most == 1:
             self._write_or_refuse(before)
         elif self.waits.empty():
             self.waits.put(True)
@@ -270,13 +285,55 @@ class Journal:
             raise
         self.unsure = SURE
 
+    # Accepted first, judged later
+
+    @property
+    def accepted(self) -> int:
+        """Decisions that are on disk and not judged yet."""
+        waits = self.unsure == ACCEPTED and self.store.sure
+        return self.store.rows - self.store.judged if waits else 0
+
+    def accept(self, some: Pending) -> range:
+        """Write decisions that memory has staged behind its last row; they are judged later.
+
+        Whatever fails or is cut off in here, memory is made again from the disk.
+        """
+        store, memory, row = self.store, self._memory, self.queue.stop
+        self.unsure = KEEPING
+        first, count, known = store.rows, len(some), memory.word_counts()
+        history, layout = memory.engine.history, store.reader.layout
+        assert history is not None and layout is not None
+        entries = self._entries(some, known, row)
+        store.append(replace(entries, waiting=True))
+        self._words = known
+        self.queue = Queue(row, row, known)
+        self._positions |= {} if some.places is None else some.places.last()
+        memory.settle(row)
+        self._keys.add(first, some.keys or ())
+        self.unsure = ACCEPTED
+        return range(first, first + count)
+
+    def judge_accepted(self, most: int) -> Verdicts | None:
+        """Judge the next of the accepted decisions; there are some. None if they were erased."""
+        self.unsure = KEEPING
+        verdicts = self._judge_next(most)
+        self.queue = Queue(self.store.judged, self.store.judged, self.queue.words)
+        self.forget_before(self.retention.compared(self.store.judged).first)
+        self.unsure = SURE if self.store.judged == self.store.rows else ACCEPTED
+        return verdicts
+
+    def _judge_next(self, most: int) -> Verdicts | None:
+        return judge_accepted(
+            self.store, self._memory, self.retention, self.witnesses, self.missing, most
+        )
+
     def judged(self, rows: list[int]) -> dict[int, JudgedBefore]:
         """What was found about rows that wait or are on disk."""
         return judged_before(self.store.reader, self.queue, rows)
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
-        if not self.queue or self._held:
+        if self.queue.stop == self.queue.first or self._held:
             return
         unsure = self.unsure
         self.unsure = max(unsure, WRITING)
@@ -291,17 +348,21 @@ class Journal:
     def _write(self) -> None:
         store, queue = self.store, self.queue
         waiting = queue.joined()
-        store.reconnect()
+        if not store.sure:
+            store.reconnect()
         if store.connections != self._words_read:  # what was being written may be there
             self._words = dict(Counter(column for _, column, *_ in store.reader.words()))
             self._words_read = store.connections
-        if store.rows == 0 and store.reader.layout != (layout := self._layout()):
+        if store.end.rows == 0 and store.reader.layout != (layout := self._layout()):
             store.set_layout(layout)
+        count = len(waiting.times)
         try:
-            while (done := store.rows - queue.first) < len(waiting):
-                stop = min(done + _CHUNK, len(waiting))
-                store.append(self._entries(waiting.part(done, stop)))
-                self._words = self._memory.word_counts()
+            while (done := store.end.rows - queue.first) < count:
+                part = waiting
+                if done or count > _CHUNK:
+                    part = waiting.part(done, min(done + _CHUNK, count))
+                store.append(self._entries(part, queue.words))
+                self._words = queue.words
         except BadFile as error:
             if store.rows <= queue.first:
                 raise
@@ -318,21 +379,28 @@ class Journal:
             return Layout.of_vectors(history.shape, history.storage, history.out_width)
         return Layout.of_columns(columns, history.out_width)
 
-    def _entries(self, some: Pending) -> Entries:
-        """With what memory holds of those rows, the next ones on disk."""
-        layout, first = self.store.reader.layout, self.store.rows
+    def _entries(self, some: Pending, words: dict[str, int], staged: int | None = None) -> Entries:
+        """With what memory holds of those rows, the next ones on disk.
+
+        words: how many of each column's words the disk is to know with them
+        staged: the row in memory behind which they are staged, if they are not remembered
+        """
+        layout, first = self.store.reader.layout, self.store.end.rows
+        first = first if staged is None else staged
         history = self._memory.engine.history
         assert layout is not None and history is not None
-        stop = first + len(some)
-        fresh = [
-            (column, code, values[code])
-            for column, values in self._memory.words().items()
-            for code in range(self._words.get(column, 0), len(values))
-        ]
+        stop = first + len(some.times)
+        fresh = []
+        if words != self._words:
+            fresh = [
+                (column, code, values[code])
+                for column, values in self._memory.words().items()
+                for code in range(self._words.get(column, 0), words[column])
+            ]
         return Entries(
             times=some.times,
             inputs=self._memory.reader.pack(layout.dtype, history.rows, first, stop),
-            outputs=history.outputs()[first:stop],
+            outputs=history.outputs(0 if staged is None else len(some))[first:stop],
             keys=some.keys,
             firsts=some.firsts,
             counts=some.counts,
@@ -340,8 +408,7 @@ class Journal:
             words=fresh,
             models=some.models,
             places=some.places,
-            missing=some.missing,
-            comparable=some.comparable,
+            facts=some.facts,
             notes=some.notes,
         )
 
@@ -374,6 +441,17 @@ class Journal:
         self._positions |= positions
         self.unsure = unsure
 
+    def tell_buffers(self, buffers: dict[str, BufferBound]) -> None:
+        """Chain which buffers hold decisions in memory from now on, if that has changed."""
+        if buffers == self.buffers:
+            return
+        self.flush()
+        unsure = self.unsure
+        self.unsure = max(unsure, WRITING)
+        self.store.stand(BUFFERS, {BUFFERS: buffers})
+        self.buffers = buffers
+        self.unsure = unsure
+
     def passed(self, places: Places) -> None:
         """Chain that sources were read up to here, though no decision was made of what they had."""
         self.check_places(places)
@@ -387,6 +465,8 @@ class Journal:
     def _read_losses(self) -> None:
         lost = self.store.reader.events(LOST)
         self.missing, self._lost_at = missing_in(lost), last_row_with(lost)
+        told = [*lost, *self.store.reader.events(BUFFERS)]
+        self.buffers = buffers_in(sorted(told, key=lambda event: event.number))
 
     # Rows that leave
 
@@ -431,6 +511,7 @@ class Journal:
         self.flush()
         store, memory = self.store, self._memory
         self.unsure = KEEPING
+        pending = ACCEPTED if store.judged < store.rows else SURE
         wanted = store.reader.with_successors(wanted)
         wanted = np.setdiff1d(wanted[wanted >= store.first], store.reader.erased())
         if memory.engine.history is None or len(wanted) == 0:
@@ -438,13 +519,14 @@ class Journal:
         else:
             unused = unused_words(store, memory, wanted)
             complete = store.erase(wanted.tolist(), unused.numbers)
-            memory.forget(wanted[memory.engine.alive(wanted)])
+            known = wanted[wanted < self.queue.stop]
+            memory.forget(known[memory.engine.alive(known)])
             memory.drop_words(unused.by_column)
             self._keys.forget(wanted)
             self._keys.is_erased = store.reader.format.erased_keys(store.reader)
             self.retention.erase(wanted)
             erasure = Erasure(tuple(wanted.tolist()), complete)
-        self.unsure = SURE
+        self.unsure = pending
         return erasure
 
     # Evidence

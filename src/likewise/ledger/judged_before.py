@@ -9,6 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from likewise.ledger.reader import CHUNK, LedgerReader
+from likewise.ledger.verdict_facts import Facts
 from likewise.ledger.write_buffer import Queue
 
 _CLOSE = 8  # rows from one to the next, up to which they are read together
@@ -21,8 +22,7 @@ class JudgedBefore:
     count: int
     witnesses: npt.NDArray[Any]
     """Those that are kept, as WITNESS, in order of their rows."""
-    comparable: bool | None
-    missing: int
+    facts: Facts
 
 
 def judged_before(reader: LedgerReader, queue: Queue, rows: list[int]) -> dict[int, JudgedBefore]:
@@ -40,13 +40,8 @@ def _on_disk(reader: LedgerReader, rows: list[int]) -> dict[int, JudgedBefore]:
     told = {}
     for row in rows:
         i = row - first
-        asked = int(stored.comparable[i])
-        told[row] = JudgedBefore(
-            int(stored.counts[i]),
-            stored.witnesses.of(i),
-            None if asked < 0 else bool(asked),
-            int(stored.missing[i]),
-        )
+        facts = Facts.of(stored.facts[i])
+        told[row] = JudgedBefore(int(stored.counts[i]), stored.witnesses.of(i), facts)
     return told
 
 
@@ -54,12 +49,7 @@ def _in_queue(queue: Queue, rows: list[int]) -> dict[int, JudgedBefore]:
     some, told = queue.joined(), {}
     for row in rows:
         i = row - queue.first
-        told[row] = JudgedBefore(
-            int(some.counts[i]),
-            some.kept.of(i),
-            None if some.comparable is None else bool(some.comparable[i]),
-            0 if some.missing is None else int(some.missing[i]),
-        )
+        told[row] = JudgedBefore(int(some.counts[i]), some.kept.of(i), Facts.of(some.facts[i]))
     return told
 
 

@@ -3,6 +3,7 @@
 import json
 import reprlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from likewise.rules.rule import STORAGES, Rule
 from likewise.values.errors import BadFile
 
 _BESIDE_INPUT = 160
-_MOST_BYTES = (1 << 31) - 1  # of a record: NumPy knows no larger type
 """Bytes of a record beside its input, about: it decides how many rows a file has."""
+_MOST_BYTES = (1 << 31) - 1  # of a record: NumPy knows no larger type
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Layout:
         width = sum(np.dtype(kind).itemsize for _, kind in columns)
         return cls(outputs, segment_rows_for(_BESIDE_INPUT + width), columns=columns)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """Of one input."""
         if self.shape is not None:

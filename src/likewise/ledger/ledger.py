@@ -1,6 +1,7 @@
 """A ledger as those see it who only look: while it is being written, or from a read-only disk."""
 
 import os
+import time as clock
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,24 +10,38 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from likewise.ledger import folder, words
+from likewise.ledger import folder
 from likewise.ledger.heads import Head
 from likewise.ledger.notes import Review, Superseded, Truth
 from likewise.ledger.positions import Sources, last_positions
 from likewise.ledger.reader import LedgerReader
-from likewise.ledger.sought import Place, Sought, SoughtPage, naming, place_of, stretch
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
-from likewise.ledger.times import shown
+from likewise.ledger.verdict_facts import NOTHING, Facts, facts_of_many
 from likewise.ledger.verify import Verification, verify
+from likewise.ledger.violation_query import (
+    Place,
+    RowPage,
+    Search,
+    ViolationQuery,
+    naming,
+    place_of,
+    stretch,
+)
 from likewise.reading.packing import CODE, VECTOR
 from likewise.rules.rule import Rule
+from likewise.values import codec
+from likewise.values.beside import Beside, Compared
+from likewise.values.codec import as_text
 from likewise.values.errors import BadFile, BadRow, BadRule
 from likewise.values.keys import Key
 from likewise.values.positions import Places, Position
-from likewise.values.verdicts import Compared, Witness
+from likewise.values.times import iso_text
+from likewise.values.verdicts import Verdict
+from likewise.values.witnesses import Witness, Witnesses
 
 MISSING = -1
+_OUTPUTS_AT_ONCE = 500  # rows of which outputs are looked at together
 _GAP, _LONGEST = 64, 1 << 14  # of rows that are read as one run
 
 
@@ -46,14 +61,22 @@ class Entry:
     over: Compared
     erased: bool
     model: str | None = None
-    missing: int = 0
-    """Decisions that were known to be missing before it."""
-    comparable: bool | None = None
-    """Whether there was a like case at all; None if that was not asked, or not judged."""
+    facts: Facts = NOTHING
+    """What its verdict says beside its witnesses."""
     source: str | None = None
     """The sequence that it came from, if that was said."""
     position: Position | None = None
     """Its place there: a whole number, or a pair of them."""
+
+    @property
+    def missing(self) -> int:
+        """Decisions that were known to be missing before it."""
+        return self.facts.missing
+
+    @property
+    def comparable(self) -> bool | None:
+        """Whether there was a like case at all; None if that was not asked, or not judged."""
+        return self.facts.comparable
 
 
 @dataclass(frozen=True)
@@ -109,6 +132,8 @@ class Ledger:
         """The first row that is still there."""
         self.rows = state.rows
         """Rows that there were when it was opened, those dropped since included."""
+        self.pending = state.rows - state.judged
+        """Decisions that were accepted and are not judged yet."""
         self.head = Head(state.rows, state.events, state.link, self.reader.format.VERSION)
         self.window = self.reader.window
         self._erased = self.reader.erased()
@@ -118,7 +143,7 @@ class Ledger:
         self._words: dict[str, list[Any]] = {}
         for _, column, _, value, *_ in self.reader.words():
             known = self._words.setdefault(column, [])
-            known.append(None if value is None else words.read(value))
+            known.append(None if value is None else codec.read_word(value))
 
     def _gone(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Rows that were erased or overruled, and how many rows there were when that happened.
@@ -189,12 +214,18 @@ class Ledger:
         """The same by the database's index alone: one that says no is believed."""
         return self.reader.row_by_index(key)
 
-    def keys_of(self, rows: list[int]) -> list[Key]:
-        """The keys of rows; None for one without, erased, or no longer there."""
-        there = [self.first <= row < self.rows for row in rows]
-        return [
-            self.entry(row).key if known else None for row, known in zip(rows, there, strict=True)
-        ]
+    def _names_of(self, rows: list[int]) -> dict[int, tuple[Key, str | None]]:
+        """Return keys and models by row, but for rows that were erased or are no longer there."""
+        gone, keys = set(self._erased.tolist()), self.reader.has_keys()
+        there = sorted({row for row in rows if self.first <= row < self.rows} - gone)
+        names: dict[int, tuple[Key, str | None]] = {}
+        for run in _runs(there):
+            some = self.reader.decisions(run[0], run[-1] + 1, keys=keys, witnesses=False)
+            for row in run:
+                i = row - run[0]
+                key = None if some.keys is None else some.keys[i]
+                names[row] = key, self._models.of(int(some.models[i]))
+        return names
 
     def known_words(self, column: str) -> list[Any]:
         """The values that were seen in a column, by code; labels under "". None for erased ones."""
@@ -227,7 +258,7 @@ class Ledger:
                 since = int(some.firsts[i])
                 yield Entry(
                     row,
-                    shown(int(some.times[i])),
+                    iso_text(int(some.times[i])),
                     None if some.keys is None else some.keys[i],
                     columns.outputs[i],
                     None if count == NOT_JUDGED else count,
@@ -239,14 +270,42 @@ class Ledger:
 
     def _beside(self, some: Decisions, i: int) -> dict[str, Any]:
         """What is kept beside a verdict."""
-        asked, code = int(some.comparable[i]), int(some.sources[i])
+        code = int(some.sources[i])
         return {
             "model": self._models.of(int(some.models[i])),
-            "missing": int(some.missing[i]),
-            "comparable": None if asked < 0 else bool(asked),
+            "facts": Facts.of(some.facts[i]),
             "source": self._sources.names.of(code),
             "position": self._sources.position(code, some.positions[i]),
         }
+
+    def verdict_of(self, entry: Entry) -> Verdict:
+        """Return the verdict on a decision, with the witnesses that are kept, nearest first.
+
+        Of those that were erased or have left the window since, keys and models are gone. A
+        decision that was not judged was compared with nothing, so its verdict is `incomplete`.
+        """
+        found = [witness.row for witness in entry.nearest]
+        facts = entry.facts._asdict()
+        if entry.count is None:
+            facts["incomplete"] = max(1, entry.row)
+        names = self._names_of(found)
+        named = [names.get(row, (None, None)) for row in found]
+        beside = Beside(
+            None,
+            entry.over,
+            key=entry.key,
+            witness_keys=tuple(key for key, _ in named),
+            model=None if entry.erased else entry.model,
+            witness_models=tuple(model for _, model in named),
+            omitted=(entry.count or 0) - len(found),
+            question=self.question,
+        )
+        witnesses = Witnesses(
+            np.array(found, np.int64),
+            np.array([witness.input_distance for witness in entry.nearest]),
+            np.array([witness.output_distance for witness in entry.nearest]),
+        )
+        return Verdict(entry.row, witnesses, beside._replace(**facts))
 
     def violations(
         self,
@@ -269,49 +328,92 @@ class Ledger:
         after           with a higher row than this
         """
         self.insist_on_contradictions()
-        wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
+        query = ViolationQuery("oldest", since, until, model, group, review, within)
         first = self.first if after is None else max(self.first, after + 1)
-        for row in wanted.rows(first, self.rows):
-            if group is None or self.values(row).get(group[0]) == group[1]:
+        for row in Search.of(self.reader, query, self._words).rows(first, self.rows):
+            if self._passing([row], query):
                 yield from self.entries(row, row + 1)
+
+    def flagged_rows(self, after: int, last: int, *, alarms: bool) -> Iterator[int]:
+        """Rows behind `after` up to `last` that have witnesses.
+
+        alarms: whether also those that raised a burst's alarm, which only records tell
+        """
+        first, stop = max(self.first, after + 1), min(self.rows, last + 1)
+        if not alarms:
+            yield from self.reader.flagged_where("", (), first, stop)
+            return
+        for some in self.reader.all_decisions(first, stop):
+            flagged = (some.counts > 0) | (some.facts["alarm"] > 0)
+            yield from (some.first + np.flatnonzero(flagged)).tolist()
 
     def violations_page(
         self,
-        order: str = "newest",
+        query: ViolationQuery,
         *,
         behind: Place | None = None,
         limit: int = 50,
         seconds: float = 0.15,
-        since: Any = None,
-        until: Any = None,
-        model: str | None = None,
-        group: tuple[str, Any] | None = None,
-        review: str | None = None,
-        within: float | None = None,
-    ) -> SoughtPage:
-        """A few rows with witnesses, and where to go on; the other arguments are as above.
+    ) -> RowPage:
+        """A few rows with witnesses that a query asks for, and where to go on.
 
-        order     "newest" first, or "nearest" first
         behind    where the page before it ended
         seconds   after which it looks no further: rows that pass the filters may be rare
         """
         self.insist_on_contradictions()
-        wanted = Sought.of(self.reader, since, until, model, group, review, within, self._words)
-        return wanted.page(order, self.first, self.rows, after=behind, limit=limit, seconds=seconds)
+        search = Search.of(self.reader, query, self._words)
+        until = clock.monotonic() + seconds
+        rows: list[int] = []
+        while True:
+            some = limit - len(rows) if query.output is None else _OUTPUTS_AT_ONCE
+            left = max(0.0, until - clock.monotonic())
+            page = search.page(
+                query.order, self.first, self.rows, after=behind, limit=some, seconds=left
+            )
+            passed = self._passing(page.rows, query)
+            if len(rows) + len(passed) > limit:
+                rows += passed[: limit - len(rows)]
+                return RowPage(rows, place_of(self.reader, query.order, rows[-1]))
+            rows += passed
+            behind = page.next
+            if behind is None or len(rows) == limit or clock.monotonic() >= until:
+                return RowPage(rows, behind)
+
+    def _passing(self, rows: list[int], query: ViolationQuery) -> list[int]:
+        """Those that also pass what their records alone tell: an output, a group."""
+        if query.output is not None:
+            ordered = sorted(rows)
+            outputs = dict(zip(ordered, self.outputs_of(ordered), strict=True))
+            rows = [row for row in rows if as_text(outputs[row]) == query.output]
+        if query.group is not None:
+            column, value = query.group
+            rows = [row for row in rows if self._value(row, column) == value]
+        return rows
+
+    def _value(self, row: int, column: str) -> Any:
+        """A value of a row; None if it was erased."""
+        try:
+            return self.values(row).get(column)
+        except BadRow:
+            return None
+
+    def group_of_text(self, column: str, text: str) -> tuple[str, Any]:
+        """A group for a query, its value as the ledger has it: an address can only say text."""
+        feature: Any = (self.rule.features or {}).get(column)
+        known: list[Any] = []
+        if feature is not None:
+            known = list(feature.order or feature.values or self.known_words(column))
+        return column, next((value for value in known if as_text(value) == text), text)
 
     def named_by(
         self, row: int, *, after: int | None = None, limit: int = 50, seconds: float = 0.15
-    ) -> SoughtPage:
+    ) -> RowPage:
         """Later rows that have this one among the witnesses that are kept, and where to go on.
 
         after     where the search before it ended
         seconds   after which it looks no further: no index knows who names whom
         """
         return naming(self.reader, row, row if after is None else after, limit, seconds)
-
-    def place_of(self, order: str, row: int) -> Place:
-        """The place of a row with witnesses in that order, to go on behind it."""
-        return place_of(self.reader, order, row)
 
     def stats(
         self, *, last: str | None = None, since: Any = None, until: Any = None
@@ -350,7 +452,7 @@ class Ledger:
                 str(event.body.get("disposition")),
                 self._said(event),
                 str(event.body.get("reviewer")),
-                shown(event.time),
+                iso_text(event.time),
                 event.body.get("verified") is True,
             )
             for event in events
@@ -371,7 +473,7 @@ class Ledger:
                 event.whole("by_row"),
                 str(event.body.get("by")),
                 self._said(event),
-                shown(event.time),
+                iso_text(event.time),
                 event.body.get("verified") is True,
             )
             for event in self.reader.events("superseded")
@@ -382,8 +484,8 @@ class Ledger:
         found = []
         for event in self.reader.events("truth"):
             text = self._said(event)
-            value = None if text is None else words.read(text)
-            found.append(Truth(event.number, event.whole("row"), value, shown(event.time)))
+            value = None if text is None else codec.read_word(text)
+            found.append(Truth(event.number, event.whole("row"), value, iso_text(event.time)))
         return found
 
     def _said(self, event: Event) -> str | None:
@@ -423,6 +525,8 @@ class Ledger:
             assert layout is not None
             upto = min(end, start + (1 << 14))
             some = self.reader.decisions(start, upto, keys=keys)
+            if self.pending:
+                self._blank_unjudged(some)
             self.reader.check_window(start)  # what was read of rows that have left is not whole
             packed = np.ascontiguousarray(some.records["input"]).view(layout.dtype.base)
             inputs: dict[str, npt.NDArray[Any]]
@@ -443,6 +547,15 @@ class Ledger:
             outputs = self._outputs(some)
             yield StoredColumns(start, inputs, outputs, erased, some, vectors, models, places)
             start = upto
+
+    def _blank_unjudged(self, some: Decisions) -> None:
+        """Have decisions that were accepted say nothing of verdicts.
+
+        Their records may hold some already, of a transaction that was cut off or is not over.
+        """
+        waiting = slice(max(0, self.reader.state().judged - some.first), None)
+        some.counts[waiting], some.firsts[waiting] = NOT_JUDGED, 0
+        some.facts[waiting] = facts_of_many(None, len(some.facts[waiting]))
 
     def known_values(self, column: str) -> list[Any] | None:
         """What a column has had, or may have where the rule lists it; None if it holds numbers.

@@ -24,7 +24,7 @@ from likewise.values.positions import (
     other_shape,
     position_of,
 )
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 POSITIONS = "positions"
 """The kind of these events."""

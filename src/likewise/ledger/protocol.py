@@ -23,7 +23,7 @@ from likewise.ledger.records import Records
 from likewise.ledger.stored import ChainEnd, Decisions, Event, LedgerState, Names
 from likewise.rules.rule import Rule
 from likewise.values.keys import Key
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 
 class Reading(Protocol):
@@ -35,6 +35,10 @@ class Reading(Protocol):
 
     @property
     def rule(self) -> Rule: ...
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """The names of protected columns."""
 
     @property
     def layout(self) -> Layout | None: ...
@@ -100,6 +104,8 @@ class Walk(Protocol):
 
     first: int
     rows: int
+    judged: int
+    """Rows before that one have verdicts."""
     events: int
     erased: int
     end: ChainEnd | None

@@ -12,12 +12,14 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
+from likewise.embedders.mark import Mark
 from likewise.ledger import folder
 from likewise.ledger.formats import format_of
 from likewise.ledger.hashes import DIGEST, GENESIS
@@ -26,12 +28,11 @@ from likewise.ledger.records import Records
 from likewise.ledger.schema import check_schema
 from likewise.ledger.stored import MOST, Decisions, Event, LedgerState, Names
 from likewise.ledger.window import Window
-from likewise.rules.embedder import Mark
 from likewise.rules.rule import Rule
-from likewise.rules.steepest import Steepest
 from likewise.values.errors import BadFile, BadRow, BadRule
 from likewise.values.keys import Key
-from likewise.values.verdicts import Rows
+from likewise.values.steepest import Steepest
+from likewise.values.witnesses import Rows
 
 Word = tuple[int, str, int, str | None, bytes | None, bytes, bytes]
 """Number, column, code, value as text, salt, commitment and link."""
@@ -159,6 +160,12 @@ class LedgerReader:
         except (BadRule, KeyError, TypeError, ValueError):
             pass
         raise BadFile(f"the ledger {str(self.path)!r} has no rule: it was altered.", path=self.path)
+
+    @cached_property
+    def protected(self) -> tuple[str, ...]:
+        """The names of protected columns, which no later rule of a ledger changes."""
+        features = (self.rule.features or {}).items()
+        return tuple(name for name, feature in features if feature.kind == "protected")
 
     @property
     def question(self) -> Steepest | None:

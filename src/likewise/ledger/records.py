@@ -10,7 +10,7 @@ Not here: which rows there are (store.py), what an input's bytes mean.
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -105,13 +105,15 @@ class Records:
 
     # Reading
 
-    def spans(self, first: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """File by file: its number, and the first row and the one after the last in it."""
+    def spans(self, first: int, stop: int) -> list[tuple[int, int, int]]:
+        """Return, file by file, its number, the first row in it and the one after the last."""
+        spans = []
         while first < stop:
             segment = first // self.segment_rows
             end = min(stop, (segment + 1) * self.segment_rows)
-            yield segment, first, end
+            spans.append((segment, first, end))
             first = end
+        return spans
 
     def read(self, first: int, stop: int) -> npt.NDArray[Any]:
         """The records of rows; BadFile if they are not all there."""

@@ -4,21 +4,25 @@ Cost: a chunk of rows at a time is in memory beside what is remembered of it.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from likewise.engine.memory import Memory
-from likewise.ledger import words
 from likewise.ledger.entries import Judged
 from likewise.ledger.reader import CHUNK
 from likewise.ledger.retention import Retention
 from likewise.ledger.store import Store
-from likewise.ledger.stored import Decisions
+from likewise.ledger.stored import NOT_JUDGED, Decisions
+from likewise.ledger.stored_witnesses import NONE_KEPT
+from likewise.ledger.verdict_facts import facts_of_many
 from likewise.ledger.write_buffer import kept_of_many
 from likewise.reading.encoding import ERASED
+from likewise.values import codec
 from likewise.values.errors import BadFile
 from likewise.values.keys import Keys
+from likewise.values.verdicts import Verdicts
 
 
 def load_rows(
@@ -33,47 +37,57 @@ def load_rows(
         values = known.setdefault(column, [])
         if code != len(values) or column not in memory.words():
             raise BadFile(f"the words of {column!r} make no sense: the ledger was altered.")
-        values.append(ERASED if value is None else words.read(value))
+        values.append(ERASED if value is None else codec.read_word(value))
     memory.begin(store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, known)
     names = reader.names("model")
     for chunk in chunks:
-        keys.add(chunk.first, chunk.keys)
+        if chunk.keys is not None:
+            keys.add(chunk.first, chunk.keys)
         judged = slice(0, max(0, store.judged - chunk.first))  # the others wait
         inputs, outputs = chunk.records["input"][judged], chunk.outputs[judged]
         if len(outputs):
             models = names.all_of(chunk.models)
             memory.append(layout.dtype, inputs, outputs, models and models[judged])
             retention.took(chunk.times[judged])
-    memory.finish(retention.erased)
+    memory.finish(retention.erased[retention.erased < max(store.first, store.judged)])
     keys.forget(reader.erased())
     return {column: len(values) for column, values in known.items()}
 
 
-def judge_waiting(
-    store: Store, memory: Memory, retention: Retention, witnesses: int, missing: int
-) -> None:
-    """Judge decisions that were accepted, and for whose verdicts there was no time.
+def judge_accepted(
+    store: Store, memory: Memory, retention: Retention, witnesses: int, missing: int, most: int
+) -> Verdicts | None:
+    """Judge the next decisions that were accepted before, and write their verdicts.
+
+    Rows that were erased in the meantime are taken by themselves: they are remembered and forgotten
+    at once, and stay without a verdict (NOT_JUDGED): None is returned for a run of them.
 
     witnesses   how many of the nearest are written for each
     missing     how many decisions are known to be missing
+    most        how many decisions are judged; at least one
     """
-    reader = store.reader
-    while store.judged < store.rows:
-        first = store.judged
-        chunk = reader.decisions(first, min(store.rows, first + CHUNK), keys=False, witnesses=False)
-        layout = reader.layout
-        assert layout is not None
-        firsts = retention.firsts(first, chunk.times)
-        models = reader.names("model").all_of(chunk.models)
-        verdicts = memory.judge(layout.dtype, chunk.records["input"], chunk.outputs, firsts, models)
-        retention.took(chunk.times)
-        store.judge(
-            Judged(
-                first,
-                firsts,
-                verdicts.counts,
-                kept_of_many(verdicts, witnesses),
-                np.full(len(verdicts), missing),
-                verdicts.comparable,
-            )
-        )
+    reader, first = store.reader, store.judged
+    stop = min(store.rows, first + most, first + CHUNK)
+    chunk = reader.decisions(first, stop, keys=False, witnesses=False)
+    layout, records, outputs, times = reader.layout, chunk.records, chunk.outputs, chunk.times
+    assert layout is not None
+    erased = np.isnan(outputs[:, 0])
+    if (other := np.flatnonzero(erased != erased[0])).size:
+        records, outputs, times = records[: other[0]], outputs[: other[0]], times[: other[0]]
+    count = len(times)
+    firsts = retention.firsts(first, times)
+    models = reader.names("model").all_of(chunk.models[:count])
+    verdicts = memory.judge(layout.dtype, records["input"], outputs, firsts, models)
+    verdicts = replace(verdicts, missing=missing)
+    counts, kept = verdicts.counts, kept_of_many(verdicts, witnesses)
+    retention.took(times)
+    facts = facts_of_many(verdicts, count)
+    if erased[0]:
+        memory.forget(verdicts.rows)
+        counts, kept = np.full(count, NOT_JUDGED), NONE_KEPT
+        facts = facts_of_many(None, count)
+    store.judge(Judged(first, firsts, counts, kept, facts))
+    if erased[0]:
+        return None
+    absent = retention.absent(firsts) - retention.absent(np.array([first]))
+    return replace(verdicts, firsts=firsts, absent=absent)

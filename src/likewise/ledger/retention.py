@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.ledger.times import Ahead, all_microseconds, microseconds
 from likewise.ledger.window import Times, Window
-from likewise.values.verdicts import Compared, Rows
+from likewise.values.beside import Compared
+from likewise.values.times import Ahead, all_microseconds, microseconds
+from likewise.values.witnesses import Rows
 
 _STEP = 1_000_000  # microseconds that a clock may be behind without a word
 

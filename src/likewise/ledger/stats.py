@@ -49,7 +49,7 @@ class LedgerStats:
         if self.until is not None:
             there &= some.times < self.until
         counts = some.counts[there]
-        asked, missing = some.comparable[there], some.missing[there]
+        asked, missing = some.facts["comparable"][there], some.facts["missing"][there]
         return LedgerStats(
             self.decisions + len(counts),
             self.judged + int((counts != NOT_JUDGED).sum()),

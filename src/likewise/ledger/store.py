@@ -4,7 +4,7 @@ Records are written and forced to disk first, then the database commits and ther
 them count. Everything else (rows, head of the chain, words) follows from what was committed.
 
 An exception may arrive in the middle of a transaction, or right after its COMMIT came through. So
-from the beginning of one until all that it changes here has been noted, `_sure` is false; whoever
+from the beginning of one until all that it changes here has been noted, `sure` is false; whoever
 finds it so drops the connection and reads the disk again. Where the disk itself failed, it must not
 be believed either: what SQLite reads back may be in the system's memory only. Then nothing is
 acknowledged until the log has been written into the database and that was forced to disk.
@@ -35,11 +35,12 @@ from likewise.ledger.reader import LedgerReader
 from likewise.ledger.records import Records
 from likewise.ledger.schema import check_schema, empty_internal_tables
 from likewise.ledger.stored import KEPT, ChainEnd
-from likewise.ledger.words import written
 from likewise.rules.rule import Rule
-from likewise.rules.steepest import Steepest
+from likewise.runtime.forking import copied_by_fork
+from likewise.values.codec import write_word
 from likewise.values.errors import BadFile
 from likewise.values.positions import Position
+from likewise.values.steepest import Steepest
 
 _CHECKPOINT_PAGES = 4096
 _LAST = "SELECT number, link FROM event ORDER BY number DESC LIMIT 1"
@@ -85,11 +86,14 @@ class Store:
         self.end: ChainEnd
         self.coming = b""
         """The link of the last event that was written, committed or not."""
-        self._sure = False
+        self.sure = False
+        """Whether memory says what the disk says; not in a forked process, nor if the disk could
+        not be read since something was cut off."""
         self._suspect = False  # whether something failed to reach the disk since it last did
         self.connections = 0
         """How often the disk was read since this store was opened."""
         self._lock = folder.WriterLock(path, wait)
+        copied_by_fork(self)
         try:
             if folder.exists(path):  # perhaps made just now, by another process
                 self._look()
@@ -111,7 +115,7 @@ class Store:
 
     def _drop(self) -> None:
         """Let go of the connection, and with it of a transaction that was not committed."""
-        self._sure = False
+        self.sure = False
         if self._records is not None:
             self._records.close()
         if self._database is not None:
@@ -148,17 +152,20 @@ class Store:
         self._codes: dict[str, dict[str, int]] = {}
         self._database = database
         self.connections += 1
-        self._sure = True
+        self.sure = True
 
     def reconnect(self) -> None:
         """Read the disk again, unless what is known of it is sure."""
         self._lock.check_process(self.path)
-        if not self._sure:
+        if not self.sure:
             self._connect()
+
+    def _after_fork(self) -> None:
+        self.sure = False  # so that the next call looks, and finds that the lock is the parent's
 
     def doubt(self) -> None:
         """Something was cut off: read the disk again before anything else."""
-        self._sure = False
+        self.sure = False
 
     @property
     def rows(self) -> int:
@@ -193,11 +200,6 @@ class Store:
         """Not so in a process that was forked off."""
         return self._lock.mine
 
-    @property
-    def known(self) -> bool:
-        """Whether memory says what the disk says; not if the disk could not be read since."""
-        return self._sure
-
     def check_process(self) -> None:
         """Raise BadFile in a process that was forked off."""
         self._lock.check_process(self.path)
@@ -218,11 +220,14 @@ class Store:
     @contextlib.contextmanager
     def _transaction(self, what: str) -> Iterator[sqlite3.Connection]:
         """All of it, or, with BadFile, nothing of it; memory follows the disk either way."""
-        database = self.database
+        if not self.sure:
+            self.reconnect()
+        database = self._database
+        assert database is not None
         try:
             if self._suspect:
                 self._make_sure(database)
-            self._sure = False  # until `_advance` has noted what was committed
+            self.sure = False  # until `_advance` has noted what was committed
             database.execute("BEGIN IMMEDIATE")
             self._insist_on_own(database)
             yield database
@@ -269,7 +274,7 @@ class Store:
             return lost
         except BadFile as again:
             reason = f"{reason}; then {again}"
-        advice = "then send it again" if self.known else "then see by `rows` whether it was taken"
+        advice = "then send it again" if self.sure else "then see by `rows` whether it was taken"
         return BadFile(
             f"the ledger {str(self.path)!r} could not take {what}: {reason}. Make room or mend the"
             f" disk, {advice}.",
@@ -278,15 +283,28 @@ class Store:
 
     def append(self, entries: Entries) -> None:
         """Decisions behind those that are there; BadFile, and none of them, if that fails."""
-        self.reconnect()
-        count, first = len(entries), self.rows
+        if not self.sure:
+            self.reconnect()
+        count, first = len(entries.times), self.end.rows
         if count == 0:
             return
         what = f"decision {first}" if count == 1 else f"decisions {first} to {first + count - 1}"
+        end, words, last = self.end, (self.words, self.words_link), self.positions
+        if entries.places is not None:
+            last = last | entries.places.last()
+        tell = bool(last) and self._is_time_to_tell(first + count)
         try:
-            end, words = self._append(what, entries)
+            with self._transaction(what) as database:
+                if entries.words:
+                    end, words = self._add_words(database, entries.words, end)
+                end = self.reader.format.append(self, database, entries, end)
+                for note in entries.notes:
+                    end = self.reader.format.add_note(self, database, note, end)
+                if tell:
+                    told = positions_body(last)
+                    end = self.reader.format.add_event(self, database, POSITIONS, told, end)
         except BadFile:
-            if not self._sure or self.rows != first + count:
+            if not self.sure or self.end.rows != first + count:
                 raise
             try:  # the disk complained, but all of it is there, if it can be made sure of
                 self._make_sure(self.database)
@@ -297,38 +315,18 @@ class Store:
         if not entries.waiting:
             self.judged = end.rows
         self.last_time = max(self.last_time, int(entries.times.max()))
-        last = self._positions_after(entries)
-        if self._is_time_to_tell(last, end.rows):
+        if tell:
             self._positions_told = end.rows
         elif not self.positions:
             self._positions_told = first
         self.positions = last
         self._advance(end)
 
-    def _positions_after(self, entries: Entries) -> dict[str, Position]:
-        return self.positions | ({} if entries.places is None else entries.places.last())
-
-    def _is_time_to_tell(self, last: dict[str, Position], rows: int) -> bool:
+    def _is_time_to_tell(self, rows: int) -> bool:
         """Whether an event is to repeat the last positions, once there are so many rows."""
         assert self.records is not None
-        since = self._positions_told if self.positions else self.rows
-        return bool(last) and rows - since >= self.records.segment_rows
-
-    def _append(self, what: str, entries: Entries) -> tuple[ChainEnd, tuple[int, bytes]]:
-        """One transaction; the end of the chain, and of the words' chain, after it."""
-        end, words = self.end, (self.words, self.words_link)
-        with self._transaction(what) as database:
-            if entries.words:
-                end, words = self._add_words(database, entries.words, end)
-            end = self.reader.format.append(self, database, entries, end)
-            for note in entries.notes:
-                end = self.reader.format.add_note(self, database, note, end)
-            last = self._positions_after(entries)
-            if self._is_time_to_tell(last, end.rows):
-                end = self.reader.format.add_event(
-                    self, database, POSITIONS, positions_body(last), end
-                )
-        return end, words
+        since = self._positions_told if self.positions else self.end.rows
+        return rows - since >= self.records.segment_rows
 
     def judge(self, judged: Judged) -> None:
         """Verdicts of decisions that wait for them, the next ones in order."""
@@ -397,7 +395,7 @@ class Store:
     def _advance(self, end: ChainEnd) -> None:
         """A transaction came through: so far is the chain now. Nothing is read for it."""
         self.end = end
-        self._sure = True
+        self.sure = True
         self._lock.mark(end)
 
     def _add_words(
@@ -406,7 +404,7 @@ class Store:
         """The chain after it, and how many words there are then, and their chain."""
         number, link = self.words, self.words_link
         for column, code, value in words:
-            text = written(value, f"a value of {column!r}" if column else "the output")
+            text = write_word(value, f"a value of {column!r}" if column else "the output")
             salt = os.urandom(SALT)
             committed = word_commitment(salt, text)
             link = word_link(link, number, column, code, committed)

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from likewise.ledger.stored_witnesses import Kept
+from likewise.ledger.verdict_facts import FactsArray
 from likewise.values.errors import BadFile
 from likewise.values.keys import Key
 from likewise.values.positions import Numbers
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 MOST = 1 << 62
 """No row, number or time of a ledger is that large."""
@@ -131,14 +131,12 @@ class Decisions:
     records: npt.NDArray[Any]
     models: Rows
     """Codes of models, NO_CODE where there is none."""
-    missing: Rows
-    """How many decisions were known to be missing before each."""
     sources: Rows
     """Codes of sources, NO_CODE where there is none."""
     positions: Numbers
     """The place of each in its source."""
-    comparable: npt.NDArray[np.int8]
-    """1 where there was a like case, 0 where there was none, -1 where that was not asked."""
+    facts: FactsArray
+    """What each verdict says beside its witnesses."""
 
     def __len__(self) -> int:
         return len(self.times)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 WITNESS = np.dtype([("row", "<i8"), ("input_distance", "<f8"), ("output_distance", "<f8")])
 
@@ -22,10 +22,6 @@ class Kept:
     owners: Rows
     found: npt.NDArray[Any]
     """As WITNESS."""
-
-    @classmethod
-    def none(cls) -> "Kept":
-        return cls(np.empty(0, np.int64), np.empty(0, WITNESS))
 
     def __len__(self) -> int:
         return len(self.owners)
@@ -55,3 +51,6 @@ class Kept:
         """By owner, and then by columns, of which the last counts most."""
         order = np.lexsort((*columns, self.owners))
         return Kept(self.owners[order], self.found[order])
+
+
+NONE_KEPT = Kept(np.empty(0, np.int64), np.empty(0, WITNESS))

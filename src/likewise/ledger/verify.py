@@ -31,6 +31,8 @@ class Verification:
     bad_row: int | None = None
     """The first row that is not as it was written; None also if it is no row that is wrong."""
     problem: str | None = None
+    pending: int = 0
+    """Decisions that were accepted and are not judged yet: nothing is known about them."""
 
     @property
     def ok(self) -> bool:
@@ -40,10 +42,11 @@ class Verification:
         if not self.ok:
             return f"not verified: {self.problem}"
         erased = f", {self.erased:,} of them erased" if self.erased else ""
+        pending = f", {self.pending:,} of them not judged yet" if self.pending else ""
         since = f" since row {self.first:,}" if self.first else ""
         return (
-            f"intact: {self.rows - self.first:,} decisions{since}{erased}, {self.events:,} events;"
-            f" {self.head}"
+            f"intact: {self.rows - self.first:,} decisions{since}{erased}{pending},"
+            f" {self.events:,} events; {self.head}"
         )
 
 
@@ -118,4 +121,13 @@ def _outcome(
     head = None
     if walk.end is not None:
         head = Head(walk.end.rows, walk.end.events, walk.end.link, reader.format.VERSION)
-    return Verification(walk.first, walk.rows, walk.erased, walk.events, head, bad_row, problem)
+    return Verification(
+        walk.first,
+        walk.rows,
+        walk.erased,
+        walk.events,
+        head,
+        bad_row,
+        problem,
+        walk.rows - walk.judged if problem is None else 0,
+    )

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from likewise.history.memory import Growing
-from likewise.ledger.times import amount_in, duration
 from likewise.values.errors import BadRule
-from likewise.values.verdicts import Rows
+from likewise.values.times import amount_in, duration
+from likewise.values.witnesses import Rows
 
 _MOST = 1 << 62
 

@@ -1,4 +1,7 @@
-"""Verdicts on their way to a ledger: what is written of them beside the rows themselves."""
+"""Verdicts on their way to a ledger: what is written of them beside the rows themselves.
+
+A decision that comes alone is a batch of one: everything that waits has the same shape.
+"""
 
 import time as clock
 from collections.abc import Sequence
@@ -10,62 +13,12 @@ import numpy.typing as npt
 
 from likewise.ledger.notes import Note
 from likewise.ledger.stored import NOT_JUDGED
-from likewise.ledger.stored_witnesses import WITNESS, Kept
+from likewise.ledger.stored_witnesses import NONE_KEPT, WITNESS, Kept
+from likewise.ledger.verdict_facts import FACTS, FactsArray, facts_of_many, stored_facts
 from likewise.values.keys import Key
 from likewise.values.positions import Places, joined_places
-from likewise.values.verdicts import Rows, Verdict, Verdicts, Witnesses
-
-
-@dataclass(slots=True)
-class PendingDecision:
-    """A single decision that memory has taken. Arrays are made of many of these at once."""
-
-    times: Rows
-    """Of the one decision."""
-    key: Key
-    first: int
-    count: int
-    witnesses: npt.NDArray[Any] | None
-    """Those that are kept, as WITNESS; None if there are none."""
-    model: str | None
-    missing: int
-    comparable: bool | None
-    places: Places | None
-    since: float
-
-    def __len__(self) -> int:
-        return 1
-
-    @classmethod
-    def of(
-        cls,
-        times: Rows,
-        keys: list[Key] | None,
-        first: int,
-        found: Verdict,
-        *,
-        witnesses: int,
-        models: list[str | None] | None,
-        places: Places | None = None,
-    ) -> "PendingDecision":
-        """A decision with what was found about it.
-
-        witnesses: how many of the nearest are kept
-        """
-        named, beside = found.witnesses, found.beside
-        count = len(named)
-        return cls(
-            times,
-            None if keys is None else keys[0],
-            first,
-            count,
-            _nearest(named, witnesses) if count and witnesses else None,
-            None if models is None else models[0],
-            beside.missing,
-            beside.comparable,
-            places,
-            clock.monotonic(),
-        )
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import Floats, Rows
 
 
 @dataclass
@@ -78,10 +31,10 @@ class Pending:
     counts: Rows
     """Witnesses of each, or NOT_JUDGED."""
     kept: Kept
+    facts: FactsArray
+    """What each verdict says beside its witnesses."""
     models: list[str | None] | None = None
     """Which model made each; None if none is given for any."""
-    missing: Rows | None = None
-    comparable: npt.NDArray[np.bool_] | None = None
     notes: list[Note] = field(default_factory=list)
     places: Places | None = None
     """Where each comes from."""
@@ -89,6 +42,42 @@ class Pending:
 
     def __len__(self) -> int:
         return len(self.times)
+
+    @classmethod
+    def of_one(
+        cls,
+        times: Rows,
+        keys: list[Key] | None,
+        first: int,
+        found: Verdict,
+        *,
+        witnesses: int,
+        models: list[str | None] | None,
+        places: Places | None = None,
+    ) -> "Pending":
+        """Return a single decision with what was found about it.
+
+        witnesses: how many of the nearest are kept
+        """
+        kept = NONE_KEPT
+        rows, near, far = found.witnesses.columns()
+        count = len(rows)
+        if count > witnesses:
+            nearest = np.sort(near.argsort(kind="stable")[:witnesses])
+            rows, near, far = rows[nearest], near[nearest], far[nearest]
+        if len(rows):
+            kept = Kept(np.zeros(len(rows), np.int64), _as_stored(rows, near, far))
+        return cls(
+            times,
+            keys,
+            np.array([first]),
+            np.array([count]),
+            kept,
+            np.array([stored_facts(found.beside)], FACTS),
+            models,
+            [],
+            places,
+        )
 
     @classmethod
     def of(
@@ -103,57 +92,51 @@ class Pending:
         places: Places | None = None,
         notes: Sequence[Note] = (),
     ) -> "Pending":
-        """Decisions with what was found about them; None: they were not judged.
+        """Return decisions with what was found about them; None: they were not judged.
 
         witnesses: how many of the nearest are kept of each
         """
-        said, kept = None, Kept.none()
+        kept = NONE_KEPT
         if found is None:
             counts = np.full(len(times), NOT_JUDGED)
         else:
             counts, kept = found.counts, kept_of_many(found, witnesses)
-            said = found.comparable
-        missing = None
-        if found is not None and found.missing:
-            missing = np.full(len(times), found.missing)
-        return cls(times, keys, firsts, counts, kept, models, missing, said, list(notes), places)
+        facts = facts_of_many(found, len(times))
+        return cls(times, keys, firsts, counts, kept, facts, models, list(notes), places)
 
     @classmethod
-    def of_singles(cls, singles: Sequence[PendingDecision]) -> "Pending":
-        """Several single decisions, in order."""
-        flagged = [(i, one.witnesses) for i, one in enumerate(singles) if one.witnesses is not None]
-        kept = Kept.none()
+    def join(cls, several: "Sequence[Pending]") -> "Pending":
+        """Return all of them, one after the other."""
+        if len(several) == 1:
+            return several[0]
+        offsets = np.cumsum([0, *map(len, several)])
+        flagged = [(at, one.kept) for at, one in zip(offsets, several, strict=False) if one.kept]
+        kept = NONE_KEPT
         if flagged:
-            owners = np.repeat([i for i, _ in flagged], [len(named) for _, named in flagged])
-            kept = Kept(owners, np.concatenate([named for _, named in flagged]))
-        missing = [single.missing for single in singles]
-        said = [single.comparable for single in singles]
+            owners = [one.owners + at for at, one in flagged]
+            kept = Kept(np.concatenate(owners), np.concatenate([one.found for _, one in flagged]))
         return cls(
-            np.concatenate([single.times for single in singles]),
-            _unless_none([single.key for single in singles]),
-            np.array([single.first for single in singles]),
-            np.array([single.count for single in singles]),
+            np.concatenate([one.times for one in several]),
+            _joined_lists([(one.keys, len(one)) for one in several]),
+            np.concatenate([one.firsts for one in several]),
+            np.concatenate([one.counts for one in several]),
             kept,
-            _unless_none([single.model for single in singles]),
-            np.array(missing) if any(missing) else None,
-            None if said[0] is None else np.array(said, np.bool_),
-            [],
-            joined_places([(single.places, 1) for single in singles]),
-            singles[0].since,
+            np.concatenate([one.facts for one in several]),
+            _joined_lists([(one.models, len(one)) for one in several]),
+            [note for one in several for note in one.notes],
+            joined_places([(one.places, len(one)) for one in several]),
+            several[0].since,
         )
 
     def part(self, start: int, stop: int) -> "Pending":
-        if start == 0 and stop == len(self):
-            return self
         return Pending(
             self.times[start:stop],
             None if self.keys is None else self.keys[start:stop],
             self.firsts[start:stop],
             self.counts[start:stop],
             self.kept.part(start, stop),
+            self.facts[start:stop],
             None if self.models is None else self.models[start:stop],
-            None if self.missing is None else self.missing[start:stop],
-            None if self.comparable is None else self.comparable[start:stop],
             self.notes if stop == len(self) else [],
             None if self.places is None else self.places.some(slice(start, stop)),
             self.since,
@@ -170,14 +153,14 @@ class Queue:
     """The row after the last."""
     words: dict[str, int]
     """By column: how many words there were when the last was taken."""
-    _waiting: list[Pending | PendingDecision] = field(default_factory=list)
+    _waiting: list[Pending] = field(default_factory=list)
     """Longer queues share it, so only the first `_many` belong to this one."""
     _many: int = 0
 
-    def and_then(self, some: Pending | PendingDecision, words: dict[str, int]) -> "Queue":
+    def and_then(self, some: Pending, words: dict[str, int]) -> "Queue":
         del self._waiting[self._many :]  # of a call that was cut off right here
         self._waiting.append(some)
-        return Queue(self.first, self.stop + len(some), words, self._waiting, self._many + 1)
+        return Queue(self.first, self.stop + len(some.times), words, self._waiting, self._many + 1)
 
     def written(self) -> "Queue":
         """The queue once all of it is on disk."""
@@ -193,45 +176,7 @@ class Queue:
 
     def joined(self) -> Pending:
         """All of them, one after the other."""
-        several = _with_singles_joined(self._waiting[: self._many])
-        if len(several) == 1:
-            return several[0]
-        offsets = np.cumsum([0, *map(len, several)])
-        owners = [one.kept.owners + at for at, one in zip(offsets, several, strict=False)]
-        kept = Kept(np.concatenate(owners), np.concatenate([one.kept.found for one in several]))
-        return Pending(
-            np.concatenate([one.times for one in several]),
-            _joined_lists([(one.keys, len(one)) for one in several]),
-            np.concatenate([one.firsts for one in several]),
-            np.concatenate([one.counts for one in several]),
-            kept,
-            _joined_lists([(one.models, len(one)) for one in several]),
-            _joined_arrays([one.missing for one in several]),
-            _joined_arrays([one.comparable for one in several]),
-            [note for one in several for note in one.notes],
-            joined_places([(one.places, len(one)) for one in several]),
-            several[0].since,
-        )
-
-
-def _with_singles_joined(waiting: list[Pending | PendingDecision]) -> list[Pending]:
-    """The same decisions, those that came one by one put together."""
-    several: list[Pending] = []
-    singles: list[PendingDecision] = []
-    for some in waiting:
-        if isinstance(some, PendingDecision):
-            singles.append(some)
-            continue
-        if singles:
-            several.append(Pending.of_singles(singles))
-            singles = []
-        several.append(some)
-    return [*several, Pending.of_singles(singles)] if singles else several
-
-
-def _unless_none(values: list[Any]) -> list[Any] | None:
-    """None if there is none but None."""
-    return None if all(value is None for value in values) else values
+        return Pending.join(self._waiting[: self._many])
 
 
 def _joined_lists(parts: list[tuple[list[Any] | None, int]]) -> list[Any] | None:
@@ -241,33 +186,18 @@ def _joined_lists(parts: list[tuple[list[Any] | None, int]]) -> list[Any] | None
     return [one for part, count in parts for one in part or [None] * count]
 
 
-def _joined_arrays(parts: list[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
-    """Of a monitor either all parts have them, or none has."""
-    there = [part for part in parts if part is not None]
-    return np.concatenate(there) if there else None
-
-
-def _nearest(found: Witnesses, most: int) -> npt.NDArray[Any]:
-    """The nearest witnesses of a verdict."""
-    if len(found) > most:
-        found = found.some(np.sort(found.nearest_places(most)))
-    return _stored_as(found)
-
-
 def kept_of_many(verdicts: Verdicts, most: int) -> Kept:
     """The nearest witnesses of each; the earlier row where equally near."""
     found, owners = verdicts.witnesses, verdicts.owners
     if len(found) == 0 or most == 0:
-        return Kept.none()
+        return NONE_KEPT
     if np.diff(verdicts.offsets).max() > most:
         nearest = verdicts.are_nearest(most)
         found, owners = found.some(nearest), owners[nearest]
-    return Kept(owners, _stored_as(found))
+    return Kept(owners, _as_stored(*found.columns()))
 
 
-def _stored_as(found: Witnesses) -> npt.NDArray[Any]:
-    kept = np.empty(len(found), WITNESS)
-    kept["row"] = found.rows
-    kept["input_distance"] = found.input_distances
-    kept["output_distance"] = found.output_distances
+def _as_stored(rows: Rows, near: Floats, far: Floats) -> npt.NDArray[Any]:
+    kept = np.empty(len(rows), WITNESS)
+    kept["row"], kept["input_distance"], kept["output_distance"] = rows, near, far
     return kept

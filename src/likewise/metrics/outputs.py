@@ -16,13 +16,14 @@ from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision, WrongShape
 from likewise.values.plain import (
     PLAIN_LABELS,
-    array_of,
     label_of,
     number_of,
-    numbers_of,
+    numbers_of_each,
+    probabilities_of,
+    probabilities_of_each,
     unmasked,
 )
-from likewise.values.verdicts import Floats
+from likewise.values.witnesses import Floats
 
 _SMALL_RANGE = 1 << 16
 Keepable: TypeAlias = Callable[[Any, str, int], Any]
@@ -65,7 +66,7 @@ def outputs_of(rule: Rule, first: Any) -> Outputs:
         return Labels()
     if rule.output == "number":
         return Numbers()
-    return Probabilities(rule.output_metric, len(_vector(first)))
+    return Probabilities(rule.output_metric, len(probabilities_of(first, "the output")))
 
 
 class Labels:
@@ -223,14 +224,7 @@ class Numbers:
         into[0] = number_of(z, "the output")
 
     def read_many(self, z: Any, count: int) -> Floats:
-        numbers = _floats(z, "numbers")
-        if numbers.ndim == 2 and numbers.shape[1] == 1:
-            numbers = numbers[:, 0]
-        if numbers.ndim != 1:
-            raise WrongShape(
-                f"the outputs have shape {numbers.shape}; expected one number for each decision."
-            )
-        return numbers.reshape(-1, 1)
+        return numbers_of_each(z, "the output").reshape(-1, 1)
 
     def commit(self) -> None:
         """Numbers leave nothing to remember."""
@@ -253,21 +247,17 @@ class Probabilities:
         self.width = width
 
     def read(self, z: Any, into: Floats) -> None:
-        vector = _vector(z)
+        vector = probabilities_of(z, "the output")
         if len(vector) != self.width:
             raise self._width_error(len(vector))
         into[:] = vector
 
     def read_many(self, z: Any, count: int) -> Floats:
-        matrix = _floats(z, "probabilities")
-        if matrix.ndim != 2:
-            raise WrongShape(
-                f"the outputs have shape {matrix.shape}; expected one row of probabilities for"
-                " each decision."
-            )
-        if matrix.shape[1] != self.width:
-            raise self._width_error(matrix.shape[1])
-        return matrix
+        each = probabilities_of_each(z, "the output")
+        for place, vector in enumerate(each[:1] if isinstance(each, np.ndarray) else each):
+            if len(vector) != self.width:
+                raise self._width_error(len(vector)).at(place)
+        return np.asarray(each)
 
     def _width_error(self, came: int) -> BadDecision:
         return WrongShape(
@@ -283,19 +273,3 @@ class Probabilities:
 
     def shown(self, numbers: Floats) -> Any:
         return numbers.tolist()
-
-
-def _vector(z: Any) -> Floats:
-    vector = _floats(z, "probabilities")
-    if vector.ndim != 1 or len(vector) == 0:
-        raise WrongShape(
-            f"the output has shape {vector.shape}; expected a vector of probabilities."
-        )
-    return vector
-
-
-def _floats(z: Any, expected: str) -> Floats:
-    array = array_of(z, "the output", expected)
-    if array.dtype.char == "g":  # a float of more than 64 bits
-        array = array.astype(np.float64)
-    return np.ascontiguousarray(numbers_of(array, "the output", expected), dtype=np.float64)

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.monitors.hunting import hunting_monitor, refuse_compare
+from likewise.monitors.hunting import nearest_engine, refuse_compare
+from likewise.monitors.monitor import Monitor
+from likewise.monitors.parts import reader_of
 from likewise.reading.embedded import embedded
 from likewise.reading.protocol import FROM_ROW
 from likewise.reading.tables import TableReader
@@ -28,7 +30,7 @@ from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision, BadRule, LikewiseError
 from likewise.values.plain import numbers_of, sequence_of
 from likewise.values.printing import with_bounded_repr
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 _SAMPLE = 512  # decisions from which the first unit is chosen
 _EPSILONS = (1e-150, 1e150)  # what a rule's epsilon can be
@@ -238,7 +240,8 @@ def _any_output(rule: Rule, x: Any, threads: int | None, limit: float) -> Calibr
 
 def _nearest(rule: Rule, x: Any, z: Any, threads: int | None, limit: float) -> Calibration:
     """The nearest contradiction of each decision among those nearer than the limit."""
-    past = hunting_monitor(_with_sensible_epsilon(rule, x, z, limit), limit=limit)
+    rule_within = _with_sensible_epsilon(rule, x, z, limit)
+    past = Monitor.of(reader_of(rule_within), nearest_engine(rule_within, limit))
     verdicts = past.observe_many(x, z, threads=threads)
     distances = np.full(len(verdicts), np.inf)
     rows = np.full(len(verdicts), -1, dtype=np.int64)
@@ -307,7 +310,8 @@ def _with_sensible_epsilon(rule: Rule, x: Any, z: Any, limit: float) -> Rule:
         picked = np.unique(np.linspace(0, len(z) - 1, _SAMPLE).astype(np.int64)).tolist()
         sample = numbers_of(x, "the input")[picked]
         outputs = [z[i] for i in picked]
-        found = hunting_monitor(rule, limit=limit).observe_many(sample, outputs, threads=1)
+        alone = Monitor.of(reader_of(rule), nearest_engine(rule, limit))
+        found = alone.observe_many(sample, outputs, threads=1)
     except (LikewiseError, TypeError, ValueError, IndexError, KeyError):
         return rule  # whatever is wrong, the whole will say it better
     ends = found.witnesses.input_distances

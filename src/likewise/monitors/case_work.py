@@ -11,9 +11,9 @@ import numpy as np
 from likewise.engine.memory import Memory
 from likewise.ledger.journal import Journal
 from likewise.ledger.notes import Note, review_note, said
-from likewise.ledger.words import written
 from likewise.metrics.outputs import Labels
 from likewise.reading.protocol import Batch
+from likewise.values.codec import write_word
 from likewise.values.errors import BadRow
 from likewise.values.keys import Keys
 
@@ -45,7 +45,7 @@ def review(
 
 def tell_truth(journal: Journal, row: int, value: Any) -> None:
     """Chain what turned out to be right."""
-    journal.note(Note("truth", {"row": row}, written(value, "what turned out"), row))
+    journal.note(Note("truth", {"row": row}, write_word(value, "what turned out"), row))
 
 
 def row_to_overrule(memory: Memory, keys: Keys, key: Any) -> int:
@@ -69,7 +69,7 @@ def read_again(journal: Journal, memory: Memory, row: int, output: Any) -> Batch
     if memory.models:
         batch.models = list(memory.models.names(np.array([row])))
     if isinstance(memory.engine.outputs, Labels):
-        written(output, "the output")
+        write_word(output, "the output")
     return batch
 
 

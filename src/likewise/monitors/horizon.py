@@ -9,8 +9,9 @@ import numpy as np
 
 from likewise.engine.time_span import TimeSpan
 from likewise.ledger.journal import Journal
-from likewise.ledger.times import microseconds
-from likewise.values.verdicts import Compared, Rows
+from likewise.values.beside import Compared
+from likewise.values.times import microseconds
+from likewise.values.witnesses import Rows
 
 
 class Horizon:
@@ -50,8 +51,3 @@ class Horizon:
         if self.journal is None or firsts is None:
             return None
         return self.journal.retention.absent(firsts)
-
-    def took(self, row: int, times: Rows) -> None:
-        """The history has decisions of these times now."""
-        if self.span is not None:
-            self.span.took(row, times)

@@ -32,25 +32,39 @@ class Joined(NamedTuple):
     """What `observe_many` takes."""
 
     inputs: Any
-    outputs: list[Any]
+    outputs: Any
+    """A list, or FROM_ROW."""
     said: Said
 
 
+def batch_of(decisions: Sequence[Decision]) -> Joined | None:
+    """Return decisions as one batch; None if a batch would mean something else, or is refused.
+
+    Inputs are all vectors of one type and length, or all rows of a table; either every output comes
+    from its row or none does, and either every decision has a time or none has.
+    """
+    x, z, *beside = zip(*decisions, strict=True)
+    from_row = sum(one is FROM_ROW for one in z)
+    inputs = list(x) if set(map(type, x)) == {dict} else _stacked(x)
+    if inputs is None or from_row not in (0, len(z)):
+        return None
+    said = Said(*(list(column) if any(map(_is_said, column)) else None for column in beside))
+    if _some_lack(said.times):
+        return None
+    return Joined(inputs, FROM_ROW if from_row else list(z), said)
+
+
 def joined(decisions: Sequence[Decision]) -> Joined | None:
-    """Decisions on vectors as a batch; None if they have to be taken one by one."""
+    """Return decisions on vectors as a batch; None if they have to be taken one by one."""
     if not 1 < len(decisions) <= MOST:
         return None
-    x, z, keys, times, models, sources, positions = zip(*decisions, strict=True)
-    if any(map(_is_said, (*times, *sources, *positions))) or any(one is FROM_ROW for one in z):
+    if any(_is_said(one.time) or _is_said(one.source) or one.z is FROM_ROW for one in decisions):
         return None
-    inputs = _stacked(x)
-    if inputs is None:
+    batch = batch_of(decisions)
+    if batch is None or type(batch.inputs) is list:
         return None
-    some_keys, some_models = sum(map(_is_said, keys)), sum(map(_is_said, models))
-    if some_keys not in (0, len(x)) or some_models not in (0, len(x)):
-        return None
-    said = Said(list(keys) if some_keys else None, None, list(models) if some_models else None)
-    return Joined(inputs, list(z), said)
+    said = batch.said
+    return None if any(map(_some_lack, said[:3])) or said.positions is not None else batch
 
 
 def _stacked(x: Sequence[Any]) -> npt.NDArray[Any] | None:
@@ -72,3 +86,7 @@ def _stacked(x: Sequence[Any]) -> npt.NDArray[Any] | None:
 
 def _is_said(value: Any) -> bool:
     return value is not None
+
+
+def _some_lack(column: Any) -> bool:
+    return column is not None and not all(map(_is_said, column))

@@ -3,8 +3,8 @@
 from typing import Any
 
 from likewise.engine.engine import Engine
-from likewise.ledger.times import microseconds
 from likewise.values.losses import Loss
+from likewise.values.times import microseconds
 
 
 def loss_of(

@@ -102,8 +102,9 @@ def migrate(
             "judged_again": not copied,
         }
         try:
+            left_out: Mapping[str, int] = {}
             if copied:
-                left_out = _copy(ledger, partial, wanted, origin)
+                _copy(ledger, partial, wanted, origin)
             else:
                 left_out = _judge_again(ledger, partial, wanted, origin, rename or {}, add or {})
             with Ledger(partial) as made:
@@ -150,12 +151,12 @@ def _partial(new: Path) -> Path:
     return partial
 
 
-def _copy(ledger: Ledger, partial: Path, rule: Rule, origin: dict[str, Any]) -> dict[str, int]:
+def _copy(ledger: Ledger, partial: Path, rule: Rule, origin: dict[str, Any]) -> None:
     store = Store(
         partial, rule, sync=True, origin=origin, marks=ledger.rule, question=ledger.question
     )
     try:
-        return copy_history(ledger, store)
+        copy_history(ledger, store)
     finally:
         store.close()
 
@@ -179,7 +180,7 @@ def _judge_again(
     comparable = any(entry.comparable is not None for entry in _first_rows(ledger))
     keeping = opening.Keeping(window=ledger.window, max_ahead="any")
     engine = functools.partial(Engine, comparable=comparable)
-    with opening.open_ledger(partial, rule, keeping, as_it_is=True, engine=engine)[0] as monitor:
+    with opening.open_ledger(partial, rule, keeping, as_it_is=True, engine=engine) as monitor:
         for columns in ledger.columns():
             there = ~columns.erased
             there[[row - columns.first for row in overruled if _is_in(columns, row)]] = False

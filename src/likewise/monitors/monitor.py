@@ -23,36 +23,39 @@ import numpy.typing as npt
 from likewise.engine.engine import Engine
 from likewise.engine.refusal import rows_of
 from likewise.engine.time_span import TimeSpan
+from likewise.explaining.past import Past
 from likewise.ledger.erasure import Erasure
 from likewise.ledger.heads import Head
 from likewise.ledger.journal import Journal
+from likewise.ledger.losses import BufferBound
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.verify import Verification
 from likewise.ledger.window import Window
 from likewise.monitors import case_work
-from likewise.monitors.joining import FEW, joined
+from likewise.monitors.joining import FEW, MOST, joined
 from likewise.monitors.losing import loss_of
 from likewise.monitors.own_ledger import OwnLedger
-from likewise.monitors.parts import reader_of, span_of
-from likewise.monitors.protocol import Decision
+from likewise.monitors.parts import reader_of, slope_settings, span_of
+from likewise.monitors.protocol import AcceptingMonitor, Decision, ForEach
 from likewise.monitors.sequencer import Sequencer
-from likewise.monitors.sharing import Answer, SharedCommits
+from likewise.monitors.sharded import Sharded
 from likewise.monitors.stated import Said
-from likewise.reading.embedded import EmbeddedReader
+from likewise.queueing.commit_queue import Answer, CommitQueue
 from likewise.reading.protocol import FROM_ROW, Reader
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 from likewise.runtime.reentry import called_within
-from likewise.values.errors import BadDecision, BadFile, LikewiseError, NestedCall
+from likewise.values.errors import BadDecision, BadFile, BadRule, LikewiseError, NestedCall
 from likewise.values.explanation import Explanation
 from likewise.values.given import as_given
 from likewise.values.keys import Keys
 from likewise.values.named_array import NAMELESS
-from likewise.values.past import Past
 from likewise.values.positions import Position, place_of, places_of
-from likewise.values.verdicts import Rows, Verdict, Verdicts
+from likewise.values.steepest import Steepest
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import Rows
 
 
 class Monitor:
@@ -102,6 +105,11 @@ class Monitor:
             output: `verdict.comparable`. Without one, that nothing contradicts it means nothing.
     within  how long before a decision the past begins that it is compared with: "90 days". Every
             decision then needs its time, and they come in order of time. Nothing is forgotten.
+    slope   ask another question: against which past decision is the slope steepest, that is output
+            distance / input distance ** input_exponent? `verdict.slope` says how steep it is, and
+            the only witness which one it is; epsilon and delta take no part. For vectors.
+    slope_limit     a steeper slope is a violation; None: nothing is
+    input_exponent  from 0.01 to 100; 1 unless given
 
     An input may have any shape; the first decision settles it. All methods may be called from
     several threads; each call is one step of the history. `lw.open` makes a monitor whose history
@@ -117,10 +125,23 @@ class Monitor:
         burst: Burst | None = None,
         comparable: bool = False,
         within: str | None = None,
+        slope: bool = False,
+        slope_limit: float | None = None,
+        input_exponent: float | None = None,
     ) -> None:
         reader = reader_of(rule)
+        chosen = None if isinstance(index, str) and index == "auto" else index
+        others = {"index": chosen, "rows": rows, "burst": burst, "within": within}
+        asked = slope_settings(slope, slope_limit, input_exponent, comparable=comparable, **others)
         span = None if within is None else span_of(within)
-        engine = Engine(reader.plain, index=index, rows=rows, burst=burst, comparable=comparable)
+        if asked is not None:
+            from likewise.monitors.hunting import slopes_engine  # which others need not load
+
+            engine = slopes_engine(rule, Steepest(**asked))
+        else:
+            engine = Engine(
+                reader.plain, index=index, rows=rows, burst=burst, comparable=comparable
+            )
         self._begin(reader, engine, Keys(), span)
 
     @classmethod
@@ -134,7 +155,7 @@ class Monitor:
         self, reader: Reader, engine: Engine, keys: Keys, span: TimeSpan | None = None
     ) -> None:
         self._lock = RLock()
-        self._shared = SharedCommits(self)
+        self._commits: CommitQueue[Decision, Verdict] = CommitQueue(self)
         self._reader = reader
         self._engine = engine
         self._span = span
@@ -143,7 +164,9 @@ class Monitor:
         """What is remembered, for a journal to copy; everybody else looks at `past`."""
         self.known_keys = keys
         self._kept: OwnLedger | None = None
-        self._embeds = isinstance(reader, EmbeddedReader)
+        self._embeds = reader.embeds
+        self._joins = reader.rule.features is None and span is None and not self._embeds
+        self._sharded: Sharded | None = None
         self.when_erased: list[Callable[[Rows | None], None]] = []
         """Called with the rows after each erasure, by whoever keeps something about decisions
         elsewhere; with None if an erasure failed half way, and it may be any."""
@@ -168,6 +191,20 @@ class Monitor:
         return self._engine.comparable
 
     @property
+    def slope(self) -> Steepest | None:
+        """What is asked of slopes, with its `limit`; None where contradictions are asked for."""
+        return self._engine.beside.question
+
+    def insist_on_contradictions(self) -> None:
+        """Raise BadRule if slopes are asked for, since nearly every decision has one."""
+        if self.slope is not None:
+            raise BadRule(
+                "this monitor names slopes, and this is about contradictions. Ask it for verdicts,"
+                " its past, head, verify or erase.",
+                setting="slope",
+            )
+
+    @property
     def within(self) -> str | None:
         """How long before a decision the past begins that it is compared with, if limited."""
         return None if self._span is None else self._span.text
@@ -179,20 +216,21 @@ class Monitor:
 
     # The door
 
-    def _ready(self, *, note: bool = False) -> None:
-        """Undo or finish what an earlier call left half done.
+    def _ready(self, *, note: bool = False, judge: bool = True) -> None:
+        """Undo or finish what an earlier call left half done, and judge what was accepted.
 
         note: whether a ledger is to say so if its disk had refused something
+        judge: whether decisions that were accepted are judged first
         """
         steps, kept = self._steps, self._kept
-        if kept is not None:
-            if self.closed:
-                raise BadFile(
-                    f"the ledger {str(kept.path)!r} is closed. Open it again.", path=kept.path
-                )
-            kept.check_process()
-        if steps.settled:
+        if kept is not None and self.closed:
+            raise BadFile(
+                f"the ledger {str(kept.path)!r} is closed. Open it again.", path=kept.path
+            )
+        if steps.settled or (not judge and steps.only_accepted):
             return
+        if kept is not None:
+            kept.check_process()
         if called_within(self):
             name = "this monitor" if kept is None else f"the ledger {str(kept.path)!r}"
             raise NestedCall(
@@ -211,7 +249,7 @@ class Monitor:
     def _after_fork(self) -> None:
         """In a forked process: another thread may have held the lock, in the middle of a call."""
         self._lock = RLock()
-        self._shared.after_fork(self)
+        self._commits.after_fork(self)
         self._steps.after_fork()
 
     # One decision
@@ -242,7 +280,7 @@ class Monitor:
         steps = self._steps
         if steps.journal is not None:
             decision = Decision(x, z, key, time, model, source, position)
-            return self._shared.observe(decision)
+            return self._commits.observe(decision)
         with self._lock:
             if steps.midway:
                 self._ready()
@@ -281,7 +319,7 @@ class Monitor:
             x = self._reader.vectors_of(x, many=False)
         else:
             x = as_given(x, columns=self.rule.features is not None)
-        return self._shared.submit(Decision(x, z, key, time, model, source, position))
+        return self._commits.submit(Decision(x, z, key, time, model, source, position))
 
     def observe_each(self, decisions: Sequence[Decision]) -> list[Verdict | LikewiseError]:
         """Take decisions one after another, each as `observe` does: its verdict, or the refusal.
@@ -289,21 +327,34 @@ class Monitor:
         With a ledger those that are not refused share a transaction. Raises BadFile, and none is
         taken, if they cannot be written.
         """
-        given: Sequence[Decision | LikewiseError] = decisions
-        if self._embeds:
-            given = [self._embedded(decision) for decision in decisions]
+        if not self._embeds:
+            return list(map(_answer_or_refusal, self._take_together(decisions)))
+        given = [self._embedded(decision) for decision in decisions]
         good = [one for one in given if not isinstance(one, LikewiseError)]
         answers = map(_answer_or_refusal, self._take_together(good))
         return [one if isinstance(one, LikewiseError) else next(answers) for one in given]
 
     def _take_together(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
         """`observe_each`, of decisions whose turn it is, with what the caller's code raised."""
-        if self.rule.features is None and self._span is None and not self._embeds:
+        if self._joins:
             joint = self._observe_joined(decisions)
             if joint is not None:
                 return joint
         with self._committing_together():
+            if self._sharded is not None:
+                return self._take_in_batches(self._sharded, decisions)
             return self._take_each(decisions)
+
+    def _take_in_batches(
+        self, sharded: Sharded, decisions: Sequence[Decision]
+    ) -> "list[Verdict | Exception]":
+        """`_take_each`, in batches."""
+        answers: list[Verdict | Exception] = []
+        for start in range(0, len(decisions), MOST):
+            some = decisions[start : start + MOST]
+            self._ready(note=True)
+            answers += sharded.observe_together(self._steps, some) or self._take_each(some)
+        return answers
 
     def _take_each(self, decisions: Sequence[Decision]) -> "list[Verdict | Exception]":
         """What is answered to decisions, one after another."""
@@ -380,8 +431,8 @@ class Monitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
-        models: str | Sequence[str | None] | None = None,
-        sources: str | Sequence[str | None] | None = None,
+        models: ForEach = None,
+        sources: ForEach = None,
         positions: Sequence[Position | None] | None = None,
         threads: int | None = None,
     ) -> Verdicts:
@@ -408,7 +459,7 @@ class Monitor:
         z: Any = FROM_ROW,
         *,
         time: Any = None,
-        models: str | Sequence[str | None] | None = None,
+        models: ForEach = None,
     ) -> Verdicts:
         """The verdicts of decisions, each as if it came now, alone; nothing is remembered."""
         if self._embeds:
@@ -424,8 +475,8 @@ class Monitor:
         *,
         keys: Sequence[Any] | None = None,
         times: Any = None,
-        models: str | Sequence[str | None] | None = None,
-        sources: str | Sequence[str | None] | None = None,
+        models: ForEach = None,
+        sources: ForEach = None,
         positions: Sequence[Position | None] | None = None,
     ) -> range:
         """Remember decisions without judging them; their rows."""
@@ -434,6 +485,75 @@ class Monitor:
         with self._lock:
             self._ready(note=True)
             return self._steps.load(x, z, Said(keys, times, models, sources, positions))
+
+    # Accepting now, judging later
+
+    def accept(
+        self,
+        x: Any,
+        z: Any = FROM_ROW,
+        *,
+        keys: Sequence[Any] | None = None,
+        times: Any = None,
+        models: ForEach = None,
+        sources: ForEach = None,
+        positions: Sequence[Position | None] | None = None,
+    ) -> range:
+        """With a ledger: write decisions that are judged later, in their order; their rows.
+
+        They are on disk when this returns, and are judged by `judge_accepted`, before any other
+        call that looks at the history or adds to it, or when the ledger is opened again. All are
+        accepted, or none. A ledger without a row does not know what decisions look like: the first
+        one has to be observed.
+        """
+        if self._embeds:
+            x = self._reader.vectors_of(x, many=True)
+        with self._lock:
+            self._ready(note=True, judge=False)
+            return self._steps.accept(x, z, Said(keys, times, models, sources, positions))
+
+    def judge_accepted(self, most: int = 1024) -> Verdicts | None:
+        """Judge the next decisions that were accepted: their verdicts; None if there are none.
+
+        Decisions that were erased in between get no verdict, and are passed over.
+        """
+        with self._lock:
+            self._ready(note=True, judge=False)
+            return self._steps.judge_accepted(most)
+
+    @property
+    def accepted(self) -> int:
+        """Decisions that are accepted and not judged yet."""
+        with self._lock:
+            self._ready(judge=False)
+            return self._accepted()
+
+    def verdicts_of(self, rows: Sequence[int]) -> list[Verdict | None]:
+        """With a ledger: the verdicts that it has on these rows, with the witnesses that it keeps.
+
+        None for a row without one: it was erased before it was judged, or loaded, or has left.
+        """
+        with self._lock:
+            self._ready(judge=False)
+            return self._steps.verdicts_of(list(rows))
+
+    def begin_buffer(self, name: str, most: int, *, drops: bool) -> None:
+        """With a ledger: chain that decisions wait for it in this process's memory from now on.
+
+        If the process is killed before `end_buffer`, whoever opens the ledger next records them as
+        lost: at most so many, or at least about so many if the buffer also drops decisions.
+        """
+        self._tell_buffers({name: BufferBound(most, drops)})
+
+    def end_buffer(self, name: str) -> None:
+        """Chain that nothing of that buffer waits any more. Nothing is done the second time."""
+        self._tell_buffers({}, without=name)
+
+    def _tell_buffers(self, more: dict[str, BufferBound], without: str | None = None) -> None:
+        with self._lock:
+            self._ready(note=True, judge=False)
+            known = self._steps.ledger().buffers | more
+            self._steps.tell_buffers({name: known[name] for name in known if name != without})
 
     # Forgetting
 
@@ -461,12 +581,12 @@ class Monitor:
     def _erase(self, meant: Callable[[], Rows]) -> Erasure:
         failed: BaseException | None = None
         with self._lock:
-            self._ready(note=True)
+            self._ready(note=True, judge=False)
             wanted = meant()
             try:
                 erasure = self._steps.erase(wanted)
             except BaseException as error:
-                if self._steps.settled:  # it was refused
+                if self._steps.settled or self._steps.only_accepted:  # it was refused
                     raise
                 failed = error
         if failed is not None:
@@ -490,7 +610,8 @@ class Monitor:
 
     def _rows_meant(self, rows: Any) -> Rows:
         what = "forgotten" if self._kept is None else "erased"
-        return np.unique(rows_of(rows, self._steps.taken, f"Nothing was {what}."))
+        taken = self._steps.taken + self._accepted()
+        return np.unique(rows_of(rows, taken, f"Nothing was {what}."))
 
     # Bounds
 
@@ -539,7 +660,7 @@ class Monitor:
         places = place_of(source, position)
         with self._lock:
             if self._kept is not None:
-                self._ready(note=True)
+                self._ready(note=True, judge=False)
             self._steps.lost(loss, places)
 
     def passed(self, positions: Mapping[str, Position]) -> None:
@@ -556,7 +677,8 @@ class Monitor:
     @property
     def missing(self) -> int:
         """Decisions known to be missing from this history: the sum of what `lost` was told."""
-        with self._looking():
+        with self._lock:
+            self._ready(judge=False)
             return self._steps.missing.count
 
     # What is there
@@ -566,6 +688,16 @@ class Monitor:
         """Decisions ever taken: the row of the next one."""
         with self._looking():
             return self._steps.taken
+
+    @property
+    def rows_taken(self) -> int:
+        """`rows`, without having accepted decisions judged first."""
+        with self._lock:
+            self._ready(judge=False)
+            return self._steps.taken + self._accepted()
+
+    def _accepted(self) -> int:
+        return 0 if self._steps.journal is None else self._steps.journal.accepted
 
     def __len__(self) -> int:
         """Decisions remembered now."""
@@ -621,6 +753,7 @@ class Monitor:
         disposition     justified, error, unfair, duplicate or unclear; "open" takes one back
         verified        whether the caller has checked that it is the reviewer, as a service does
         """
+        self.insist_on_contradictions()
         with self._lock:
             self._ready(note=True)
             journal = self._steps.ledger()
@@ -641,6 +774,7 @@ class Monitor:
         The old one stays in the ledger as evidence, and is compared with no more. The new one has
         the same input and the new output, and no key. verified: as of `review`, of `by`
         """
+        self.insist_on_contradictions()
         with self._lock:
             self._ready(note=True)
             return self._steps.supersede(key, output, by, why, verified)
@@ -662,6 +796,28 @@ class Monitor:
         self.flush()
         return kept.stats(last)
 
+    # With shards
+
+    def search_with(self, sharded: Sharded) -> None:
+        """From here on the history is searched by these shards."""
+        self._sharded, self._joins = sharded, False
+
+    @property
+    def owed(self) -> int:
+        """How many decisions were answered without some shard that was not asked since."""
+        with self._looking():
+            return 0 if self._sharded is None else self._sharded.owed
+
+    def late(self) -> list[Verdict]:
+        """Witnesses of decisions that were answered while shards were down that are back now.
+
+        One verdict for each such decision with the witnesses that its own lacks, and no other. Only
+        `lw.cluster` makes monitors with shards.
+        """
+        with self._lock:
+            self._ready(note=True)
+            return [] if self._sharded is None else self._sharded.late(self._steps)
+
     # With a ledger
 
     def keep_in(self, journal: Journal, path: Path, durability: str, wait: float | None) -> None:
@@ -678,6 +834,15 @@ class Monitor:
     def durable(self) -> bool:
         """Whether its history outlives this process: it has a ledger."""
         return self._kept is not None
+
+    @property
+    def remote(self) -> None:
+        """None: it is in this process, and not behind a service (monitors/protocol.py)."""
+
+    @property
+    def accepting(self) -> AcceptingMonitor | None:
+        """This monitor, if it has a ledger: `accept` can be called."""
+        return None if self._kept is None else self
 
     @property
     def path(self) -> Path:
@@ -705,7 +870,8 @@ class Monitor:
 
     def flush(self) -> None:
         """Have everything that was answered on disk."""
-        with self._looking():
+        with self._lock:
+            self._ready(judge=False)
             if self._steps.journal is not None:
                 self._steps.journal.flush()
 
@@ -730,7 +896,7 @@ class Monitor:
 
         If a signal cuts it off, call it again: it does what is left to do.
         """
-        self._shared.finish()
+        self._commits.finish()
         with self._lock:
             kept = self._kept
             if self.closed:
@@ -746,7 +912,7 @@ class Monitor:
                 self.closed = True
                 return
             try:
-                self._ready()
+                self._ready(judge=False)
                 self._steps.ledger().flush()
             finally:
                 self.closed = True
@@ -762,7 +928,7 @@ class Monitor:
 
 def _answer_or_refusal(answer: Verdict | Exception) -> Verdict | LikewiseError:
     """An answer of `observe_each`: what a label or index of the caller raised is a refusal."""
-    if isinstance(answer, Verdict | LikewiseError):
+    if not isinstance(answer, Exception) or isinstance(answer, LikewiseError):
         return answer
     refusal = BadDecision(f"judging it raised {type(answer).__name__}: {answer}.")
     refusal.__cause__ = answer

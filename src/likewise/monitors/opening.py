@@ -18,25 +18,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
 from likewise.ledger import folder
 from likewise.ledger.epochs import begin_epoch, stored_plans
 from likewise.ledger.founding import rule_body
 from likewise.ledger.journal import Journal
 from likewise.ledger.store import Store
-from likewise.ledger.times import Ahead
 from likewise.ledger.verify import blame_alteration
 from likewise.ledger.window import Window
 from likewise.monitors.monitor import Monitor
-from likewise.monitors.parts import reader_of
+from likewise.monitors.parts import reader_of, slope_settings
 from likewise.rules.burst import Burst
 from likewise.rules.difference import insist_on_checks, the_same_rule
 from likewise.rules.rule import Rule
-from likewise.rules.steepest import Steepest
+from likewise.rules.standing_in import without_models
 from likewise.values.errors import BadRule
 from likewise.values.keys import Keys, plain_key
 from likewise.values.known_names import check_one_of
+from likewise.values.steepest import Steepest
+from likewise.values.times import Ahead
 
 Durability: TypeAlias = Literal["commit", "batch", "off"]
 DURABILITIES: dict[str, tuple[int, float]] = {
@@ -64,6 +64,9 @@ def open(
     models: bool | None = None,
     rows: Literal["memory", "disk"] = "memory",
     wait: float = 0.0,
+    slope: bool = False,
+    slope_limit: float | None = None,
+    input_exponent: float | None = None,
 ) -> Monitor:
     """A monitor whose history is a ledger: a folder, begun or gone on with.
 
@@ -87,7 +90,7 @@ def open(
     witnesses   how many of the nearest are written for each decision; all are counted
     max_ahead   how far a time that is given may be ahead of the clock: "5 minutes", seconds, "any"
     index       as for Monitor
-    burst       as for Monitor; counts are answered, not written, and need not be the same next time
+    burst       as for Monitor; need not be the same next time
     comparable  as for Monitor; answered, not written
     check       whether the whole chain is verified first
     models      whether embedders are loaded, and compared with those of the ledger. If not given,
@@ -97,6 +100,10 @@ def open(
     rows        "disk": inputs are kept in a file without a name, beside the ledger's own, and only
                 candidates are read from it: for long inputs, such as pictures
     wait        seconds to wait for another process to let go of the ledger, as in a rolling restart
+    slope       as for Monitor. A ledger says in its chain that it holds slopes, and is opened with
+                `slope=True` from then on
+    slope_limit     as it was unless given; math.inf: nothing is a violation from now on
+    input_exponent  of a new ledger; for one that is there it must be the same
 
     All else is as with a `Monitor`. Methods may be called from several threads.
     """
@@ -105,14 +112,20 @@ def open(
     )
     if rows not in ("memory", "disk"):
         raise BadRule(f'rows is {rows!r}; expected "memory" or "disk"', setting="rows")
+    chosen = None if isinstance(index, str) and index == "auto" else index
+    others = {"index": chosen, "burst": burst, "comparable": comparable}
+    asked = slope_settings(
+        slope, slope_limit, input_exponent, rows=rows if rows == "disk" else None, **others
+    )
     return open_ledger(
         path,
         rule,
         keeping,
+        steepest=asked,
         models=models,
         rows=rows,
         engine=partial(Engine, index=index, burst=burst, comparable=comparable),
-    )[0]
+    )
 
 
 @dataclass(frozen=True)
@@ -157,15 +170,13 @@ def open_ledger(
     rows: str = "memory",
     engine: Callable[..., Engine] = Engine,
     index: Callable[[Store], Any] | None = None,
-    kind: type[Monitor] = Monitor,
-) -> tuple[Monitor, Steepest | None]:
-    """The monitor of a ledger, and what it asks.
+) -> Monitor:
+    """Make the monitor of a ledger.
 
     steepest    for a ledger of slopes: what is to be as given, and not as it was
     as_it_is    whether the ledger may answer either question
     engine      makes the engine that judges, of a ledger of contradictions
     index       makes the index of that engine, where it is written into the ledger whose it is
-    kind        what the monitor is, where it can do more than others
     """
     if rule is not None and not isinstance(rule, Rule):
         raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
@@ -176,6 +187,10 @@ def open_ledger(
     wanted = None if keeping.window is None else Window.of(keeping.window)
     ahead = Ahead.of(keeping.max_ahead)
     asked = None if steepest is None else Steepest(**steepest)
+    if asked is not None and rule is not None:
+        from likewise.monitors.hunting import refuse_unhuntable
+
+        refuse_unhuntable(rule)
     sync = keeping.durability != "off"
     store = Store(path, rule, sync=sync, wait=keeping.wait, question=asked)
     try:
@@ -200,7 +215,7 @@ def open_ledger(
                 begin_epoch(store, plans)
             with _scratch(path, rows) as scratch:
                 judging = engine(reader.plain, rows=scratch, **more)
-        monitor = kind.of(reader, judging, Keys(plain_key))
+        monitor = Monitor.of(reader, judging, Keys(plain_key))
         most, seconds = keeping.most
         journal = Journal(
             store,
@@ -210,13 +225,13 @@ def open_ledger(
             ahead=ahead,
             most=most,
             wait=seconds,
-            witnesses=keeping.witnesses,
+            witnesses=keeping.witnesses if question is None else 1,
             check=keeping.check,
             progress=keeping.progress,
         )
         durability = keeping.durability
         monitor.keep_in(journal, path, durability, None if durability == "commit" else seconds)
-        return monitor, question
+        return monitor
     except BaseException as error:
         with closing(store):
             blame_alteration(store.reader, error)
@@ -232,16 +247,18 @@ def _insist_on_kind(store: Store, steepest: Mapping[str, float] | None) -> None:
     if slopes:
         raise BadRule(
             f"{named} holds slopes, and was to be opened for contradictions. Open it with"
-            " lw.SlopeMonitor.open(folder), or begin another ledger. Nothing was changed."
+            " lw.open(folder, slope=True), or begin another ledger. Nothing was changed.",
+            setting="slope",
         )
     raise BadRule(
         f"{named} holds contradictions, and was to be opened for slopes. Open it with"
-        " lw.open(folder), or begin another ledger. Nothing was changed."
+        " lw.open(folder), or begin another ledger. Nothing was changed.",
+        setting="slope",
     )
 
 
 def _question(store: Store, steepest: Mapping[str, float] | None) -> Steepest | None:
-    """What is asked from now on: with the level that is given, else with the ledger's own."""
+    """What is asked from now on: with the limit that is given, else with the ledger's own."""
     stored = store.reader.question
     if stored is None or not steepest:
         return stored

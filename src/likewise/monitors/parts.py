@@ -3,13 +3,13 @@
 from typing import Any
 
 from likewise.engine.time_span import TimeSpan
-from likewise.ledger.times import duration
 from likewise.reading.embedded import EmbeddedReader
 from likewise.reading.protocol import Reader
 from likewise.reading.tables import TableReader
 from likewise.reading.vectors import VectorReader
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
+from likewise.values.times import duration
 
 
 def reader_of(rule: Rule) -> Reader:
@@ -19,6 +19,31 @@ def reader_of(rule: Rule) -> Reader:
     if rule.features is not None:
         return TableReader(rule)
     return VectorReader(rule) if rule.embed is None else EmbeddedReader(rule)
+
+
+def slope_settings(
+    slope: bool, slope_limit: float | None, input_exponent: float | None, **others: object
+) -> dict[str, float] | None:
+    """Read what is asked of slopes, as far as it is said; None if contradictions are asked for.
+
+    others: settings that are about contradictions, and that were given
+    """
+    if not isinstance(slope, bool):
+        raise BadRule(f"slope is {slope!r}; expected True or False", setting="slope")
+    given = {"input_exponent": input_exponent, "limit": slope_limit}
+    said = {name: value for name, value in given.items() if value is not None}
+    if not slope and said:
+        raise BadRule(
+            "slope_limit and input_exponent are about slopes: say slope=True", setting="slope"
+        )
+    for name, value in others.items():
+        if slope and value:
+            raise BadRule(
+                f"{name} is {value!r}, and slope is True: {name} is about contradictions, so leave"
+                " one of them out.",
+                setting=name,
+            )
+    return said if slope else None
 
 
 def span_of(within: Any) -> TimeSpan:

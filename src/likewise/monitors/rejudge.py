@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from likewise.embedders.standing_in import without_models
 from likewise.engine.engine import Engine
 from likewise.ledger.ledger import Ledger, StoredColumns
 from likewise.monitors.hunting import slopes_engine
@@ -11,9 +10,11 @@ from likewise.monitors.monitor import Monitor
 from likewise.monitors.parts import reader_of
 from likewise.reading.embedded_columns import Embedded
 from likewise.reading.vectors import VectorReader
-from likewise.rules.steepest import Steepest
+from likewise.rules.standing_in import without_models
 from likewise.values.frames import ColumnTable
-from likewise.values.verdicts import Rows, Verdicts
+from likewise.values.steepest import Steepest
+from likewise.values.verdicts import Verdicts
+from likewise.values.witnesses import Rows
 
 
 def monitor_again(ledger: Ledger, index: Any = "auto", *, comparable: bool = False) -> Monitor:

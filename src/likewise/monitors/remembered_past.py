@@ -10,13 +10,18 @@ import numpy.typing as npt
 from likewise.engine.memory import Memory
 from likewise.engine.refusal import row_of, rows_of
 from likewise.explaining.comparing import compare_groups
-from likewise.explaining.groups import Groups
 from likewise.explaining.like_models import like_models
-from likewise.explaining.side_by_side import SideBySide, explain_pairs
+from likewise.explaining.model_tally import counts_by_model
+from likewise.explaining.past import Points
+from likewise.explaining.side_by_side import explain_pairs
 from likewise.rules.rule import Rule
+from likewise.values.groups import Groups
 from likewise.values.keys import Keys
-from likewise.values.past import Codes, LikeModels, Points, Span
-from likewise.values.verdicts import Rows, Verdict, Verdicts
+from likewise.values.model_counts import ModelCounts
+from likewise.values.past import Codes, LikeModels, Span
+from likewise.values.side_by_side import SideBySide
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import Rows
 
 _LOOK = "Ask for rows that it has."
 
@@ -131,3 +136,6 @@ class RememberedPast:
         with self._looking():
             stop = min(int(verdicts.rows.max(initial=-1)) + 1, self._memory.engine.rows)
             return compare_groups(self, range(stop), [column])[0]
+
+    def by_model(self, verdicts: Verdicts) -> tuple[ModelCounts, ...]:
+        return counts_by_model(verdicts, self.rule.compare)

@@ -18,9 +18,11 @@ import numpy as np
 from likewise.engine.memory import Memory
 from likewise.ledger.judged_before import JudgedBefore
 from likewise.reading.protocol import Batch
+from likewise.values.beside import Beside
 from likewise.values.errors import RepeatedKey
 from likewise.values.keys import Keys
-from likewise.values.verdicts import Beside, Verdict, Witnesses
+from likewise.values.verdicts import Verdict
+from likewise.values.witnesses import Witnesses
 
 
 def is_same(memory: Memory, row: int, batch: Batch) -> bool:
@@ -95,8 +97,6 @@ def as_repeated(verdict: Verdict, most: int) -> Verdict:
     names, models = beside.witness_keys, beside.witness_models
     said = beside._replace(
         over=None,
-        neighbours=None,
-        alarm=False,
         known=True,
         omitted=len(found) - len(kept),
         witness_keys=None if names is None else tuple(names[i] for i in kept),
@@ -114,8 +114,7 @@ def stored_verdict(row: int, before: JudgedBefore, beside: Beside) -> Verdict:
         found["output_distance"].astype(np.float64),
     )
     said = beside._replace(
-        comparable=before.comparable,
-        missing=before.missing,
+        **before.facts._asdict(),
         known=True,
         omitted=max(0, before.count) - len(found),
     )

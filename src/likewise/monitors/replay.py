@@ -24,7 +24,8 @@ from likewise.monitors.rejudge import (
     slopes_judged_again,
 )
 from likewise.values.printing import with_bounded_repr
-from likewise.values.verdicts import Rows, Verdicts
+from likewise.values.verdicts import Verdicts
+from likewise.values.witnesses import Rows
 
 
 @with_bounded_repr

@@ -20,9 +20,11 @@ from likewise.engine.engine import Engine
 from likewise.engine.memory import Memory
 from likewise.engine.time_span import TimeSpan
 from likewise.ledger.erasure import Erasure
-from likewise.ledger.journal import KEEPING, Journal
+from likewise.ledger.journal import KEEPING, SURE, Journal
+from likewise.ledger.losses import BufferBound
 from likewise.ledger.notes import Note
-from likewise.ledger.write_buffer import Pending, PendingDecision
+from likewise.ledger.stored import NOT_JUDGED
+from likewise.ledger.write_buffer import Pending
 from likewise.monitors import case_work
 from likewise.monitors.horizon import Horizon
 from likewise.monitors.losing import Missing
@@ -31,12 +33,13 @@ from likewise.monitors.repeats import as_repeated, is_same, sort_out, stored_ver
 from likewise.monitors.stated import Said, Stated, Stating
 from likewise.monitors.telling import Telling
 from likewise.reading.protocol import Batch, Reader
-from likewise.reading.vectors import VectorReader
+from likewise.values.beside import Beside, Compared
 from likewise.values.errors import BadRule, LikewiseError, RepeatedKey
 from likewise.values.keys import Keys
 from likewise.values.losses import Loss
 from likewise.values.positions import Places
-from likewise.values.verdicts import Beside, Compared, Rows, Verdict, Verdicts
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import Rows
 
 
 class Sequencer:
@@ -63,8 +66,10 @@ class Sequencer:
         self.journal: Journal | None = None
         self.memory = Memory(reader, engine, span)
         self.past = RememberedPast(self.memory, keys, looking)
-        engine.beside = Beside(self.past)
-        self.direct = type(reader) is VectorReader and span is None and reader.rule.compare == "all"
+        engine.beside = engine.beside._replace(past=self.past)
+        rule = reader.rule
+        plain = rule.features is None and not reader.embeds and span is None
+        self.direct = plain and rule.compare == "all"
         """Whether a decision goes to the engine as it came. Not once a model is given: then every
         verdict says the models of its witnesses."""
         self._stating = Stating(reader, keys, span)
@@ -89,7 +94,15 @@ class Sequencer:
     @property
     def settled(self) -> bool:
         """Whether no call was left half done."""
-        return not self.midway and (self.journal is None or self.journal.sure)
+        journal = self.journal
+        sure = journal is None or (journal.unsure == SURE and journal.store.sure)
+        return not self.midway and sure
+
+    @property
+    def only_accepted(self) -> bool:
+        """Whether nothing was left half done, but decisions that were accepted wait."""
+        journal = self.journal
+        return not self.midway and journal is not None and bool(journal.accepted)
 
     def settle(self, *, note: bool) -> None:
         """Undo or finish what an earlier call left half done.
@@ -159,17 +172,16 @@ class Sequencer:
         self._learn(stated)
         verdict = self._telling.one(row, found, stated.keys, batch.models, over)
         if journal is not None:
-            journal.took(
-                PendingDecision.of(
-                    stated.times,
-                    stated.keys,
-                    first,
-                    verdict,
-                    witnesses=journal.witnesses,
-                    models=batch.models,
-                    places=stated.places,
-                )
+            one = Pending.of_one(
+                stated.times,
+                stated.keys,
+                first,
+                verdict,
+                witnesses=journal.witnesses,
+                models=batch.models,
+                places=stated.places,
             )
+            journal.took(one, alone=True)
         self._count(batch)
         return verdict
 
@@ -204,7 +216,7 @@ class Sequencer:
         taken = len(verdicts)
         if journal is not None and firsts is not None and taken:
             singles = [
-                PendingDecision.of(
+                Pending.of_one(
                     times[i : i + 1],
                     None,
                     int(firsts[i]),
@@ -214,7 +226,7 @@ class Sequencer:
                 )
                 for i, verdict in enumerate(verdicts)
             ]
-            journal.took(Pending.of_singles(singles))
+            journal.took(Pending.join(singles))
         self.taken = self._engine.rows
         self.midway = False
         return answers
@@ -227,7 +239,7 @@ class Sequencer:
         return verdict
 
     def _stored(self, journal: Journal, rows: list[int]) -> dict[int, Verdict]:
-        beside, known = Beside(self.past), self.memory.models
+        beside, known = Beside(self.past, question=self._engine.beside.question), self.memory.models
         verdicts = {}
         for row, before in journal.judged(rows).items():
             models = list(known.names(np.array([row]))) if known else None
@@ -296,6 +308,59 @@ class Sequencer:
         self._took(batch, stated, verdicts, firsts)
         return verdicts
 
+    def accept(self, x: Any, z: Any, said: Said) -> range:
+        """Have decisions on disk that are judged later."""
+        journal = self.ledger()
+        if self.taken == 0:
+            raise BadRule("the first decision settles what the others look like: observe it.")
+        journal.flush()
+        with self.changing():
+            batch = self._reader.many(x, z)
+            stated = self._stating.many(batch, journal.store.rows, said)
+            count = self.memory.stage(batch)
+        firsts = np.zeros(count, np.int64)
+        some = Pending.of(
+            stated.times,
+            stated.keys,
+            firsts,
+            None,
+            witnesses=0,
+            models=batch.models,
+            places=stated.places,
+        )
+        rows = journal.accept(some)
+        self.midway = False
+        return rows
+
+    def judge_accepted(self, most: int) -> Verdicts | None:
+        """The verdicts of the next decisions that were accepted; None if there are none.
+
+        Those that were erased in between are passed over.
+        """
+        journal, found = self.ledger(), None
+        while found is None and journal.accepted:
+            self.midway = True
+            found = journal.judge_accepted(most)
+            self.taken = self._engine.rows
+            self.midway = False
+        if found is None:
+            return None
+        models = list(self.memory.models.names(found.rows)) if self.memory.models else None
+        keys = [self.keys.key_of(row) for row in found.rows.tolist()]
+        return self._telling.many(found, keys, models, None, None)
+
+    def verdicts_of(self, rows: list[int]) -> list[Verdict | None]:
+        """The verdicts that the ledger has; None for a row that was never judged."""
+        journal = self.ledger()
+        found = journal.judged([row for row in rows if row >= journal.store.first])
+        told = self._stored(journal, [row for row in found if found[row].count != NOT_JUDGED])
+        return [
+            Verdict(row, told[row].witnesses, told[row].beside._replace(known=False))
+            if row in told
+            else None
+            for row in rows
+        ]
+
     def load(self, x: Any, z: Any, said: Said) -> range:
         if self.journal is not None:
             self.journal.flush()
@@ -310,8 +375,10 @@ class Sequencer:
 
     def _learn(self, stated: Stated) -> None:
         """Memory has taken decisions, whose keys may be those of witnesses in the same batch."""
-        self.keys.add(self.taken, stated.keys)
-        self._horizon.took(self.taken, stated.times)
+        if stated.keys is not None:
+            self.keys.add(self.taken, stated.keys)
+        if self._horizon.span is not None:
+            self._horizon.span.took(self.taken, stated.times)
 
     def _took(
         self,
@@ -399,6 +466,12 @@ class Sequencer:
         self.midway = True
         journal.lost(loss.to_dict(), places)
         self.missing.say(journal.missing)
+        self.midway = False
+
+    def tell_buffers(self, buffers: dict[str, BufferBound]) -> None:
+        journal = self.ledger()
+        self.midway = True
+        journal.tell_buffers(buffers)
         self.midway = False
 
     def passed(self, places: Places | None) -> None:

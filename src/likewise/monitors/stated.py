@@ -12,13 +12,13 @@ import numpy as np
 from likewise.engine.row_models import Models
 from likewise.engine.time_span import TimeSpan
 from likewise.ledger.journal import Journal
-from likewise.ledger.times import all_microseconds, microseconds
 from likewise.reading.protocol import Batch, Reader
 from likewise.values.errors import BadDecision, BadRule, MissingValue
 from likewise.values.keys import Keys
 from likewise.values.models import model_of, models_of
 from likewise.values.positions import Places, place_of, places_of
-from likewise.values.verdicts import Rows
+from likewise.values.times import all_microseconds, microseconds
+from likewise.values.witnesses import Rows
 
 _NO_TIMES: Rows = np.empty(0, np.int64)
 
@@ -73,13 +73,18 @@ class Stating:
 
     def one(self, batch: Batch, row: int, said: Said) -> Stated:
         """Of a single decision, which is to be `row`."""
-        batch.models = self.models(said.models)
-        keys = self._given_keys(batch, row, None if said.keys is None else [said.keys], 1)
-        if said.from_nowhere:
-            return Stated(keys, self._time(said.times))
-        places = place_of(said.sources, said.positions)
-        self._check_places(places)
-        return Stated(keys, self._time(said.times), places)
+        key, time, model, source, position = said
+        keys = places = None
+        if model is not None:
+            batch.models = [model_of(model)]
+        if key is not None:
+            keys = self._given_keys(batch, row, [key], 1)
+        elif batch.keys is not None:
+            keys = self._given_keys(batch, row, None, 1)
+        if source is not None or position is not None:
+            places = place_of(source, position)
+            self._check_places(places)
+        return Stated(keys, self._time(time), places)
 
     def _check_places(self, places: Places | None) -> None:
         if self.journal is None:

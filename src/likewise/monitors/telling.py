@@ -4,8 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from likewise.engine.row_models import Models, RowModels
+from likewise.values.beside import Beside, Compared
 from likewise.values.keys import Keys
-from likewise.values.verdicts import Beside, Compared, Rows, Verdict, Verdicts
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import Rows
 
 
 class Telling:
@@ -14,10 +16,6 @@ class Telling:
     def __init__(self, keys: Keys, models: RowModels) -> None:
         self._keys = keys
         self._models = models
-
-    def names(self, found: Verdict | Verdicts) -> tuple[Any, ...]:
-        """The keys of all witnesses."""
-        return tuple(map(self._keys.key_of, found.witnesses.rows.tolist()))
 
     def one(
         self,
@@ -31,7 +29,7 @@ class Telling:
         """The verdict on a decision with this key and model."""
         if keys is not None or self._keys:
             more["key"] = None if keys is None else keys[0]
-            more["witness_keys"] = self.names(found)
+            more["witness_keys"] = self._keys.keys_of(found.witnesses.rows)
         if models is not None or self._models:
             more["model"] = None if models is None else models[0]
             more["witness_models"] = self._models.names(found.witnesses.rows)
@@ -55,7 +53,7 @@ class Telling:
             more["firsts"], more["absent"] = firsts, absent
         if keys is not None or self._keys:
             more["keys"] = (None,) * len(found) if keys is None else tuple(keys)
-            more["witness_keys"] = self.names(found)
+            more["witness_keys"] = self._keys.keys_of(found.witnesses.rows)
         if self._models:
             more["models"] = (None,) * len(found) if models is None else tuple(models)
             more["witness_models"] = self._models.names(found.witnesses.rows)

@@ -182,8 +182,7 @@ class _Decisions:
     @classmethod
     def _of_table(cls, rule: Rule, table: Any, *, apart: bool, most: int) -> "_Decisions":
         features: dict[str, Feature] = dict(rule.features or {})
-        given = rule.output_column or ()
-        outputs = [given] if isinstance(given, str) else list(given)
+        outputs = rule.output_columns
         named = [name for name, one in features.items() if one.kind not in ("key", "ignore")]
         wanted = named if apart else [*named, *outputs]
         known = None if rule.extra == "ignore" else [*features, *outputs]

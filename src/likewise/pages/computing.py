@@ -79,7 +79,9 @@ class Computing:
         if found is None or (again and found.state != "computing"):
             found = asked[question] = self._begin(hosted, call)
         if found.state == "computing":
-            await asyncio.wait([asyncio.wrap_future(found.future)], timeout=_MOMENT)
+            done = asyncio.wrap_future(found.future)
+            done.add_done_callback(lambda one: one.cancelled() or one.exception())  # else it logs
+            await asyncio.wait([done], timeout=_MOMENT)
         return found
 
     def _begin(self, hosted: Hosted, call: Callable[[], Any]) -> Computation:
@@ -112,11 +114,3 @@ class Computing:
 
 def _older(found: Computation) -> bool:
     return clock.monotonic() - found.begun > 10.0
-
-
-def waiting(computation: Computation) -> str:
-    """What a page says while there is no answer; HTML."""
-    return (
-        '<p class="lead" role="status" data-again="3">This is being computed, aside from the'
-        " decisions that come in. Load the page again in a moment.</p>\n"
-    )

@@ -1,18 +1,25 @@
-"""What all pages have in common: the header, the way to the other screens, the policy.
+"""What all pages have in common: header, navigation, content policy, static files.
 
-A page is HTML from Python; whoever makes a part of it has made every value in it safe
-(values/safe.py). The policy forbids scripts and styles in the page itself, so text that were
-markup by mistake could still run nothing.
+The address of a static file names its content, so a browser may keep it for good; a new version has
+another address. What we did not write is vendored with its licence, and its checksum is tested.
+
+Templates escape every value (values/templates.py). The policy forbids scripts and styles in the
+page itself, so text that were markup by mistake could still run nothing.
 """
 
+import hashlib
 from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import Response
 
-from likewise.pages.signing_in import CSRF_FIELD, Viewer
-from likewise.pages.static_files import static_url
+from likewise.pages.signing_in import Viewer
 from likewise.pages.visit import Visit, address
-from likewise.values.safe import safe
+from likewise.service.refusals import Refusal
+from likewise.values.templates import render
 from likewise.version import __version__
 
 POLICY = (
@@ -46,104 +53,73 @@ DONE = {
     "verified": "The ledger was verified.",
 }
 """What a page says after a form was sent, by the word `done` of its address."""
+_FILES = {
+    "style.css": ("likewise.reports", "style.css", "text/css"),
+    "pages.css": ("likewise.pages", "static/pages.css", "text/css"),
+    "work.css": ("likewise.pages", "static/work.css", "text/css"),
+    "likewise.js": ("likewise.pages", "static/likewise.js", "text/javascript"),
+    "uplot.js": ("likewise.pages", "static/uPlot.iife.min.js", "text/javascript"),
+    "uplot.css": ("likewise.pages", "static/uPlot.min.css", "text/css"),
+}
 
 
 def page(
-    visit: Visit,
+    template: str,
     title: str,
-    main: str,
     *,
-    here: str,
+    visit: Visit | None = None,
+    viewer: Viewer | None = None,
+    here: str = "",
     status: int = 200,
     assets: Sequence[str] = (),
+    **data: Any,
 ) -> Response:
-    """A page about a monitor.
+    """A page from a template that extends frame.html.
 
-    title   plain text
-    main    HTML
-    here    the first part of its path, for the navigation
+    visit    what it is about; without one, the page is about no monitor, and for `viewer`
+    here     the first part of its path, for the navigation
     """
-    done = DONE.get(visit.query.get("done", ""))
-    notice = f'<p class="notice" role="status">{safe(done)}</p>\n' if done else ""
-    places = "".join(
-        f'<li><a href="{safe(visit.url(path))}"{_current(path == here)}>{words}</a></li>'
-        for path, words in NAVIGATION
+    monitors: list[tuple[str, str]] = []
+    if visit is not None:
+        viewer = visit.viewer
+        names = [name for name in visit.service.monitors if viewer.allows("read", name)]
+        monitors = [(name, address(name, here)) for name in names]
+    text = render(
+        template,
+        title=title,
+        visit=visit,
+        viewer=viewer,
+        here=here,
+        done=visit and DONE.get(visit.query.get("done", "")),
+        monitors=monitors,
+        navigation=NAVIGATION,
+        assets=assets,
+        static=static_url,
+        version=__version__,
+        **data,
     )
-    names = [name for name in visit.service.monitors if visit.viewer.allows("read", name)]
-    top = (
-        f"{_monitors(names, visit.hosted.name, here)}"
-        f'<nav aria-label="Screens"><ul>{places}</ul></nav>'
-    )
-    name, viewer = f"{title} · {visit.hosted.name}", visit.viewer
-    return whole(name, top, title, notice + main, viewer, status, assets)
-
-
-def whole(
-    title: str,
-    top: str,
-    heading: str,
-    main: str,
-    viewer: Viewer | None,
-    status: int = 200,
-    assets: Sequence[str] = (),
-) -> Response:
-    """Any page; title and heading are plain text, top and main are HTML."""
-    out = ""
-    if viewer is not None:
-        name = f'<span class="who">{safe(viewer.name, 60)}</span>'
-        out = f"<p>{name}</p>"
-        if viewer.signed_in:
-            out = (
-                f'<form method="post" action="/sign-out">{name}'
-                f'<input type="hidden" name="{CSRF_FIELD}" value="{viewer.csrf}">'
-                '<button class="plain">Sign out</button></form>'
-            )
-    more = "".join(_asset(name) for name in assets)
-    text = f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{safe(title)} · likewise</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="{static_url("style.css")}">
-{more}<link rel="stylesheet" href="{static_url("pages.css")}">
-<link rel="stylesheet" href="{static_url("work.css")}">
-<script type="module" src="{static_url("likewise.js")}"></script>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the content</a>
-<header class="bar">
-<div class="line"><p class="brand"><a href="/"><b>likewise</b></a></p>{out}</div>
-{top}</header>
-<main id="main" tabindex="-1">
-<h1>{safe(heading)}</h1>
-{main}
-</main>
-<footer><p>likewise {safe(__version__)}. <span data-zone>Times are in UTC.</span></p></footer>
-</body>
-</html>
-"""
     return Response(text, status, HEADERS, "text/html")
 
 
-def _asset(name: str) -> str:
-    if name.endswith(".css"):
-        return f'<link rel="stylesheet" href="{static_url(name)}">\n'
-    return f'<script defer src="{static_url(name)}"></script>\n'
+@cache
+def static_file(name: str) -> bytes:
+    """The content of a file; KeyError if it is none of ours."""
+    package, path, _ = _FILES[name]
+    return (files(package) / path).read_bytes()
 
 
-def _monitors(names: Sequence[str], here: str, screen: str) -> str:
-    """The monitors to choose from."""
-    if len(names) < 2:
-        return f'<p class="monitor">{safe(here)}</p>'
-    links = "".join(
-        f'<li><a href="{safe(address(name, screen))}"{_current(name == here)}>{safe(name)}</a></li>'
-        for name in names
-    )
-    return f'<nav aria-label="Monitors" class="monitors"><ul>{links}</ul></nav>'
+@cache
+def static_url(name: str) -> str:
+    """Where a file is."""
+    return f"/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
 
 
-def _current(is_here: bool) -> str:
-    return ' aria-current="page"' if is_here else ""
+async def static(request: Request) -> Response:
+    name = request.path_params["file"]
+    if name not in _FILES:
+        raise Refusal(404, f"there is no file {name[:100]!r}.")
+    headers = {
+        "cache-control": "public, max-age=31536000, immutable",
+        "x-content-type-options": "nosniff",
+    }
+    return Response(static_file(name), 200, headers, _FILES[name][2])

@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from likewise.pages.pulse import Pulse, counted_in
+from likewise.pages.pulse import RateWindows, counted_in
 from likewise.service.hosted import Hosted
-from likewise.service.metrics.reading import Readings
+from likewise.service.readings import Readings
 from likewise.service.routes.events import EventStream
 from likewise.service.service import Service
 from likewise.service.wire import encode
@@ -50,17 +50,17 @@ class Live:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._pulses: dict[str, Pulse] = {}
+        self._windows: dict[str, RateWindows] = {}
         self._made: dict[str, tuple[float, Parts]] = {}
         self.verified: dict[str, Verifying] = {}
         self.readings = Readings()
         service.beside.append(self.run)
 
-    def pulse(self, hosted: Hosted) -> Pulse:
+    def windows(self, hosted: Hosted) -> RateWindows:
         """With everything that has come until now."""
-        pulse = self._pulses.get(hosted.name)
+        pulse = self._windows.get(hosted.name)
         if pulse is None or pulse.hosted is not hosted:
-            pulse = self._pulses[hosted.name] = Pulse(hosted)
+            pulse = self._windows[hosted.name] = RateWindows(hosted)
         pulse.take()
         return pulse
 
@@ -78,7 +78,7 @@ class Live:
                         if hosted.monitor.durable:
                             await self._fill(hosted)
                         await self.readings.of(hosted)
-                    self.pulse(hosted)
+                    self.windows(hosted)
                 await asyncio.sleep(pause)
         finally:
             asking.cancel()
@@ -92,7 +92,7 @@ class Live:
 
     async def _fill(self, hosted: Hosted) -> None:
         """Have the windows show what is on disk from before the start."""
-        pulse, asked = self.pulse(hosted), hosted.monitor.comparable
+        pulse, asked = self.windows(hosted), hosted.monitor.comparable
         with suppress(LikewiseError):  # a ledger that cannot be read is told elsewhere
             before = pulse.rows_before
             pulse.add(*await hosted.look(lambda it: counted_in(it, before, asked=asked)))
@@ -101,12 +101,18 @@ class Live:
         """Drop what was made, since something was erased; may be called in any thread."""
         self._made = {}
 
-    def stream(self, place: str, make: Callable[[], Awaitable[Parts]]) -> EventStream:
+    def stream(
+        self,
+        place: str,
+        make: Callable[[], Awaitable[Parts]],
+        is_allowed: Callable[[], bool],
+    ) -> EventStream:
         """The parts of a screen as they change.
 
-        place   what is made, and of which monitor: those with the same place share it
+        place       what is made, and of which monitor: those with the same place share it
+        is_allowed  whether the viewer still may see it
         """
-        return EventStream(self._service, self._told(place, make))
+        return EventStream(self._service, self._told(place, make), is_allowed)
 
     async def _told(self, place: str, make: Callable[[], Awaitable[Parts]]) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"

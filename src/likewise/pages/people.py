@@ -10,6 +10,7 @@ decisions: these are looked for during `SECONDS`, the newest first, and the page
 came.
 """
 
+import re
 import time as clock
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -17,22 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from likewise.ledger.ledger import Entry, Ledger
-from likewise.pages import parts
-from likewise.pages.screen import Form, Part, Screen
-from likewise.pages.times import moment
+from likewise.ledger.ledger import Ledger
+from likewise.pages.screen import Form, PageData, Part, Screen
 from likewise.pages.visit import Visit
-from likewise.reports.document import section
 from likewise.reports.stored_pairs import entry_of
 from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
-from likewise.service.looking_back.plain_values import plain
 from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import whole
+from likewise.values.codec import json_value
 from likewise.values.errors import BadRow
-from likewise.values.plain import json_value
-from likewise.values.safe import safe, safe_name
 from likewise.values.verdicts import Verdict
+from likewise.values.witnesses import Witness
 
 SECONDS = 0.1
 _CHUNK = 1 << 18  # rows of which a column is looked at together
@@ -43,7 +40,7 @@ _LONGEST = 1000  # characters of a key
 def key_meant(hosted: Hosted, ledger: Ledger | None, text: str) -> tuple[Any, int] | None:
     """A key as it was given, from its text, and its row; None if no decision has it."""
     keys: list[Any] = [text]
-    if text.lstrip("-").isdigit() and len(text) <= 19:
+    if re.fullmatch("-?[0-9]{1,19}", text):
         keys.append(int(text))
     for key in keys:
         row = hosted.monitor.past.row_of(key)
@@ -54,17 +51,17 @@ def key_meant(hosted: Hosted, ledger: Ledger | None, text: str) -> tuple[Any, in
     return None
 
 
-async def known(visit: Visit) -> dict[str, Any]:
+async def load(visit: Visit) -> PageData:
     hosted = visit.hosted
     text = visit.query.get("key", "")
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "monitor": hosted.name,
         "durable": hosted.monitor.durable,
         "key": text or None,
         "row": None,
     }
     if not text:
-        return told
+        return PageData(data)
     if len(text) > _LONGEST:
         raise Refusal(400, f"the key has {len(text):,} characters; expected at most {_LONGEST:,}.")
     after = whole("after", visit.query["after"]) if visit.query.get("after") else None
@@ -76,7 +73,7 @@ async def known(visit: Visit) -> dict[str, Any]:
         found = await hosted.aside(lambda: _in_memory(hosted, text, recent))
     if found is not None:
         await visit.looked("people", row=found["row"])
-    return told | (found or {})
+    return PageData(data | (found or {}), lambda: {"most": _MOST})
 
 
 def _in_ledger(
@@ -88,43 +85,61 @@ def _in_ledger(
     _, row = meant
     entry = ledger.entry(row)
     rows, complete, person = _same_person(hosted, row, SECONDS, _overruled(ledger))
-    marks = ledger.dispositions(rows)
     naming = ledger.named_by(row, after=after, seconds=SECONDS)
-    reviews = ledger.dispositions(naming.rows)
-    others = [_decision(one, marks.get(one.row)) for one in _entries(ledger, rows[:_MOST])]
+
+    def decisions(rows: list[int], marks: Mapping[int, str]) -> list[dict[str, Any]]:
+        entries = [one for row in rows if (one := entry_of(ledger, row)) is not None]
+        return [
+            _decision(
+                *(one.row, one.key, one.output, one.model, one.count),
+                time=one.time,
+                erased=one.erased,
+                review=marks.get(one.row, "open") if one.count else None,
+            )
+            for one in entries
+        ]
+
     return {
         "row": row,
         "person": person,
-        "decisions": others,
+        "decisions": decisions(rows[:_MOST], ledger.dispositions(rows)),
         "decisions_of_person": len(rows),
         "decisions_complete": complete,
-        "contradicts": [
-            {"row": row, "witness": one.row, "distance": json_value(one.input_distance)}
-            for one in entry.nearest
-        ],
+        "contradicts": _contradicts(row, entry.nearest),
         "contradicts_count": entry.count,
-        "contradicted_by": [
-            _decision(one, reviews.get(one.row)) for one in _entries(ledger, naming.rows)
-        ],
+        "contradicted_by": decisions(naming.rows, ledger.dispositions(naming.rows)),
         "contradicted_by_next": None if naming.next is None else naming.next.row,
     }
 
 
-def _entries(ledger: Ledger, rows: list[int]) -> list[Entry]:
-    return [entry for row in rows if (entry := entry_of(ledger, row)) is not None]
-
-
-def _decision(entry: Entry, review: str | None) -> dict[str, Any]:
+def _decision(
+    row: int | None,
+    key: Any,
+    output: Any,
+    model: str | None,
+    count: int | None,
+    *,
+    time: str | None = None,
+    erased: bool = False,
+    review: str | None = None,
+) -> dict[str, Any]:
     return {
-        "row": entry.row,
-        "key": json_value(entry.key),
-        "time": entry.time,
-        "output": plain(entry.output),
-        "model": entry.model,
-        "erased": entry.erased,
-        "count": entry.count,
-        "review": (review or "open") if entry.count else None,
+        "row": row,
+        "key": json_value(key),
+        "time": time,
+        "output": json_value(output),
+        "model": model,
+        "erased": erased,
+        "count": count,
+        "review": review,
     }
+
+
+def _contradicts(row: int, witnesses: Sequence[Witness]) -> list[dict[str, Any]]:
+    return [
+        {"row": row, "witness": one.row, "distance": json_value(one.input_distance)}
+        for one in witnesses
+    ]
 
 
 def _in_memory(hosted: Hosted, text: str, recent: Sequence[Verdict]) -> dict[str, Any] | None:
@@ -138,43 +153,19 @@ def _in_memory(hosted: Hosted, text: str, recent: Sequence[Verdict]) -> dict[str
     some = rows[:_MOST]
     columns = zip(some, past.keys(some), past.outputs(some), past.models(some), strict=True)
     verdict = next((one for one in recent if one.row == row), None)
-    witnesses = [] if verdict is None else list(verdict.witnesses.nearest(50))
     naming = [one for one in recent if row in one.witnesses.rows]
+    their_rows = [one.row for one in naming]
+    theirs = zip(naming, past.keys(their_rows), past.outputs(their_rows), strict=True)
     return {
         "row": row,
         "person": person,
-        "decisions": [
-            {
-                "row": one,
-                "key": json_value(key),
-                "time": None,
-                "output": plain(output),
-                "model": model,
-                "erased": False,
-                "count": None,
-                "review": None,
-            }
-            for one, key, output, model in columns
-        ],
+        "decisions": [_decision(*column, None) for column in columns],
         "decisions_of_person": len(rows),
         "decisions_complete": complete,
-        "contradicts": [
-            {"row": row, "witness": one.row, "distance": json_value(one.input_distance)}
-            for one in witnesses
-        ],
+        "contradicts": [] if verdict is None else _contradicts(row, verdict.witnesses.nearest(50)),
         "contradicts_count": None if verdict is None else verdict.count,
         "contradicted_by": [
-            {
-                "row": one.row,
-                "key": json_value(past.keys([one.row])[0]),
-                "time": None,
-                "output": plain(past.outputs([one.row])[0]),
-                "model": one.model,
-                "erased": False,
-                "count": one.count,
-                "review": None,
-            }
-            for one in naming
+            _decision(one.row, key, output, one.model, one.count) for one, key, output in theirs
         ],
         "contradicted_by_next": None,
     }
@@ -230,122 +221,6 @@ def _rows_of_person(hosted: Hosted, row: int) -> list[int]:
         return _same_person(hosted, row, None, _overruled(ledger))[0]
 
 
-# As HTML
-
-
-def shown(told: dict[str, Any], visit: Visit) -> str:
-    form = parts.filter_form(
-        visit,
-        "people",
-        parts.field("key", "The key of a decision", told["key"], autocomplete="off"),
-        "Look it up",
-    )
-    if told["key"] is None:
-        return (
-            '<p class="lead">Everything about one key: its decisions, the pairs that name it, and'
-            f" how to erase it.</p>\n{form}"
-        )
-    if told["row"] is None:
-        return form + "<p>No decision here has this key. It may have been erased.</p>\n"
-    return "".join(
-        [
-            form,
-            section("decisions", "Decisions", "", _decisions(told, visit)),
-            section("contradicts", "What it contradicts", "", _contradicts(told, visit)),
-            section("named", "What contradicts it", "", _named(told, visit)),
-            section("erase", "Erase", "", _erase(told, visit)) if visit.allows("erase") else "",
-        ]
-    )
-
-
-def _decisions(told: dict[str, Any], visit: Visit) -> str:
-    words = ""
-    if told["person"] is not None:
-        person = told["person"]
-        many = told["decisions_of_person"]
-        words = (
-            f"<p>{many:,} decision{'s' * (many != 1)} about {safe_name(person['column'])}"
-            f" {parts.value(person['value'])}.</p>\n"
-        )
-        if not told["decisions_complete"]:
-            words += "<p>The older ones were not looked at: there are too many decisions.</p>\n"
-        elif many > _MOST:
-            words += f"<p>The newest {_MOST:,} are shown.</p>\n"
-    return words + _table(told["decisions"], visit, "Decisions in a table")
-
-
-def _table(decisions: list[dict[str, Any]], visit: Visit, label: str) -> str:
-    heads = ("row", "key", "when", "output", "model", "contradicts", "review")
-    rows = [
-        [
-            parts.link(visit, f"{one['row']:,}", f"pairs/{one['row']}")
-            if one["count"]
-            else f"{one['row']:,}",
-            parts.value(one["key"])
-            if one["key"] is None
-            else parts.link(visit, parts.value(one["key"]), "people", key=one["key"]),
-            moment(one["time"]),
-            "erased" if one["erased"] else parts.value(one["output"]),
-            parts.value(one["model"]),
-            "–" if one["count"] is None else f"{one['count']:,}",
-            "–"
-            if one["review"] is None
-            else f'<span class="state {one["review"]}">{one["review"]}</span>',
-        ]
-        for one in decisions
-    ]
-    return parts.table(heads, rows, label, numbers=(5,), kind="cards")
-
-
-def _contradicts(told: dict[str, Any], visit: Visit) -> str:
-    if not told["contradicts"]:
-        return "<p>Nothing that is known here.</p>\n"
-    links = ", ".join(
-        parts.link(visit, f"row {one['witness']:,}", f"pairs/{one['row']}/{one['witness']}")
-        for one in told["contradicts"][:50]
-    )
-    more = (told["contradicts_count"] or 0) - min(50, len(told["contradicts"]))
-    rest = f" and {more:,} more" if more > 0 else ""
-    return f"<p>{links}{rest}</p>\n"
-
-
-def _named(told: dict[str, Any], visit: Visit) -> str:
-    later = told["contradicted_by"]
-    words = _table(later, visit, "Later decisions that contradict it") if later else ""
-    following = told["contradicted_by_next"]
-    if following is not None:
-        url = parts.link(visit, "look further", "people", key=told["key"], after=following)
-        words += f"<p>Looked through contradictions up to row {following:,}; {url}.</p>\n"
-    elif not later:
-        words = "<p>No later decision that is known here.</p>\n"
-    if told["durable"]:
-        words += (
-            '<p class="small">As far as the ledger keeps it: of each decision the nearest that it'
-            " contradicts.</p>\n"
-        )
-    return words
-
-
-def _erase(told: dict[str, Any], visit: Visit) -> str:
-    all_of = ""
-    many = told["decisions_of_person"]
-    if told["person"] is not None and many > 1:
-        all_of = (
-            '<label class="choice"><input type="checkbox" name="person" value="all"> all'
-            " decisions about this person, not only this one</label>"
-        )
-    inside = (
-        f'<input type="hidden" name="key" value="{safe(told["key"], None)}">'
-        "<p>Inputs, outputs and keys are destroyed, and with them the reasons of reviews about"
-        " them. It cannot be undone; that it happened stays in the chain.</p>"
-        f"{all_of}"
-        '<p class="field"><label for="again">Type the key once more</label>'
-        '<input id="again" name="again" required autocomplete="off"></p>'
-        '<p><button class="danger">Erase</button></p>'
-    )
-    return visit.form("people/erase", inside, kind="erase")
-
-
 # Erasing
 
 
@@ -374,6 +249,6 @@ async def erase(visit: Visit, fields: Mapping[str, str]) -> str:
 
 
 PARTS: tuple[Part, ...] = (
-    Screen("people", "read", "People", known, shown),
+    Screen("people", "read", "People", load, "pages/people.html"),
     Form("people/erase", "erase", erase),
 )

@@ -78,7 +78,7 @@ class Growth(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Window:
     """A window of time, what came in it, and what could be said when it closed."""
 
     start: float
@@ -88,7 +88,7 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
-class Lately:
+class RecentRate:
     """The last few windows together."""
 
     until: float
@@ -97,7 +97,7 @@ class Lately:
     conclusion: Conclusion
 
 
-Windows = Mapping[str, Mapping[int, Growth]]
+Counts = Mapping[str, Mapping[int, Growth]]
 """By the key of a span, and by number, counted from 1970."""
 
 
@@ -159,7 +159,7 @@ class _Track:
         return sum_of
 
 
-class Pulse:
+class RateWindows:
     """The windows of one monitor."""
 
     def __init__(self, hosted: Hosted) -> None:
@@ -184,30 +184,30 @@ class Pulse:
                 track.add(number, growth)
             track.close_until(number)
 
-    def add(self, windows: Windows, last_decision: float) -> None:
+    def add(self, windows: Counts, last_decision: float) -> None:
         """What came before anything was counted here."""
         self.last_decision = max(self.last_decision, last_decision)
         for key, counted in windows.items():
             for number, growth in counted.items():
                 self._tracks[key].add(number, growth)
 
-    def beats(self, span: Span, now: float | None = None) -> list[Beat]:
+    def all(self, span: Span, now: float | None = None) -> list[Window]:
         """All windows of a span, from the first with a decision on; the last one is open."""
         current = int((clock.time() if now is None else now) // span.step)
         track = self._tracks[span.key]
         first = min((one for one in track.windows if one > current - span.windows), default=current)
         return [
-            Beat(n * span.step, track.windows.get(n, Growth()), track.concluded.get(n))
+            Window(n * span.step, track.windows.get(n, Growth()), track.concluded.get(n))
             for n in range(first, current + 1)
         ]
 
-    def lately(self, span: Span, now: float | None = None) -> Lately:
+    def recent(self, span: Span, now: float | None = None) -> RecentRate:
         """The last closed windows, up to the last one in which a decision came."""
         closed = int((clock.time() if now is None else now) // span.step) - 1
         track = self._tracks[span.key]
         number = max((one for one in track.windows if one <= closed), default=closed)
         conclusion = track.concluded.get(number, _NOTHING_YET)
-        return Lately((number + 1) * span.step, track.lately(number), conclusion)
+        return RecentRate((number + 1) * span.step, track.lately(number), conclusion)
 
     def chosen(self, key: str | None, now: float | None = None) -> Span:
         """The span that was asked for, or the finest whose windows hold enough to say anything.
@@ -216,12 +216,12 @@ class Pulse:
         """
         if key in _BY_KEY:
             return _BY_KEY[key]
-        beats = {span: self.beats(span, now) for span in SPANS}
+        windows = {span: self.all(span, now) for span in SPANS}
         for span in SPANS:
-            busy = [one.growth.comparable for one in beats[span] if one.growth.decisions]
+            busy = [one.growth.comparable for one in windows[span] if one.growth.decisions]
             if busy and sum(busy) / len(busy) >= _ENOUGH:
                 return span
-        decisions = [sum(one.growth.decisions for one in beats[span]) for span in SPANS]
+        decisions = [sum(one.growth.decisions for one in windows[span]) for span in SPANS]
         return SPANS[decisions.index(max(decisions))]
 
     def a_second(self, now: float | None = None) -> float:
@@ -232,7 +232,7 @@ class Pulse:
         return lately.decisions / (span.step * _LATELY)
 
 
-def counted_in(ledger: Ledger, rows: int, *, asked: bool) -> tuple[Windows, float]:
+def counted_in(ledger: Ledger, rows: int, *, asked: bool) -> tuple[Counts, float]:
     """Windows from the end of a ledger, up to so many rows, and when the last decision came.
 
     asked: whether the monitor asks which decisions are comparable
@@ -247,8 +247,7 @@ def counted_in(ledger: Ledger, rows: int, *, asked: bool) -> tuple[Windows, floa
         start += len(some)
         seconds = np.minimum(some.times / 1e6, now)  # a client's clock may be ahead
         last = max(last, float(seconds.max(initial=0.0)))
-        known = asked and some.comparable is not None
-        like = np.asarray(some.comparable) > 0 if known else np.ones(len(some), np.bool_)
+        like = some.facts["comparable"] > 0 if asked else np.ones(len(some), np.bool_)
         flags = np.stack([np.ones(len(some)), like, some.counts > 0])
         for span in SPANS:
             there = seconds > now - span.step * span.windows

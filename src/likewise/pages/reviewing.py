@@ -1,4 +1,4 @@
-"""Reviews: the form under a pair, and what becomes of it.
+"""Reviews: what becomes of the form under a pair (review.html).
 
 Every review goes through `Monitor.review` and is an event of the ledger's chain, with the name of
 whoever is signed in, or marked as unverified where nobody has to sign in. An undone review stays
@@ -9,101 +9,25 @@ was made; if another has come since, or somebody else works on the pair, nothing
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from likewise.ledger.notes import DISPOSITIONS, Review
-from likewise.pages import parts
-from likewise.pages.pair_look import PairLook
 from likewise.pages.screen import Form, Part
-from likewise.pages.times import moment
 from likewise.pages.visit import Visit
 from likewise.service.auditing import note
 from likewise.service.refusals import Refusal
 from likewise.service.routes.administration import insist_on_ledger
 from likewise.service.routes.query_values import whole
-from likewise.values.safe import safe
 
 FINAL = tuple(one for one in DISPOSITIONS if one != "open")
-KEYS = {"justified": "j", "error": "e", "unfair": "f", "duplicate": "d", "unclear": "u"}
-"""What a disposition is chosen with on a keyboard."""
-MEANINGS = {
-    "justified": "there is a good reason for the difference",
-    "error": "one of the two is a mistake",
-    "unfair": "like cases were treated differently, and should not be",
-    "duplicate": "the same as a pair that was reviewed already",
-    "unclear": "cannot be said from what is here",
-}
+CHOICES = (
+    ("justified", "j", "there is a good reason for the difference"),
+    ("error", "e", "one of the two is a mistake"),
+    ("unfair", "f", "like cases were treated differently, and should not be"),
+    ("duplicate", "d", "the same as a pair that was reviewed already"),
+    ("unclear", "u", "cannot be said from what is here"),
+)
+"""Dispositions, what each is chosen with on a keyboard, and what it means."""
 STATES = {"open": "not reviewed", "unclear": "unclear", "second": "a second look"}
-
-
-def review_form(look: PairLook, visit: Visit, *, state: str | None) -> str:
-    """The form under a pair; state: of the queue, to which it leads back; None: to the pair."""
-    options = "".join(
-        f'<label class="choice"><input type="radio" name="disposition" value="{one}" required'
-        f' data-key="{KEYS[one]}" data-then="reason"> <b>{one}</b> <kbd>{KEYS[one]}</kbd>'
-        f'<span class="small">{MEANINGS[one]}</span></label>'
-        for one in FINAL
-    )
-    hidden = _hidden(row=look.row, witness=look.witness.row, seen=look.seen, state=state or "")
-    inside = (
-        f"{hidden}<fieldset><legend>What is it?</legend>{options}</fieldset>"
-        '<p class="field full"><label for="reason">Why <kbd>r</kbd></label>'
-        '<textarea id="reason" name="reason" rows="3" required maxlength="16000"'
-        ' data-key="r"></textarea></p>'
-        '<p class="actions"><button>Write it down <kbd>Ctrl&nbsp;Enter</kbd></button>'
-        "</p>"
-    )
-    return visit.form("queue/review", inside, kind="review")
-
-
-def skip_form(look: PairLook, visit: Visit, state: str) -> str:
-    inside = (
-        f"{_hidden(row=look.row, state=state)}"
-        '<button class="plain" data-key="s">Not now <kbd>s</kbd></button>'
-    )
-    return visit.form("queue/skip", inside, kind="inline")
-
-
-def undo_form(review: Mapping[str, Any], visit: Visit, *, state: str | None) -> str:
-    """Take one's last review back."""
-    hidden = _hidden(
-        row=review["row"],
-        witness="" if review["witness"] is None else review["witness"],
-        seen=review["event"],
-        state=state or "",
-    )
-    inside = (
-        f'{hidden}<label for="undo-reason">Why</label> <input id="undo-reason" name="reason"'
-        ' value="taken back" required maxlength="2000">'
-        ' <button class="plain" data-key="z">Take it back <kbd>z</kbd></button>'
-    )
-    return visit.form("queue/undo", inside, kind="inline undo")
-
-
-def _hidden(**values: Any) -> str:
-    return "".join(
-        f'<input type="hidden" name="{name}" value="{safe(value, None)}">'
-        for name, value in values.items()
-    )
-
-
-def history(look: PairLook) -> str:
-    """What was said of a pair, in order."""
-    if not look.reviews:
-        return "<p>Nobody has reviewed it yet.</p>\n"
-    rows = [
-        [
-            moment(review.time),
-            parts.value(review.reviewer) + ("" if review.verified else " (unverified)"),
-            f'<span class="state {safe(review.disposition)}">{safe(review.disposition)}</span>',
-            "erased" if review.reason is None else f"<bdi>{safe(review.reason, 2000)}</bdi>",
-            "all" if review.witness is None else f"row {review.witness:,}",
-            f"{review.event:,}",
-        ]
-        for review in look.reviews
-    ]
-    heads = ("when", "who", "disposition", "reason", "of witness", "event of the chain")
-    return parts.table(heads, rows, "Reviews of this pair", numbers=(5,), kind="cards")
 
 
 # What is sent

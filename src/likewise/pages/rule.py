@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from likewise.monitors.calibration import Calibration, calibrate, like_cases
+from likewise.monitors.protocol import AnyMonitor
 from likewise.monitors.varied import Varied
 from likewise.monitors.varying import vary
-from likewise.pages import parts
-from likewise.pages.computing import Computation, waiting
-from likewise.pages.screen import Form, Part, Screen
+from likewise.pages.computing import Computation
+from likewise.pages.screen import Fields, Form, PageData, Part, Screen
 from likewise.pages.visit import Visit
 from likewise.reports.charts import comparable_plot, curve_plot
-from likewise.reports.document import section
 from likewise.reports.findings import curve_of
 from likewise.reports.varied_table import TITLE, varied_table
 from likewise.reports.words import within_in_words, wording
@@ -27,13 +26,10 @@ from likewise.service.hosted import Hosted
 from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import number
 from likewise.values.errors import BadRow
-from likewise.values.printing import figure, listed, percent
-from likewise.values.safe import safe, safe_lines
 
 MOST_ROWS = 20_000
 MOST_VARIED = 3_000
 MOST_NUMBERS = 4_000_000  # coordinates of all of them together
-_QUESTION, _LINES = "rule", "lines of the rule"
 
 
 @dataclass(frozen=True)
@@ -60,70 +56,6 @@ class Tried:
         }
 
 
-@dataclass(frozen=True)
-class RuleLook:
-    """A rule, and what a change of it would do."""
-
-    monitor: str
-    rule: Rule
-    within: str | None
-    rows: int
-    asked: Computation | None
-    epsilon: float | None
-    """Which somebody wants to try."""
-    asked_lines: Computation | None
-    """Of a rule for tables."""
-
-    @property
-    def tried(self) -> Tried | None:
-        found: Tried | None = self.asked.value if self.asked else None
-        return found
-
-    @property
-    def varied(self) -> Varied | None:
-        found: Varied | None = self.asked_lines.value if self.asked_lines else None
-        return found
-
-    def changes(self) -> list[dict[str, Any]]:
-        """What the rule comes to as it is, and with other epsilons."""
-        if self.tried is None:
-            return []
-        own = self.rule.epsilon
-        wanted = {own / 2, own, own * 2} | ({self.epsilon} if self.epsilon is not None else set())
-        return [self.tried.at(one) for one in sorted(wanted)]
-
-    def to_dict(self) -> dict[str, Any]:
-        said, tried = wording(self.rule), self.tried
-        curve = None if tried is None else curve_of(tried.flagged, self.rule, tried.alike)
-        return {
-            "monitor": self.monitor,
-            "toml": self.rule.to_toml(),
-            "fingerprint": self.rule.fingerprint,
-            "words": {
-                "alike": said.alike,
-                "conditions": [
-                    {"columns": list(names), "what": what} for names, what in said.conditions
-                ],
-                "different": said.different,
-                "notes": [*said.notes, *within_in_words(self.within)],
-            },
-            "rows": self.rows,
-            "computed": None if self.asked is None else self.asked.to_dict(),
-            "decisions": None if tried is None else tried.decisions,
-            "remarks": [] if tried is None else list(tried.remarks),
-            "epsilons": self.changes(),
-            "lines_computed": None if self.asked_lines is None else self.asked_lines.to_dict(),
-            "lines": None if self.varied is None else self.varied.to_dict(),
-            "curve": None
-            if curve is None
-            else {
-                "epsilons": curve.epsilons,
-                "flagged": curve.rates,
-                "comparable": curve.comparable,
-            },
-        }
-
-
 def _without_persons(rule: Rule) -> tuple[Rule, tuple[str, ...]]:
     """The rule as far as nearness is a distance alone, and what that leaves out."""
     remarks = []
@@ -141,15 +73,20 @@ def _without_persons(rule: Rule) -> tuple[Rule, tuple[str, ...]]:
     return replace(rule, features=features, protected_must_differ=False), tuple(remarks)
 
 
-def _compute(hosted: Hosted) -> Tried:
-    monitor = hosted.monitor
-    past, rows = monitor.past, monitor.rows
-    rule, remarks = _without_persons(monitor.rule)
-    newest = np.arange(max(0, rows - MOST_ROWS), rows)
-    some = newest[past.alive(newest)].tolist()
-    part = rows > len(newest)
+def _newest(monitor: AnyMonitor, most: int) -> list[int]:
+    """The newest rows that are remembered; BadRow if there are none."""
+    newest = np.arange(max(0, monitor.rows - most), monitor.rows)
+    some: list[int] = newest[monitor.past.alive(newest)].tolist()
     if not some:
         raise BadRow("no decision is remembered, so nothing can be tried.")
+    return some
+
+
+def _compute(hosted: Hosted) -> Tried:
+    monitor = hosted.monitor
+    past, some = monitor.past, _newest(monitor, MOST_ROWS)
+    rule, remarks = _without_persons(monitor.rule)
+    part = monitor.rows > MOST_ROWS
     if monitor.rule.features is not None:
         arguments: tuple[Any, ...] = ([past.values(row) for row in some],)
     else:
@@ -159,7 +96,7 @@ def _compute(hosted: Hosted) -> Tried:
         inputs = past.inputs(some)
         arguments = (inputs.reshape(len(some), -1), past.outputs(some))
         rule = replace(rule, embed=None) if rule.embed is not None else rule
-    if hosted.monitor.within is not None:
+    if monitor.within is not None:
         remarks += (f"All of these are compared with each other, not only {monitor.within}.",)
     flagged = calibrate(rule, *arguments, threads=1)
     alike = like_cases(rule, *arguments, threads=1)
@@ -169,11 +106,7 @@ def _compute(hosted: Hosted) -> Tried:
 def _vary(hosted: Hosted) -> Varied:
     """What each line of the rule does, on the newest decisions."""
     monitor = hosted.monitor
-    past, rows = monitor.past, monitor.rows
-    newest = np.arange(max(0, rows - MOST_VARIED), rows)
-    some = newest[past.alive(newest)].tolist()
-    if not some:
-        raise BadRow("no decision is remembered, so nothing can be tried.")
+    past, some = monitor.past, _newest(monitor, MOST_VARIED)
     span = past.span(some)
     models = past.models(some)
     return vary(
@@ -187,126 +120,84 @@ def _vary(hosted: Hosted) -> Varied:
     )
 
 
-async def known(visit: Visit) -> RuleLook:
-    hosted = visit.hosted
+async def load(visit: Visit) -> PageData:
+    hosted, monitor = visit.hosted, visit.hosted.monitor
     text = visit.query.get("epsilon", "")
     epsilon = number("epsilon", text) if text else None
     if epsilon == 0:
         raise Refusal(400, "epsilon is 0; expected a number above 0.")
-    asked, lines = await _asked(visit, anew=False)
-    monitor = hosted.monitor
-    return RuleLook(
-        hosted.name, monitor.rule, monitor.within, hosted.next_row, asked, epsilon, lines
+    asked, asked_lines = await _ask(visit)
+    tried: Tried | None = asked.value if asked else None
+    varied: Varied | None = asked_lines.value if asked_lines else None
+    rule, said = monitor.rule, wording(monitor.rule)
+    notes = [*said.notes, *within_in_words(monitor.within)]
+    curve = None if tried is None else curve_of(tried.flagged, rule, tried.alike)
+    epsilons = {rule.epsilon / 2, rule.epsilon, rule.epsilon * 2} | (
+        {epsilon} if epsilon else set()
     )
+    data = {
+        "monitor": hosted.name,
+        "toml": rule.to_toml(),
+        "fingerprint": rule.fingerprint,
+        "words": {
+            "alike": said.alike,
+            "conditions": [
+                {"columns": list(names), "what": what} for names, what in said.conditions
+            ],
+            "different": said.different,
+            "notes": notes,
+        },
+        "rows": hosted.next_row,
+        "computed": None if asked is None else asked.to_dict(),
+        "decisions": None if tried is None else tried.decisions,
+        "remarks": [] if tried is None else list(tried.remarks),
+        "epsilons": [] if tried is None else [tried.at(one) for one in sorted(epsilons)],
+        "lines_computed": None if asked_lines is None else asked_lines.to_dict(),
+        "lines": None if varied is None else varied.to_dict(),
+        "curve": curve
+        and {
+            "epsilons": curve.epsilons,
+            "flagged": curve.rates,
+            "comparable": curve.comparable,
+        },
+    }
+
+    def more() -> dict[str, Any]:
+        return {
+            "rule": rule,
+            "epsilon": epsilon,
+            "tried": tried,
+            "said": said,
+            "notes": notes,
+            "flagged": None if curve is None else curve_plot(curve),
+            "comparable": None if curve is None else comparable_plot(curve),
+            "varied_title": TITLE,
+            "varied": varied,
+            "varied_table": None if varied is None else varied_table(varied, varied.given),
+        }
+
+    return PageData(data, more)
 
 
-async def _asked(visit: Visit, *, anew: bool) -> tuple[Computation | None, Computation | None]:
-    hosted = visit.hosted
-    if not hosted.next_row or hosted.slopes is not None:
+async def _ask(
+    visit: Visit, *, anew: bool = False
+) -> tuple[Computation | None, Computation | None]:
+    """What another epsilon would do and, of a rule for tables, what each line of it does."""
+    hosted, ask = visit.hosted, visit.computing.ask
+    if not hosted.next_row or hosted.monitor.slope is not None:
         return None, None
-    asked = await visit.computing.ask(hosted, _QUESTION, lambda: _compute(hosted), anew=anew)
-    lines = None
-    if hosted.monitor.rule.features is not None:
-        lines = await visit.computing.ask(hosted, _LINES, lambda: _vary(hosted), anew=anew)
-    return asked, lines
+    asked = await ask(hosted, "rule", lambda: _compute(hosted), anew=anew)
+    if hosted.monitor.rule.features is None:
+        return asked, None
+    return asked, await ask(hosted, "lines of the rule", lambda: _vary(hosted), anew=anew)
 
 
-def shown(told: RuleLook, visit: Visit) -> str:
-    said = wording(told.rule)
-    conditions = "".join(
-        f"<li><b><bdi>{safe(listed(names, 60), 400)}</bdi></b>: {safe(what, 400)}</li>"
-        for names, what in said.conditions
-    )
-    notes = "".join(
-        f"<p>{safe(one, 600)}</p>\n" for one in (*said.notes, *within_in_words(told.within))
-    )
-    few = " few" * (len(said.conditions) < 4)
-    words = (
-        f'<p class="lead">{safe(said.alike, 600)}</p>\n<ul class="rule{few}">{conditions}</ul>\n'
-        f"<p>{safe(said.different, 600)}</p>\n{notes}"
-    )
-    toml = (
-        f'<details><summary>As TOML</summary><pre tabindex="0">{safe_lines(told.rule.to_toml())}'
-        f'</pre><p class="small">Fingerprint <code>{safe(told.rule.fingerprint)}</code></p>'
-        "</details>\n"
-    )
-    tried = section("change", "What another epsilon would do", "", _tried(told, visit))
-    return words + toml + tried + _lines(told)
-
-
-def _lines(told: RuleLook) -> str:
-    """Which line of the rule does the work."""
-    asked = told.asked_lines
-    if asked is None:
-        return ""
-    if asked.problem is not None:
-        inside = f"<p>It could not be tried: {safe(asked.problem, 600)}</p>\n"
-    elif told.varied is None:
-        inside = waiting(asked)
-    else:
-        newest = min(told.varied.given, asked.rows)
-        inside = (
-            f"<p>Tried on the newest {newest:,} of {asked.rows:,} decisions.</p>\n"
-            f"{varied_table(told.varied, told.varied.given)}"
-        )
-    lead = "What is comparable, and what contradicts, if one line of the rule is changed."
-    return section("lines", TITLE, lead, inside)
-
-
-def _tried(told: RuleLook, visit: Visit) -> str:
-    asked = told.asked
-    if visit.hosted.slopes is not None:
-        return "<p>This monitor names the steepest past decision, however far: no epsilon.</p>\n"
-    if asked is None:
-        return "<p>There are no decisions yet to try it on.</p>\n"
-    if asked.problem is not None:
-        return f"<p>It could not be tried: {safe(asked.problem, 600)}</p>{_again(visit)}"
-    tried = told.tried
-    if tried is None:
-        return waiting(asked)
-    of = f"all {tried.decisions:,} decisions"
-    if tried.part:
-        of = f"the newest {tried.decisions:,} of {asked.rows:,} decisions"
-    remarks = "".join(f'<p class="small">{safe(one, 400)}</p>\n' for one in tried.remarks)
-    curve = curve_of(tried.flagged, told.rule, tried.alike)
-    rows = [
-        [
-            f"<b>{figure(one['epsilon'])}</b> (now)"
-            if one["epsilon"] == told.rule.epsilon
-            else figure(one["epsilon"]),
-            f"{one['comparable']:,}",
-            f"{one['flagged']:,}",
-            "–" if one["rate"] is None else percent(one["rate"]),
-        ]
-        for one in told.changes()
-    ]
-    heads = ("epsilon", "comparable", "contradict", "share of comparable")
-    form = parts.filter_form(
-        visit,
-        "rule",
-        parts.field("epsilon", "Another epsilon", told.epsilon, inputmode="decimal"),
-        "Try it",
-    )
-    return (
-        f'<p class="lead">Computed from {of} that are remembered. Nothing is changed by it.</p>\n'
-        f"{remarks}{parts.table(heads, rows, 'What an epsilon comes to', numbers=(1, 2, 3))}{form}"
-        f"<figure>{curve_plot(curve)}<figcaption>The share of decisions flagged, at every"
-        " epsilon.</figcaption></figure>\n"
-        f"<figure>{comparable_plot(curve)}<figcaption>The share of decisions that could be"
-        f" compared.</figcaption></figure>\n{_again(visit)}"
-    )
-
-
-def _again(visit: Visit) -> str:
-    return visit.form("rule/again", '<button class="plain">Compute it again</button>')
-
-
-async def again(visit: Visit, _: Any) -> str:
-    await _asked(visit, anew=True)
+async def again(visit: Visit, _: Fields) -> str:
+    await _ask(visit, anew=True)
     return visit.url("rule")
 
 
 PARTS: tuple[Part, ...] = (
-    Screen("rule", "read", "The rule", known, shown),
+    Screen("rule", "read", "The rule", load, "pages/rule.html"),
     Form("rule/again", "read", again),
 )

@@ -183,7 +183,11 @@ class SigningIn:
         if session is None:
             return None
         ends = session.ends if session.until is None else min(session.ends, session.until)
-        return session if self._now() < ends else None
+        token = self._service.tokens.now(session.token)  # None if it was revoked
+        if token is None or self._now() >= ends:
+            return None
+        session.token = token
+        return session
 
     def _forget(self, request: Request) -> None:
         """End the session of a request, under all of its ids."""

@@ -20,24 +20,12 @@ from likewise.ledger.ledger import Ledger
 from likewise.ledger.stored import NOT_JUDGED, Decisions
 from likewise.runtime.log import logger
 from likewise.service.hosted import Hosted
-from likewise.service.slopes import insist_on_contradictions
 from likewise.values.errors import LikewiseError
 from likewise.values.model_counts import ModelCounts, ModelSide
 
 STEP = 1 << 15
 _PAUSE = 0.02  # seconds between two steps
-_FIELDS = (
-    "decisions",
-    "judged",
-    "asked",
-    "comparable",
-    "flagged",
-    "pairs",
-    "within_flagged",
-    "within_pairs",
-    "across_flagged",
-    "across_pairs",
-)
+_COUNTED = 10  # numbers of each model, in the order of `RunningTally._add`
 
 
 @dataclass
@@ -84,16 +72,16 @@ class RunningTally:
         same = self._model_of(rows) == models[owners]
         within = np.bincount(owners[same], minlength=count)
         across = np.bincount(owners[~same], minlength=count)
-        asked = some.comparable
+        asked = some.facts["comparable"]
         judged = some.counts != NOT_JUDGED
         flagged = some.counts > 0
         columns = (
-            np.ones(count, np.int64),
+            np.ones(count, np.int64),  # decisions
             judged,
             asked >= 0,
-            asked > 0,
+            asked > 0,  # comparable
             flagged,
-            np.where(flagged, some.counts, 0),
+            np.where(flagged, some.counts, 0),  # pairs
             within > 0,
             within,
             across > 0,
@@ -126,42 +114,23 @@ class RunningTally:
     # What was counted
 
     def totals(self) -> dict[str, Any]:
-        sums = sum(self._sums.values(), np.zeros(len(_FIELDS), np.int64)).tolist()
-        told = dict(zip(_FIELDS, sums, strict=True))
-        known = told["asked"] == told["judged"] and told["judged"] > 0
-        comparable = told["comparable"] if known else None
-        return {
-            "first_row": self.first,
-            "rows_counted": self.upto,
-            "decisions": told["decisions"],
-            "judged": told["judged"],
-            "comparable": comparable,
-            "violations": told["flagged"],
-            "rate": told["flagged"] / told["judged"] if told["judged"] else None,
-            "comparable_rate": told["flagged"] / comparable if comparable else None,
-        }
+        sums = sum(self._sums.values(), np.zeros(_COUNTED, np.int64)).tolist()
+        decisions, judged, asked, count, flagged = sums[:5]
+        comparable = count if asked == judged > 0 else None
+        return _shares(self.first, self.upto, decisions, judged, comparable, flagged)
 
     def by_model(self, compare: str) -> list[ModelCounts]:
         """The model with the most decisions first."""
         counts = []
         for code, sums in self._sums.items():
-            told = dict(zip(_FIELDS, sums.tolist(), strict=True))
-            known = told["asked"] == told["judged"]
-            comparable = told["comparable"] if known else None
+            decisions, judged, asked, count, flagged, pairs, *apart = sums.tolist()
+            comparable = count if asked == judged else None
             own = comparable if compare == "within" else None
             others = comparable if compare == "across" else None
-            sides = (
-                ModelSide(compare != "across", own, told["within_flagged"], told["within_pairs"]),
-                ModelSide(
-                    compare != "within", others, told["across_flagged"], told["across_pairs"]
-                ),
-            )
+            within = ModelSide(compare != "across", own, *apart[:2])
+            across = ModelSide(compare != "within", others, *apart[2:])
             name = self.names[code] if 0 <= code < len(self.names) else None
-            counts.append(
-                ModelCounts(
-                    name, told["decisions"], comparable, told["flagged"], told["pairs"], *sides
-                )
-            )
+            counts.append(ModelCounts(name, decisions, comparable, flagged, pairs, within, across))
         return sorted(counts, key=lambda one: (-one.decisions, one.model or ""))
 
 
@@ -189,25 +158,29 @@ class BackgroundTally:
             logger.info("counting %s stopped: %s", hosted.name, type(error).__name__)
 
 
-async def totals(hosted: Hosted, tally: BackgroundTally) -> dict[str, Any]:
-    """Return the decisions, comparables and contradictions, and of which rows that is known."""
-    insist_on_contradictions(hosted.name, hosted.slopes)
-    if hosted.monitor.durable:
-        await hosted.flush()
-        counted = await tally.read()
-        return {"of": "ledger", "rows": hosted.next_row, **counted.totals()}
-    counts = hosted.counts
-    decisions, violations = counts.decisions.total(), counts.violations.total()
-    comparable = counts.comparable if hosted.monitor.comparable else None
+def _shares(
+    first: int, upto: int, decisions: int, judged: int, comparable: int | None, violations: int
+) -> dict[str, Any]:
     return {
-        "of": "process",
-        "rows": hosted.next_row,
-        "first_row": hosted.next_row - decisions,
-        "rows_counted": hosted.next_row,
+        "first_row": first,
+        "rows_counted": upto,
         "decisions": decisions,
-        "judged": decisions,
+        "judged": judged,
         "comparable": comparable,
         "violations": violations,
-        "rate": violations / decisions if decisions else None,
+        "rate": violations / judged if judged else None,
         "comparable_rate": violations / comparable if comparable else None,
     }
+
+
+async def totals(hosted: Hosted, tally: BackgroundTally) -> dict[str, Any]:
+    """Return the decisions, comparables and contradictions, and of which rows that is known."""
+    hosted.monitor.insist_on_contradictions()
+    if hosted.monitor.durable:
+        await hosted.flush()
+        return {"of": "ledger", "rows": hosted.next_row, **(await tally.read()).totals()}
+    counts, rows = hosted.counts, hosted.next_row
+    decisions, violations = counts.decisions.total(), counts.violations.total()
+    comparable = counts.comparable if hosted.monitor.comparable else None
+    shares = _shares(rows - decisions, rows, decisions, decisions, comparable, violations)
+    return {"of": "process", "rows": rows, **shares}

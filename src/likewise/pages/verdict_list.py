@@ -1,7 +1,8 @@
 """Contradictions as a list: what the address of a page asks for, and what there is.
 
 With a ledger the newest or the nearest come first, each in the order of an index, and a page stops
-where it is full (ledger/sought.py). A monitor in memory has its latest verdicts (`Limits.recent`).
+where it is full (ledger/violation_query.py). A monitor in memory has its latest verdicts
+(`Limits.recent`).
 
 Invariant: each line is one decision and the nearest of those that it contradicts.
 Cost: a look at two decisions for each line. Which output a decision has stands in its record alone,
@@ -16,38 +17,30 @@ from typing import Any
 
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.ledger.notes import DISPOSITIONS
-from likewise.ledger.sought import Place
+from likewise.ledger.violation_query import Place, ViolationQuery
 from likewise.reports.stored_pairs import entry_of
 from likewise.service.hosted import Hosted
-from likewise.service.looking_back.plain_values import as_text, plain
-from likewise.service.looking_back.verdict_pages import typed_group
 from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import moment, number, whole
-from likewise.service.slopes import insist_on_contradictions
-from likewise.values.errors import BadRow
-from likewise.values.plain import json_value
+from likewise.values.codec import as_text, json_value
+from likewise.values.verdict_body import VerdictBody
 from likewise.values.verdicts import Verdict
 
 ORDERS = ("newest", "nearest")
+FILTERS = ("since", "until", "model", "group", "within", "output", "review")
 LINES, MOST_LINES = 50, 200
 SECONDS = 0.15
-_AT_ONCE = 500  # rows of which outputs are looked at together
 
 
 @dataclass(frozen=True)
 class Wanted:
     """Which contradictions, in which order, from where on."""
 
-    order: str = "newest"
-    lines: int = LINES
-    since: str | None = None
-    until: str | None = None
-    model: str | None = None
-    group: str | None = None
-    within: float | None = None
-    output: str | None = None
-    review: str | None = None
-    behind: Place | None = None
+    order: str
+    lines: int
+    filters: Mapping[str, str]
+    """What a line has to be, by the names in FILTERS, as the address says it."""
+    behind: Place | None
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "Wanted":
@@ -56,11 +49,9 @@ class Wanted:
         order = told.get("order", "newest")
         if order not in ORDERS:
             raise Refusal(400, f"order: expected one of {', '.join(ORDERS)}.")
-        review = told.get("review")
-        if review is not None and review not in DISPOSITIONS:
+        if told.get("review", DISPOSITIONS[0]) not in DISPOSITIONS:
             raise Refusal(400, f"review: expected one of {', '.join(DISPOSITIONS)}.")
-        group = told.get("group")
-        if group is not None and ":" not in group:
+        if ":" not in told.get("group", ":"):
             raise Refusal(400, "group: expected column:value.")
         for name in ("since", "until"):
             if name in told:
@@ -68,50 +59,36 @@ class Wanted:
         lines = whole("lines", told["lines"]) if "lines" in told else LINES
         if not 1 <= lines <= MOST_LINES:
             raise Refusal(400, f"lines is {lines}; expected 1 to {MOST_LINES}.")
-        return cls(
-            order,
-            lines,
-            told.get("since"),
-            told.get("until"),
-            told.get("model"),
-            group,
-            number("within", told["within"]) if "within" in told else None,
-            told.get("output"),
-            review,
-            _place(told["from"], order) if "from" in told else None,
-        )
+        if "within" in told:
+            number("within", told["within"])
+        filters = {name: told[name] for name in FILTERS if name in told}
+        return cls(order, lines, filters, _place(told["from"], order) if "from" in told else None)
 
     def query(self) -> dict[str, Any]:
-        """As an address says it; what is not asked for is None."""
-        return {
-            "order": None if self.order == "newest" else self.order,
-            "lines": None if self.lines == LINES else self.lines,
-            "since": self.since,
-            "until": self.until,
-            "model": self.model,
-            "group": self.group,
-            "within": None if self.within is None else f"{self.within:g}",
-            "output": self.output,
-            "review": self.review,
-        }
+        """As an address says it."""
+        order = {} if self.order == "newest" else {"order": self.order}
+        lines = {} if self.lines == LINES else {"lines": self.lines}
+        return {**order, **lines, **self.filters}
 
     @property
-    def filters(self) -> bool:
-        """Whether anything is left out."""
-        told = self.query()
-        return any(told[name] is not None for name in told if name not in ("order", "lines"))
+    def within(self) -> float | None:
+        return number("within", self.filters["within"]) if "within" in self.filters else None
 
-    def in_ledger(self, ledger: Ledger) -> dict[str, Any]:
+    def in_ledger(self, ledger: Ledger) -> ViolationQuery:
         """What a ledger is asked."""
-        column, _, value = (self.group or "").partition(":")
-        return {
-            "since": None if self.since is None else moment("since", self.since),
-            "until": None if self.until is None else moment("until", self.until),
-            "model": self.model,
-            "group": typed_group(ledger, (column, value) if self.group else None),
-            "review": self.review,
-            "within": self.within,
-        }
+        told = self.filters
+        column, _, value = told.get("group", "").partition(":")
+        since, until = (moment(n, told[n]) if n in told else None for n in ("since", "until"))
+        return ViolationQuery(
+            self.order,
+            since,
+            until,
+            told.get("model"),
+            ledger.group_of_text(column, value) if "group" in told else None,
+            told.get("review"),
+            self.within,
+            told.get("output"),
+        )
 
 
 def _place(text: str, order: str) -> Place:
@@ -141,74 +118,51 @@ class Listed:
 
 
 def from_ledger(ledger: Ledger, wanted: Wanted, seconds: float = SECONDS) -> Listed:
-    rows, behind = _rows(ledger, wanted, seconds)
+    rows, behind = ledger.violations_page(
+        wanted.in_ledger(ledger), behind=wanted.behind, limit=wanted.lines, seconds=seconds
+    )
     reviews = ledger.dispositions(rows)
-    lines = [_line(ledger, ledger.entry(row), reviews.get(row, "open")) for row in rows]
+    lines = [_stored_line(ledger, ledger.entry(row), reviews.get(row, "open")) for row in rows]
     return Listed(lines, place_text(behind), "ledger", ledger.first > 0)
 
 
-def _rows(ledger: Ledger, wanted: Wanted, seconds: float) -> tuple[list[int], Place | None]:
-    asked, until = wanted.in_ledger(ledger), clock.monotonic() + seconds
-    rows: list[int] = []
-    behind = wanted.behind
-    while True:
-        limit = wanted.lines - len(rows) if wanted.output is None else _AT_ONCE
-        left = max(0.0, until - clock.monotonic())
-        page = ledger.violations_page(
-            wanted.order, behind=behind, limit=limit, seconds=left, **asked
-        )
-        passed = _checked(ledger, page.rows, wanted)
-        if len(rows) + len(passed) > wanted.lines:
-            rows += passed[: wanted.lines - len(rows)]
-            return rows, ledger.place_of(wanted.order, rows[-1])
-        rows += passed
-        behind = page.next
-        if behind is None or len(rows) == wanted.lines or clock.monotonic() >= until:
-            return rows, behind
+def _line(
+    verdict: Verdict,
+    decided: tuple[str | None, Any],
+    before: tuple[str | None, Any] | None,
+    review: str | None,
+) -> dict[str, Any]:
+    """A line of the list.
 
-
-def _checked(ledger: Ledger, rows: list[int], wanted: Wanted) -> list[int]:
-    """Those that also pass what no index knows: an output; a group, as the record has it."""
-    if wanted.output is not None:
-        ordered = sorted(rows)
-        outputs = dict(zip(ordered, ledger.outputs_of(ordered), strict=True))
-        rows = [row for row in rows if as_text(outputs[row]) == wanted.output]
-    if wanted.group is not None:
-        column, _, value = wanted.group.partition(":")
-        rows = [row for row in rows if _value(ledger, row, column) == value]
-    return rows
-
-
-def _value(ledger: Ledger, row: int, column: str) -> str | None:
-    try:
-        return as_text(ledger.values(row).get(column))
-    except BadRow:  # it was erased
-        return None
-
-
-def _line(ledger: Ledger, entry: Entry, review: str) -> dict[str, Any]:
-    nearest = entry.nearest[0] if entry.nearest else None
-    other = None if nearest is None else entry_of(ledger, nearest.row)
+    decided, before  time and output of the decision, and of the nearest that it contradicts; None
+                     if that has left the window
+    """
+    body = VerdictBody.of(verdict, 1)
+    nearest = body.witnesses[0] if body.witnesses else None
+    time, output = before or (None, None)
     return {
-        "row": entry.row,
+        "row": body.row,
         "witness": None if nearest is None else nearest.row,
-        "distance": None if nearest is None else _finite(nearest.input_distance),
-        "output_distance": None if nearest is None else _finite(nearest.output_distance),
-        "count": entry.count,
-        "time": entry.time,
-        "key": json_value(entry.key),
-        "output": plain(entry.output),
-        "model": entry.model,
-        "witness_time": None if other is None else other.time,
-        "witness_key": None if other is None else json_value(other.key),
-        "witness_output": None if other is None else plain(other.output),
-        "witness_model": None if other is None else other.model,
+        "distance": None if nearest is None else nearest.input_distance,
+        "output_distance": None if nearest is None else nearest.output_distance,
+        "count": body.count,
+        "time": decided[0],
+        "key": body.key,
+        "output": json_value(decided[1]),
+        "model": body.model,
+        "witness_time": time,
+        "witness_key": None if nearest is None else nearest.key,
+        "witness_output": json_value(output),
+        "witness_model": None if nearest is None else nearest.model,
         "review": review,
     }
 
 
-def _finite(distance: float) -> float | None:
-    return distance if math.isfinite(distance) else None
+def _stored_line(ledger: Ledger, entry: Entry, review: str) -> dict[str, Any]:
+    nearest = entry.nearest[0] if entry.nearest else None
+    other = None if nearest is None else entry_of(ledger, nearest.row)
+    before = None if other is None else (other.time, other.output)
+    return _line(ledger.verdict_of(entry), (entry.time, entry.output), before, review)
 
 
 # In memory
@@ -217,22 +171,21 @@ def _finite(distance: float) -> float | None:
 def from_memory(hosted: Hosted, wanted: Wanted, recent: Sequence[Verdict], gone: bool) -> Listed:
     """recent: the verdicts that the monitor has, in order; gone: whether there were earlier ones"""
     for name in ("since", "until", "group", "review"):
-        if getattr(wanted, name) is not None:
+        if name in wanted.filters:
             raise Refusal(400, f"{name} needs a ledger, and this monitor is in memory.")
+    nearest, last = wanted.order == "nearest", wanted.behind
     verdicts = [one for one in recent if one.violation and _passes(hosted, one, wanted)]
-    if wanted.order == "nearest":  # not those whose distances were destroyed (ledger/sought.py)
+    if nearest:  # not those whose distances were destroyed (ledger/violation_query.py)
         verdicts = [one for one in verdicts if not math.isnan(_rank(one, "nearest")[0])]
     verdicts.sort(key=lambda one: _rank(one, wanted.order))
-    if wanted.behind is not None:
-        last = wanted.behind
-        rank = (last.distance, last.row) if wanted.order == "nearest" else (0.0, -last.row)
+    if last is not None:
+        rank = (last.distance, last.row) if nearest else (0.0, -last.row)
         verdicts = [one for one in verdicts if _rank(one, wanted.order) > rank]
     some = verdicts[: wanted.lines]
     following = None
     if len(verdicts) > len(some):
-        distance, _ = _rank(some[-1], wanted.order)
-        place = Place(some[-1].row or 0, distance if wanted.order == "nearest" else None)
-        following = place_text(place)
+        distance = _rank(some[-1], wanted.order)[0] if nearest else None
+        following = place_text(Place(some[-1].row or 0, distance))
     lines = [_remembered_line(hosted, verdict) for verdict in some]
     return Listed(lines, following, "memory", gone)
 
@@ -245,46 +198,26 @@ def _rank(verdict: Verdict, order: str) -> tuple[float, int]:
 
 
 def _passes(hosted: Hosted, verdict: Verdict, wanted: Wanted) -> bool:
-    if wanted.model is not None and verdict.model != wanted.model:
+    filters, within = wanted.filters, wanted.within
+    if verdict.model != filters.get("model", verdict.model):
         return False
-    near = verdict.witnesses.input_distances
-    if wanted.within is not None and not near.min() <= wanted.within:
+    if within is not None and not verdict.witnesses.input_distances.min() <= within:
         return False
-    if wanted.output is None:
-        return True
-    return as_text(_outputs(hosted, [verdict.row or 0])[0]) == wanted.output
-
-
-def _outputs(hosted: Hosted, rows: Sequence[int]) -> list[Any]:
-    return hosted.monitor.past.outputs(rows)
+    past = hosted.monitor.past
+    return "output" not in filters or (
+        as_text(past.outputs([verdict.row or 0])[0]) == filters["output"]
+    )
 
 
 def _remembered_line(hosted: Hosted, verdict: Verdict) -> dict[str, Any]:
-    past = hosted.monitor.past
     nearest = verdict.witnesses.nearest(1)[0]
-    rows = [verdict.row or 0, nearest.row]
-    outputs, keys, models = past.outputs(rows), past.keys(rows), past.models(rows)
-    return {
-        "row": rows[0],
-        "witness": nearest.row,
-        "distance": _finite(nearest.input_distance),
-        "output_distance": _finite(nearest.output_distance),
-        "count": verdict.count,
-        "time": None,
-        "key": json_value(keys[0]),
-        "output": plain(outputs[0]),
-        "model": models[0],
-        "witness_time": None,
-        "witness_key": json_value(keys[1]),
-        "witness_output": plain(outputs[1]),
-        "witness_model": models[1],
-        "review": None,
-    }
+    mine, other = hosted.monitor.past.outputs([verdict.row or 0, nearest.row])
+    return _line(verdict, (None, mine), (None, other), None)
 
 
 async def listed(hosted: Hosted, wanted: Wanted, seconds: float = SECONDS) -> Listed:
     """The list that an address asks for."""
-    insist_on_contradictions(hosted.name, hosted.slopes)
+    hosted.monitor.insist_on_contradictions()
     if not hosted.monitor.durable:
         recent, gone = hosted.recent.after(-1), hosted.recent.dropped >= 0  # only here: it grows
         return await hosted.aside(lambda: from_memory(hosted, wanted, recent, gone))

@@ -13,18 +13,15 @@ from starlette.responses import Response
 from likewise.explaining.comparing import protected_columns
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.notes import DISPOSITIONS
-from likewise.pages import parts
 from likewise.pages.frame import HEADERS
-from likewise.pages.screen import Download, Part, Screen
+from likewise.pages.screen import Download, PageData, Part, Screen
 from likewise.pages.tally import totals
-from likewise.pages.times import moment
 from likewise.pages.verdict_list import ORDERS, Wanted, all_listed, listed
 from likewise.pages.visit import Visit
 from likewise.reports.workbook import Workbook
-from likewise.service.looking_back.plain_values import as_text
 from likewise.service.refusals import Refusal
 from likewise.values.cells import cell_of
-from likewise.values.safe import safe
+from likewise.values.codec import as_text
 
 MOST_IN_A_FILE = 10_000
 _SECONDS = 10.0  # that a file may take
@@ -47,7 +44,7 @@ _COLUMNS = (
 )
 
 
-async def known(visit: Visit) -> dict[str, Any]:
+async def load(visit: Visit) -> PageData:
     hosted, wanted = visit.hosted, Wanted.of(visit.query)
     page = await listed(hosted, wanted)
     if page.lines:
@@ -56,10 +53,10 @@ async def known(visit: Visit) -> dict[str, Any]:
         offered = await hosted.look(_offered)
     else:
         offered = {"models": _some(list(hosted.counts.decisions)), "outputs": [], "groups": []}
-    return {
+    data = {
         "monitor": hosted.name,
         "order": wanted.order,
-        "filters": {name: told for name, told in wanted.query().items() if told is not None},
+        "filters": wanted.query(),
         "source": page.source,
         "earlier_gone": page.gone,
         "counts": await totals(hosted, visit.state.tally),
@@ -67,6 +64,31 @@ async def known(visit: Visit) -> dict[str, Any]:
         "next": page.next,
         "offered": offered,
     }
+    return PageData(
+        data,
+        lambda: {
+            "orders": [(one, f"{one} first") for one in ORDERS],
+            "offered": {
+                name: _options(offered[f"{name}s"], wanted.filters.get(name))
+                for name in ("model", "group", "output")
+            },
+            "reviews": [("", "any"), *((one, one) for one in DISPOSITIONS)],
+            "filtered": bool(wanted.filters),
+            "has_keys": any(line["key"] is not None for line in page.lines),
+            "has_models": any(line["model"] or line["witness_model"] for line in page.lines),
+            "query": wanted.query(),
+            "behind": wanted.behind is not None,
+            "excel": find_spec("xlsxwriter") is not None,
+            "most": MOST_IN_A_FILE,
+        },
+    )
+
+
+def _options(values: list[str], chosen: str | None) -> list[tuple[str, str]]:
+    """The choices of a filter, with the one that is chosen; none if nothing can be chosen."""
+    values = values if chosen is None or chosen in values else [*values, chosen]
+    options = [(one, one.replace(":", ": ", 1)) for one in values]
+    return [("", "any"), *options] if options else []
 
 
 def _offered(ledger: Ledger) -> dict[str, list[str]]:
@@ -86,131 +108,6 @@ def _offered(ledger: Ledger) -> dict[str, list[str]]:
 
 def _some(values: list[str]) -> list[str]:
     return [one for one in values if one][:_CHOICES]
-
-
-def shown(told: dict[str, Any], visit: Visit) -> str:
-    wanted = Wanted.of(visit.query)
-    lines = told["violations"]
-    return "".join(
-        [
-            parts.counted(told["counts"]),
-            _form(told, visit),
-            _about(told, wanted),
-            _table(lines, visit) if lines else "",
-            _more(told, wanted, visit),
-            _files(wanted, visit) if lines else "",
-        ]
-    )
-
-
-def _form(told: dict[str, Any], visit: Visit) -> str:
-    chosen, offered = told["filters"], told["offered"]
-    fields = [parts.choice("order", "Order", [(o, f"{o} first") for o in ORDERS], told["order"])]
-    in_ledger = told["source"] == "ledger"
-    if in_ledger:
-        hint = {"placeholder": "2026-11-17", "autocomplete": "off"}
-        fields += [
-            parts.field("since", "From (UTC)", chosen.get("since"), **hint),
-            parts.field("until", "Before (UTC)", chosen.get("until"), **hint),
-        ]
-    for name, words, plural in (
-        ("model", "Model", "models"),
-        ("group", "Group", "groups"),
-        ("output", "Output", "outputs"),
-    ):
-        values = offered[plural]
-        if name in chosen and chosen[name] not in values:
-            values = [*values, chosen[name]]
-        if values:
-            options = [("", "any"), *((one, one.replace(":", ": ", 1)) for one in values)]
-            fields.append(parts.choice(name, words, options, chosen.get(name)))
-    fields.append(
-        parts.field("within", "Within distance", chosen.get("within"), inputmode="decimal")
-    )
-    if in_ledger:
-        states = [("", "any"), *((one, one) for one in DISPOSITIONS)]
-        fields.append(parts.choice("review", "Review", states, chosen.get("review")))
-    return parts.filter_form(visit, "violations", "".join(fields), "Show")
-
-
-def _about(told: dict[str, Any], wanted: Wanted) -> str:
-    words = []
-    if told["source"] == "memory":
-        words.append(
-            "This monitor is in memory: only its latest contradictions are known, without times"
-            " and reviews."
-        )
-    if told["earlier_gone"]:
-        words.append("Earlier ones are no longer known.")
-    if not told["violations"]:
-        if told["next"] is not None:
-            words.append("None so far that pass the filters; there are more to look through.")
-        elif wanted.filters:
-            words.append("No contradiction passes these filters.")
-        else:
-            words.append("Nothing contradicts anything.")
-    elif wanted.order == "nearest" and told["source"] == "ledger":
-        words.append("Those whose distances were destroyed with a person's data are not here.")
-    return "".join(f'<p class="small">{safe(one)}</p>\n' for one in words)
-
-
-def _table(lines: list[dict[str, Any]], visit: Visit) -> str:
-    models = any(line["model"] or line["witness_model"] for line in lines)
-    keys = any(line["key"] is not None for line in lines)
-    heads = ["pair", "when", "output", "earlier output", "distance", "witnesses"]
-    heads += ["key"] * keys + ["model"] * models + ["review"]
-    rows = []
-    for line in lines:
-        row, witness = line["row"], line["witness"]
-        words = f"{row:,}&nbsp;↔&nbsp;{witness:,}" if witness is not None else f"{row:,}"
-        pair = words if witness is None else parts.link(visit, words, f"pairs/{row}/{witness}")
-        cells = [
-            pair,
-            moment(line["time"]),
-            parts.value(line["output"]),
-            parts.value(line["witness_output"]),
-            parts.distance(line["distance"]),
-            "–" if line["count"] is None else f"{line['count']:,}",
-        ]
-        if keys:
-            key = line["key"]
-            named = parts.value(key)
-            cells.append(named if key is None else parts.link(visit, named, "people", key=key))
-        if models:
-            cells.append(_models(line))
-        review = line["review"]
-        cells.append("–" if review is None else f'<span class="state {review}">{review}</span>')
-        rows.append(cells)
-    return parts.table(heads, rows, "Contradictions", numbers=(4, 5), kind="cards")
-
-
-def _models(line: dict[str, Any]) -> str:
-    mine, other = line["model"], line["witness_model"]
-    if mine == other:
-        return parts.value(mine)
-    return f"{parts.value(other)} → {parts.value(mine)}"
-
-
-def _more(told: dict[str, Any], wanted: Wanted, visit: Visit) -> str:
-    query = wanted.query()
-    links = []
-    if wanted.behind is not None:
-        links.append(parts.link(visit, "From the beginning", "violations", **query))
-    if told["next"] is not None:
-        links.append(parts.link(visit, "More", "violations", **query, **{"from": told["next"]}))
-    return f'<p class="more">{" · ".join(links)}</p>\n' if links else ""
-
-
-def _files(wanted: Wanted, visit: Visit) -> str:
-    query = wanted.query()
-    files = [parts.link(visit, "CSV", "violations.csv", **query)]
-    if find_spec("xlsxwriter") is not None:
-        files.append(parts.link(visit, "Excel", "violations.xlsx", **query))
-    files.append(parts.link(visit, "JSON", "violations.json", **query))
-    return (
-        f'<p class="small">The same as {", ".join(files)}; at most {MOST_IN_A_FILE:,} lines in a'
-        " file, from the beginning of this order.</p>\n"
-    )
 
 
 # Files
@@ -272,5 +169,5 @@ def _workbook(lines: list[dict[str, Any]], about: str) -> bytes:
 PARTS: tuple[Part, ...] = (
     Download("violations.csv", "read", as_csv),
     Download("violations.xlsx", "read", as_workbook),
-    Screen("violations", "read", "Violations", known, shown),
+    Screen("violations", "read", "Violations", load, "pages/violations.html"),
 )

@@ -1,11 +1,10 @@
 """One look at the pages: who looks, at which monitor, and what a screen needs to answer.
 
 visit.url("violations", model="v2")     an address of the same monitor
-visit.form("queue/review", inside)      a form with all that it has to carry
 await visit.acted("review", row=17)     an event of the ledger, before something is done
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -13,14 +12,23 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from likewise.pages.computing import Computing
+from likewise.pages.leases import Leases
 from likewise.pages.live import Live
-from likewise.pages.page_state import PageState
+from likewise.pages.review_log import ReviewLog
 from likewise.pages.settings import PagesSettings
-from likewise.pages.signing_in import CSRF_FIELD, Viewer
+from likewise.pages.signing_in import Viewer
+from likewise.pages.tally import BackgroundTally
 from likewise.service.auditing import note
 from likewise.service.hosted import Hosted
 from likewise.service.service import Service
-from likewise.values.safe import safe
+
+
+class PageState:
+    """What the pages remember about one monitor between requests, in memory."""
+
+    def __init__(self, hosted: Hosted) -> None:
+        self.leases, self.reviews = Leases(), ReviewLog()
+        self.tally = BackgroundTally(hosted)
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class Visit:
     live: Live
     computing: Computing
     state: PageState
+    is_still_allowed: Callable[[], bool]
+    """Whether the viewer would be admitted again, with the tokens of now."""
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -45,16 +55,8 @@ class Visit:
         return self.viewer.allows(scope, self.hosted.name)
 
     def url(self, path: str, **query: Any) -> str:
-        """An address of this monitor's pages; what is None is left out. Not yet safe."""
+        """An address of this monitor's pages; what is None is left out."""
         return address(self.hosted.name, path, **query)
-
-    def form(self, path: str, inside: str, *, kind: str = "", **query: Any) -> str:
-        """A form that is sent to an address of this monitor; `inside` is HTML."""
-        named = f' class="{kind}"' if kind else ""
-        return (
-            f'<form method="post" action="{safe(self.url(path, **query), None)}"{named}>'
-            f'<input type="hidden" name="{CSRF_FIELD}" value="{self.viewer.csrf}">{inside}</form>'
-        )
 
     async def acted(self, what: str, **more: Any) -> None:
         """Have the ledger's chain say that the viewer asks for something; no values of people."""
@@ -67,7 +69,7 @@ class Visit:
 
 
 def address(monitor: str, path: str, **query: Any) -> str:
-    """Where a page of a monitor is; not yet safe for HTML."""
+    """Where a page of a monitor is."""
     given = {name: value for name, value in query.items() if value is not None and value != ""}
     asked = f"?{urlencode(given)}" if given else ""
     return f"/m/{quote(monitor, safe='')}/{quote(path)}{asked}"

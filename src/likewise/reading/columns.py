@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from likewise.history.memory import GrowingRows
 from likewise.reading.encoding import ERASED, MISSING, Encoder
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 
 class Columns:

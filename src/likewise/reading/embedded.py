@@ -7,7 +7,6 @@ Invariant: a decision whose input cannot be embedded leaves no trace.
 Cost: the model's time, outside the monitor's lock; then as for any vector.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,13 @@ from likewise.embedders.embedding import Subject
 from likewise.reading.vectors import VectorReader
 from likewise.rules.rule import Rule
 from likewise.values.errors import UnexpectedValue
+from likewise.values.plain import as_list
 
 
 class EmbeddedReader(VectorReader):
     """Makes vectors with the rule's embedder."""
+
+    embeds = True
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule)
@@ -33,13 +35,11 @@ class EmbeddedReader(VectorReader):
 
 def embedded(rule: Rule, x: Any) -> Any:
     """The vectors of inputs under a rule with an embedder; a decision's number names it."""
-    if hasattr(x, "to_list"):  # a series
-        x = x.to_list()
-    single = isinstance(x, str | bytes | bytearray) or (isinstance(x, np.ndarray) and x.ndim == 0)
-    if single or not isinstance(x, Sequence | np.ndarray):
+    values = list(x) if isinstance(x, np.ndarray) and x.ndim else as_list(x)  # pictures stay arrays
+    if values is None:
         raise UnexpectedValue(
             f"the inputs are of type {type(x).__name__}; expected a list of texts or pictures, or"
             " an array of them."
         )
     assert rule.embed is not None
-    return rule.embed.loaded.many(list(x), lambda i: Subject("the input", i))
+    return rule.embed.loaded.many(values, lambda i: Subject("the input", i))

@@ -20,7 +20,8 @@ import numpy.typing as npt
 from likewise.embedders.embedding import Name, Subject
 from likewise.rules.feature import Feature
 from likewise.values.errors import UnexpectedValue
-from likewise.values.frames import Column, is_missing, values_of
+from likewise.values.frames import Column, is_missing
+from likewise.values.plain import list_of
 
 Vectors = npt.NDArray[np.float64]
 
@@ -50,7 +51,7 @@ class EmbeddedColumn:
 
     def read(self, column: Column) -> tuple[list[Any], Vectors]:
         """What is kept of each value, None where it is missing, and the vectors."""
-        given = values_of(column)
+        given = list_of(column)
         vectors = np.zeros((len(given), self.width))
         kept: list[Any] = [None] * len(given)
         places: list[int] = []

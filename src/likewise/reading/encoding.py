@@ -28,9 +28,9 @@ from likewise.reading.embedded_columns import EmbeddedColumn, Vectors
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadDecision, MissingValue, UnexpectedValue
-from likewise.values.frames import Column, is_missing, numbers_of, values_of
+from likewise.values.frames import Column, is_missing, numbers_of
 from likewise.values.known_names import did_you_mean
-from likewise.values.plain import label_of
+from likewise.values.plain import label_of, list_of, short_repr
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
@@ -65,7 +65,7 @@ class Vocabulary:
         self.keepable: Callable[[Any, str, int], Any] | None = None  # asked about every new value
 
     def read(self, column: Column) -> Codes:
-        values = values_of(column)
+        values = list_of(column)
         fresh: dict[Any, int] = {}
         codes: dict[Any, int] = {}
         try:
@@ -102,8 +102,8 @@ class Vocabulary:
         if self.closed:
             i = _place(given, values)
             raise UnexpectedValue(
-                f"{self.name!r} is {value!r}; expected one of {', '.join(map(repr, self.values))}"
-                f"{did_you_mean(value, self.values) or '.'}",
+                f"{self.name!r} is {short_repr(value)}; expected one of"
+                f" {', '.join(map(repr, self.values))}{did_you_mean(value, self.values) or '.'}",
                 place=i,
                 column=self.name,
                 advice="Add it to the rule.",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from likewise.rules.rule import Rule
 from likewise.values.past import Codes
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 FROM_ROW: Any = type("FromRow", (), {"__repr__": lambda _: "FROM_ROW"})()
 """The default output: it stands in the row itself, in the rule's output columns."""
@@ -69,6 +69,8 @@ class Reader(Protocol):
     """The rule for the vectors."""
     key_column: str | None
     output_columns: tuple[str, ...]
+    embeds: bool
+    """Whether `vectors_of` asks a model: it is called before the monitor's lock is taken."""
     selective: bool
     """Whether some pairs of rows do not count, however near they are."""
 

@@ -27,23 +27,24 @@ from likewise.values.errors import (
     UnexpectedValue,
     WrongShape,
 )
-from likewise.values.frames import Column, columns_of, is_missing, numbers_of, row_of, values_of
+from likewise.values.frames import Column, columns_of, is_missing, row_of
 from likewise.values.known_names import did_you_mean
 from likewise.values.past import Codes
-from likewise.values.plain import label_of
-from likewise.values.verdicts import Rows
+from likewise.values.plain import label_of, list_of, numbers_of_each, sequence_of
+from likewise.values.witnesses import Rows
 
 
 class TableReader:
     """Reads rows of a table, and remembers their columns."""
+
+    embeds = False
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.encoder = Encoder(rule)
         self.plain = self.encoder.plain(rule)
         features = self.encoder.features
-        given = rule.output_column or ()
-        self.output_columns: tuple[str, ...] = (given,) if isinstance(given, str) else tuple(given)
+        self.output_columns = rule.output_columns
         self.key_column = rule.key_column
         self._protected = [name for name, one in features.items() if one.kind == "protected"]
         self._person = rule.person_column
@@ -108,9 +109,10 @@ class TableReader:
 
     def _output_in(self, row: Mapping[str, Any]) -> Any:
         """The output in a row, if it is a plain one."""
-        outputs = [row[name] for name in self.output_columns]
         if self.rule.output == "label":
-            return FROM_ROW if is_missing(outputs[0]) else outputs[0]
+            output = row[self.output_columns[0]]
+            return output if type(output) is str or not is_missing(output) else FROM_ROW
+        outputs = [row[name] for name in self.output_columns]
         if any(plain_number(one) is None for one in outputs):
             return FROM_ROW
         return outputs if self.rule.output == "probabilities" else outputs[0]
@@ -122,29 +124,16 @@ class TableReader:
         columns = columns_of(x, wanted, self._known)
         counts = {len(column) for column in columns.values()}
         count = counts.pop() if counts else 0
-        if not apart:
-            z = self._outputs_in(columns)
-        elif hasattr(z, "to_list"):  # a series, whose z[0] may be anything
-            z = z.to_list()
+        z = sequence_of(z) if apart else self._outputs_in(columns)
         read = self.encoder.read(columns, count)
-        keys = None if self.key_column is None else self._keys(values_of(columns[self.key_column]))
+        keys = None if self.key_column is None else self._keys(list_of(columns[self.key_column]))
         left_open = read.loose if self.encoder.can_be_loose else None
         return Batch(read.vectors, z, keys, read.kept, left_open)
 
     def _outputs_in(self, columns: dict[str, Column]) -> Any:
         """Take the outputs out of the columns; each decision has one."""
-        outputs = []
-        for name in self.output_columns:
-            column = columns.pop(name)
-            outputs.append(column if self.rule.output == "label" else numbers_of(name, column))
-            at = _first_missing(values_of(outputs[-1]))
-            if at is not None:
-                raise MissingValue(
-                    f"the output {name!r} is missing.",
-                    place=at,
-                    column=name,
-                    advice="Every decision has one.",
-                )
+        kind = self.rule.output
+        outputs = [output_column(name, columns.pop(name), kind) for name in self.output_columns]
         return np.stack(outputs, axis=1) if self.rule.output == "probabilities" else outputs[0]
 
     def _keys(self, column: Sequence[Any]) -> list[Any]:
@@ -337,6 +326,23 @@ class TableReader:
                 )
         self.columns.begin_at(row)
         return (len(self.encoder.weights),)
+
+
+def output_column(name: str, column: Column, kind: str) -> Column:
+    """The outputs in a column, labels or numbers; each decision has one."""
+    at = _first_missing(list_of(column))
+    if at is not None:
+        raise MissingValue(
+            f"the output {name!r} is missing.",
+            place=at,
+            column=name,
+            advice="Every decision has one.",
+        )
+    try:
+        return column if kind == "label" else numbers_of_each(column, repr(name))
+    except BadDecision as error:
+        error.column = name
+        raise
 
 
 def _first_missing(values: list[Any]) -> int | None:

@@ -16,7 +16,7 @@ from likewise.values.errors import BadRule, MissingColumn, MissingValue, Unknown
 from likewise.values.named_array import names_of
 from likewise.values.past import Codes
 from likewise.values.printing import listed
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 
 class VectorReader:
@@ -24,7 +24,7 @@ class VectorReader:
 
     key_column: str | None = None
     output_columns: tuple[str, ...] = ()
-    selective = False
+    embeds = selective = False
 
     def __init__(self, rule: Rule) -> None:
         self.rule = self.plain = rule

@@ -9,11 +9,10 @@ from likewise.reports.plots import (
     WIDE,
     Frame,
     box,
+    chart,
     dot,
     line,
     path,
-    picture,
-    share_axis,
     text,
     ticks,
     twice,
@@ -45,7 +44,7 @@ def rate_plot(every: Sequence[Stretch], overall: float) -> str:
 
     def draw(width: int) -> str:
         marks = ticks(max(one.rate for one in stretches) * 1.08, 4)
-        frame = Frame(width, 250, 46, 16, 34, 44, *ends, marks[-1])
+        frame = Frame(width, 250, 44, *ends, marks[-1])
         points = [
             (frame.x((start + stop) / 2), frame.y(one.rate))
             for one, (start, stop) in zip(stretches, places, strict=True)
@@ -55,24 +54,17 @@ def rate_plot(every: Sequence[Stretch], overall: float) -> str:
         peak = places[stretches.index(highest)]
         x, y = frame.x((peak[0] + peak[1]) / 2), frame.y(highest.rate)
         anchor = "end" if x > width - 120 else "start" if x < 140 else "middle"
-        return picture(
-            width,
-            frame.height,
-            text(0, 14, f"share of {what} that contradict", "axis"),
-            share_axis(frame, marks),
+        return chart(
+            frame,
+            marks,
+            f"share of {what} that contradict",
+            "time (UTC)" if by_time else "decision, in the order judged",
             path(points, "area", frame.base),
             path(points, "line"),
             line(frame.left, frame.y(overall), width - frame.right, frame.y(overall), "overall"),
             dot(x, y),
             text(x, y - 10, f"highest: {percent(highest.rate)}", "note", anchor),
             _row_ticks(frame) if not by_time else _time_ticks(frame, stretches, places),
-            text(
-                width - frame.right,
-                frame.height - 4,
-                "time (UTC)" if by_time else "decision, in the order judged",
-                "axis",
-                "end",
-            ),
             *(
                 box(
                     frame.x(start),
@@ -111,11 +103,9 @@ def _tip(one: Stretch) -> str:
 
 
 def _row_ticks(frame: Frame) -> str:
-    marks = [one for one in ticks(frame.high, 5 if frame.width == WIDE else 3)]
-    marks = [one for one in marks if frame.low <= one <= frame.high]
+    marks = ticks(frame.high, 5 if frame.width == WIDE else 3)
     return "".join(
-        text(frame.x(one), frame.base + 18, f"{one:,.0f}", "tick", _anchor(frame, one))
-        for one in marks
+        _tick(frame, one, f"{one:,.0f}") for one in marks if frame.low <= one <= frame.high
     )
 
 
@@ -124,23 +114,16 @@ def _time_ticks(
 ) -> str:
     apart = -(-len(stretches) // (5 if frame.width == WIDE else 2))
     return "".join(
-        text(
-            frame.x(places[i][0]),
-            frame.base + 18,
-            str(stretches[i].start).replace("T", " "),
-            "tick",
-            _anchor(frame, places[i][0]),
-        )
+        _tick(frame, places[i][0], str(stretches[i].start).replace("T", " "))
         for i in range(0, len(stretches), apart)
         if i == 0 or frame.x(places[i][0]) - frame.left > 100
     )
 
 
-def _anchor(frame: Frame, value: float) -> str:
+def _tick(frame: Frame, value: float, words: str) -> str:
     x = frame.x(value)
-    if x > frame.width - 50:
-        return "end"
-    return "start" if x < frame.left + 20 else "middle"
+    anchor = "end" if x > frame.width - 50 else "start" if x < frame.left + 20 else "middle"
+    return text(x, frame.base + 18, words, "tick", anchor)
 
 
 # Margins
@@ -154,27 +137,20 @@ def margin_plot(margins: Margins) -> str:
 
     def draw(width: int) -> str:
         marks = ticks(max(counts) / total * 1.05, 4)
-        frame = Frame(width, 230, 46, 16, 34, 60, -1.6, parts, marks[-1])
+        frame = Frame(width, 230, 60, -1.6, parts, marks[-1])
         bars = []
         for i, count in enumerate(counts, -1):
             left = frame.x(i - 0.6 if i < 0 else i)
             wide = frame.x(1) - frame.x(0) - 2
             said = "the same" if i < 0 else f"above {i / parts:.2g} up to {(i + 1) / parts:.2g} ε"
-            bars.append(
-                box(
-                    left,
-                    frame.y(count / total),
-                    wide,
-                    frame.base - frame.y(count / total),
-                    "bar" if i < 0 else "bar soft",
-                    f"{said}: {count:,} ({percent(count / total)})",
-                )
-            )
-        return picture(
-            width,
-            frame.height,
-            text(0, 14, "share of the flagged decisions", "axis"),
-            share_axis(frame, marks),
+            top, kind = frame.y(count / total), "bar" if i < 0 else "bar soft"
+            tip = f"{said}: {count:,} ({percent(count / total)})"
+            bars.append(box(left, top, wide, frame.base - top, kind, tip))
+        return chart(
+            frame,
+            marks,
+            "share of the flagged decisions",
+            "just near enough ▸",
             *bars,
             text(frame.x(-1.1), frame.base + 18, "same", "tick", "middle"),
             *(
@@ -195,7 +171,6 @@ def margin_plot(margins: Margins) -> str:
                 "end",
             ),
             text(frame.left, frame.height - 4, "◂ clearest", "axis"),
-            text(width - frame.right, frame.height - 4, "just near enough ▸", "axis", "end"),
         )
 
     half = sum(counts[: 1 + parts // 2])
@@ -236,7 +211,7 @@ def _over_epsilon(
 ) -> str:
     def draw(width: int) -> str:
         marks = ticks(max(*rates, 1e-6) * 1.02, 4)
-        frame = Frame(width, 260, 46, 16, 34, 44, 0.0, curve.epsilons[-1], marks[-1])
+        frame = Frame(width, 260, 44, 0.0, curve.epsilons[-1], marks[-1])
         points = [(frame.x(0.0), frame.y(rates[0]))]
         for one, rate in zip(curve.epsilons, rates, strict=True):
             points += [(frame.x(one), points[-1][1]), (frame.x(one), frame.y(rate))]
@@ -244,11 +219,11 @@ def _over_epsilon(
         after = x < width * 0.6
         low = at_chosen < 0.6 * marks[-1]  # then there is room at the top
         said = f"ε = {figure(curve.chosen)}: {percent(at_chosen)}"
-        return picture(
-            width,
-            frame.height,
-            text(0, 14, what, "axis"),
-            share_axis(frame, marks),
+        return chart(
+            frame,
+            marks,
+            what,
+            "ε: how far apart still counts as alike",
             path(points, "area", frame.base),
             line(x, frame.top, x, frame.base, "marker"),
             path(points, "line"),
@@ -261,16 +236,9 @@ def _over_epsilon(
                 "start" if after else "end",
             ),
             *(
-                text(frame.x(one), frame.base + 18, figure(one), "tick", _anchor(frame, one))
+                _tick(frame, one, figure(one))
                 for one in ticks(curve.epsilons[-1], 5 if width == WIDE else 3)
                 if one <= curve.epsilons[-1]
-            ),
-            text(
-                width - frame.right,
-                frame.height - 4,
-                "ε: how far apart still counts as alike",
-                "axis",
-                "end",
             ),
         )
 

@@ -13,7 +13,7 @@ Cost: 2 * `most` pairs for each class; of each batch, a look at all its pairs.
 Not here: what a pair looks like (worst.py).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.explaining.comparing import protected_columns
-from likewise.reports.sameness import same_values
-from likewise.values.past import Past
-from likewise.values.verdicts import Floats, Rows, Verdicts
+from likewise.explaining.past import Past
+from likewise.values.past import Codes
+from likewise.values.verdicts import Verdicts
+from likewise.values.witnesses import Floats, Rows
 
 KINDS = 12
 """So many kinds of two groups have pairs kept of their own."""
@@ -31,6 +32,7 @@ WITHIN, OTHERS = -1, -2
 """Classes: pairs across no groups, and those of further kinds."""
 _CODES = 2**25  # of a protected column; beyond that, some kinds would share a class
 _UINT = npt.NDArray[np.uint64]
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: neighbouring places get far numbers
 Firsts = dict[int, tuple[int, int]]
 """By class, the later and the earlier row of its first pair."""
 
@@ -48,6 +50,27 @@ class Sides(Protocol):
         """The persons of rows; -1 where that is not known."""
 
 
+def classes_across(
+    past: Past,
+    later: Rows,
+    earlier: Rows,
+    numbers_of: Callable[[Codes], Rows],
+    named: Callable[[int, Rows, Rows], Rows],
+) -> Rows:
+    """Return the class of each pair: its two groups in the first protected column that differs.
+
+    numbers_of  gives a number for each group; below 0 where it is not known
+    named       gives the class of a column, and the smaller and the larger number of two groups
+    """
+    classes = np.full(len(later), WITHIN, dtype=np.int64)
+    for number, name in reversed(list(enumerate(protected_columns(past.rule)))):
+        mine, theirs = (numbers_of(past.codes(name, rows)) for rows in (later, earlier))
+        apart = (mine != theirs) & (mine >= 0) & (theirs >= 0)
+        found = named(number, np.minimum(mine, theirs), np.maximum(mine, theirs))
+        classes[apart] = found[apart]
+    return classes
+
+
 class CodedSides:
     """Sides by the codes that one monitor has given: they mean nothing to another."""
 
@@ -56,14 +79,10 @@ class CodedSides:
         self._person = person
 
     def classes(self, later: Rows, earlier: Rows) -> Rows:
-        classes = np.full(len(later), WITHIN, dtype=np.int64)
-        for number, name in reversed(list(enumerate(protected_columns(self._past.rule)))):
-            mine = self._past.codes(name, later).codes
-            theirs = self._past.codes(name, earlier).codes
-            apart = (mine != theirs) & (mine >= 0) & (theirs >= 0)
-            one, other = np.minimum(mine, theirs) % _CODES, np.maximum(mine, theirs) % _CODES
-            classes[apart] = ((number * _CODES + one) * _CODES + other)[apart]
-        return classes
+        def named(number: int, one: Rows, other: Rows) -> Rows:
+            return (number * _CODES + one % _CODES) * _CODES + other % _CODES
+
+        return classes_across(self._past, later, earlier, lambda codes: codes.codes, named)
 
     def values(self, rows: Rows) -> _UINT:
         return same_values(self._past, rows)
@@ -87,17 +106,16 @@ class ClearPair:
     people: tuple[int, int] = field(compare=False)
     """A number for the person of each; -1 where that is not known."""
 
-    def side(self, which: int) -> tuple[str, int]:
-        """Who or what one side is about: 0 the later, 1 the earlier."""
-        person = self.people[which]
-        return ("person", person) if person >= 0 else ("values", self.values[which])
-
     @property
     def subjects(self) -> set[tuple[str, int]]:
         """Everything that may be in the list once."""
-        named = {("row", self.later), ("row", self.earlier)}
-        named |= {("values", one) for one in self.values}
-        return named | {("person", one) for one in self.people if one >= 0}
+        later, earlier = zip(self.values, self.people, strict=True)
+        subjects = {("row", self.later), ("row", self.earlier)}
+        for values, person in (later, earlier):
+            subjects.add(("values", values))
+            if person >= 0:
+                subjects.add(("person", person))
+        return subjects
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +134,11 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.later)
+
+    @property
+    def clearness(self) -> tuple[npt.NDArray[Any], ...]:
+        """What pairs are sorted by, for np.lexsort: what counts most comes last."""
+        return self.earlier, self.later, self.outputs, self.distances
 
     def some(self, chosen: npt.NDArray[Any]) -> "Candidates":
         return Candidates(*(column[chosen] for column in vars(self).values()))
@@ -211,34 +234,23 @@ def candidates_of(
     return candidates, firsts
 
 
-class _Pool:
-    """The clearest pairs of one class, each side once: as the later, and as the earlier one."""
+def best_of_sides(candidates: Candidates, which: int, most: int) -> Candidates:
+    """Of each class and side the clearest pair; of each class `most` of these, the clearest first.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._best: tuple[dict[tuple[str, int], ClearPair], ...] = ({}, {})
-
-    def add(self, candidates: Sequence[ClearPair]) -> None:
-        for which in (0, 1):
-            best = dict(self._best[which])
-            for one in candidates:
-                side = one.side(which)
-                if side not in best or one < best[side]:
-                    best[side] = one
-            kept = sorted(best.values())[: self._most]
-            self._best[which].clear()
-            self._best[which].update({one.side(which): one for one in kept})
-
-    @property
-    def worst(self) -> tuple[float, float] | None:
-        """A pair that is no clearer than this does not enter; None if any does."""
-        if any(len(best) < self._most for best in self._best):
-            return None
-        last = max(max(best.values()) for best in self._best)
-        return last.distance, last.minus_output_distance
-
-    def __iter__(self) -> Iterator[ClearPair]:
-        return iter(sorted({*self._best[0].values(), *self._best[1].values()}))
+    which: 0 for the later side, 1 for the earlier. A side is a person where that is known, else
+    its values.
+    """
+    people = candidates.people[:, which]
+    known = people >= 0
+    sides = np.where(known, people.astype(np.uint64), candidates.values[:, which])
+    order = np.lexsort((*candidates.clearness, sides, known, candidates.classes))
+    changes = [column[order] for column in (candidates.classes, known, sides)]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = np.any([column[1:] != column[:-1] for column in changes], axis=0)
+    best = candidates.some(order[first])
+    best = best.some(np.lexsort((*best.clearness, best.classes)))
+    _, begins, counts = np.unique(best.classes, return_index=True, return_counts=True)
+    return best.some(np.arange(len(best)) - np.repeat(begins, counts) < most)
 
 
 class ClearestPairs:
@@ -252,7 +264,7 @@ class ClearestPairs:
         self._most = most
         self._most_kinds = kinds
         self._firsts: dict[int, tuple[int, int]] = {}
-        self._pools: dict[int, _Pool] = {}
+        self._best = (_NONE, _NONE)  # for their later sides, and for their earlier sides
 
     def add(self, candidates: Candidates, firsts: Firsts) -> None:
         """Of further decisions, which come after those that were added before."""
@@ -260,21 +272,31 @@ class ClearestPairs:
         room = self._most_kinds - len(self._firsts)
         self._firsts |= {which: first for first, which in new[:room]}
         candidates = candidates.under(self._named(candidates.classes))
-        pairs = candidates.pairs()
-        for which in np.unique(candidates.classes).tolist():
-            pool = self._pools.setdefault(which, _Pool(self._most))
-            pool.add([pairs[i] for i in np.flatnonzero(candidates.classes == which).tolist()])
+        later, earlier = (
+            best_of_sides(Candidates.joined([best, candidates]), which, self._most)
+            for which, best in enumerate(self._best)
+        )
+        self._best = later, earlier
 
     def may_enter(self, classes: Rows, distances: Floats, outputs: Floats) -> npt.NDArray[np.bool_]:
         """Which pairs are clearer than the least clear ones of their class."""
         named = self._named(classes)
         may = np.ones(len(classes), dtype=np.bool_)
-        for which, pool in self._pools.items():
-            limit = pool.worst
-            if limit is not None:
-                clearer = (distances < limit[0]) | ((distances == limit[0]) & (outputs < limit[1]))
-                may &= (named != which) | clearer
+        for which, (distance, output) in self._limits().items():
+            clearer = (distances < distance) | ((distances == distance) & (outputs < output))
+            may &= (named != which) | clearer
         return may
+
+    def _limits(self) -> dict[int, tuple[float, float]]:
+        """By class that is full: the distances of a pair, and no pair enters that is no clearer."""
+        ends = []
+        for best in self._best:
+            counts = np.unique(best.classes, return_counts=True)[1]
+            full = best.some((np.cumsum(counts) - 1)[counts == self._most])
+            limits = zip(full.distances.tolist(), full.outputs.tolist(), strict=True)
+            ends.append(dict(zip(full.classes.tolist(), limits, strict=True)))
+        later, earlier = ends
+        return {which: max(later[which], earlier[which]) for which in later.keys() & earlier}
 
     def _named(self, classes: Rows) -> Rows:
         """The classes, where those that have names keep them and all others are one.
@@ -285,26 +307,17 @@ class ClearestPairs:
             return classes
         return np.where(np.isin(classes, [*self._firsts, WITHIN]), classes, OTHERS)
 
-    def __iter__(self) -> Iterator[ClearPair]:
-        return (pair for pool in self._pools.values() for pair in pool)
+    def pairs(self) -> list[ClearPair]:
+        """All pairs that are kept."""
+        return self.kept()[0].pairs()
 
     # Parts of a stream, put together
 
     def kept(self) -> tuple[Candidates, Firsts]:
         """All pairs that are kept, and the first of each class."""
-        parts = [
-            Candidates(
-                np.array([one.distance for one in pairs]),
-                np.array([one.minus_output_distance for one in pairs]),
-                np.array([one.later for one in pairs], np.int64),
-                np.array([one.earlier for one in pairs], np.int64),
-                np.full(len(pairs), which, np.int64),
-                np.array([one.values for one in pairs], np.uint64),
-                np.array([one.people for one in pairs], np.int64),
-            )
-            for which, pairs in ((which, list(pool)) for which, pool in self._pools.items())
-        ]
-        return Candidates.joined(parts), dict(self._firsts)
+        both = Candidates.joined(self._best)
+        _, once = np.unique(np.stack([both.later, both.earlier]), axis=1, return_index=True)
+        return both.some(once), dict(self._firsts)
 
     @classmethod
     def merged(
@@ -320,3 +333,54 @@ class ClearestPairs:
         for candidates, _ in parts:
             whole.add(candidates, {})
         return whole
+
+
+# Whether two decisions are the same in all that counts
+
+
+def same_values(past: Past, rows: Rows) -> _UINT:
+    """A number for what was compared, and for the output, of rows that are remembered.
+
+    Equal values and outputs have equal numbers; different ones have different numbers, but for one
+    case in 2**64. So the list of pairs to look at can know what it has without holding it.
+    """
+    points = past.points(rows)
+    numbers = _mixed(np.hstack([_words(points.vectors), _words(_outputs(past, rows))]))
+    if points.left_open is not None:  # only where something is, since others may come without it
+        is_open = points.left_open.reshape(len(rows), -1)
+        numbers = numbers + _mixed(_words(is_open)) * is_open.any(axis=1)
+    return numbers
+
+
+def _outputs(past: Past, rows: Rows) -> npt.NDArray[Any]:
+    if past.rule.output == "label":
+        return past.codes("", rows).codes
+    if past.rule.output == "number":
+        return past.numbers(rows)
+    return np.array(past.outputs(rows), dtype=np.float64)
+
+
+def _words(values: npt.NDArray[Any]) -> _UINT:
+    """Values as rows of 64-bit words; 0.0 and -0.0 are the same."""
+    flat = values.reshape(len(values), -1)
+    if flat.dtype.kind == "f":
+        flat = flat.astype(np.float64) + 0.0
+    elif flat.dtype.kind in "bi":
+        flat = flat.astype(np.int64)
+    else:
+        flat = flat.astype(np.uint64)
+    return np.ascontiguousarray(flat).view(np.uint64)
+
+
+def _mixed(words: _UINT) -> _UINT:
+    """One number for each row: words are mixed with their places, and added up.
+
+    The mixing is splitmix64 (Steele, Lea and Flood 2014): every bit of a word moves every other.
+    """
+    places = np.arange(1, words.shape[1] + 1, dtype=np.uint64)
+    mixed: _UINT = (words + places * _STEP).astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed = mixed ^ (mixed >> np.uint64(31))
+    total: _UINT = mixed.sum(axis=1, dtype=np.uint64)
+    return total

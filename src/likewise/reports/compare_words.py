@@ -6,7 +6,7 @@ Values from the data stand in the text as they are: whoever prints it makes it s
 from collections.abc import Iterable
 
 from likewise.reports.comparison import Comparison, KindOfPairs, Side
-from likewise.reports.group_words import group_sentences
+from likewise.reports.group_words import group_sentences, points
 from likewise.reports.intervals import Difference, Share
 from likewise.values.printing import listed, percent
 from likewise.values.safe import shortened
@@ -64,13 +64,6 @@ def conclusion(apart: Difference) -> str:
     if apart.beyond_chance:
         return "which leaves out 0: more than chance alone would give"
     return "which has 0 in it: it may be chance"
-
-
-def points(share: float) -> str:
-    """A difference of shares, in percentage points."""
-    hundred = 100 * share
-    text = f"{hundred:.1f}" if abs(hundred) >= 0.95 or hundred == 0 else f"{hundred:.2g}"
-    return f"{text} points"
 
 
 def interval_of(apart: Difference) -> str:

@@ -20,18 +20,18 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from likewise.explaining.comparing import check_groups, compare_groups, protected_columns
-from likewise.explaining.groups import Groups
+from likewise.explaining.comparing import why_no_groups
+from likewise.explaining.past import Past
 from likewise.explaining.side_by_side import pair_of
 from likewise.reports.evidence import Computed
+from likewise.reports.findings import groups_among
 from likewise.reports.intervals import Difference, Share, difference, wilson
 from likewise.reports.judged_history import JudgedHistory, Pairs
 from likewise.reports.worst import WorstPair
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadRule
-from likewise.values.past import Past
+from likewise.values.groups import Groups
 from likewise.values.safe import shortened
-from likewise.values.verdicts import Rows, Witness
+from likewise.values.witnesses import Rows, Witness
 
 Told: TypeAlias = Literal["keys", "places and values"]
 SHOWN = 6
@@ -185,10 +185,7 @@ def compare(
     known_before = (left[0] >= 0) & (left[1] >= 0)
     now = _codes(other.pairs.later, other.pairs.earlier, length)
     stays = known_before & np.isin(_codes(*left, length), now)
-    no_groups = _why_no_groups(rule)
-    sides = [
-        _side_of(side, many, no_groups) for side, many in zip((one, other), whole, strict=True)
-    ]
+    sides = [_side_of(side, many) for side, many in zip((one, other), whole, strict=True)]
     return Comparison(
         rule,
         sides[0],
@@ -199,17 +196,14 @@ def compare(
         _kind(other, ~persists, known, one, in_one, shown),
         _kind(one, ~stays, known_before, other, in_other, shown),
         _kind(other, persists, known, one, in_one, shown),
-        no_groups,
+        why_no_groups(rule),
         column,
         command,
     )
 
 
-def _side_of(side: JudgedHistory, decisions: int, no_groups: str | None) -> Side:
+def _side_of(side: JudgedHistory, decisions: int) -> Side:
     comparable, flagged, many = int(side.comparable.sum()), side.flagged, len(side)
-    groups: tuple[Groups, ...] = ()
-    if no_groups is None and protected_columns(side.past.rule):
-        groups = compare_groups(side.past, range(many))
     return Side(
         side.name,
         decisions,
@@ -220,18 +214,9 @@ def _side_of(side: JudgedHistory, decisions: int, no_groups: str | None) -> Side
         wilson(side.in_any_pair, many),
         len(side.pairs),
         side.bad_rows,
-        groups,
+        groups_among(side.past, range(many)),
         side.computed,
     )
-
-
-def _why_no_groups(rule: Rule) -> str | None:
-    try:
-        if protected_columns(rule):
-            check_groups(rule)
-    except BadRule as error:
-        return str(error)
-    return None
 
 
 # The same cases

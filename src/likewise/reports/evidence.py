@@ -1,6 +1,6 @@
 """How findings were computed, as plain values: what someone needs to arrive at the same numbers.
 
-Not here: how it is shown (page.py), and where each fact comes from (cli/auditing.py).
+Not here: how it is shown (page.py), and where each fact comes from (audit/feeding.py).
 """
 
 import datetime
@@ -12,6 +12,7 @@ from importlib import import_module
 from likewise.rules.rule import Rule
 from likewise.sources.time_order import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
 from likewise.values.explanation import Explanation
+from likewise.values.times import iso_text_of_seconds
 from likewise.version import __version__
 
 _PACKAGES = ("numpy", "polars")
@@ -42,11 +43,7 @@ class Order:
             NEWEST_FIRST: "the file has the newest first, so it was judged from its last line up",
             SORTED: "in which the file was not, so it was sorted",
         }[self.file]
-        rest = {
-            AS_IT_IS: "by line",
-            NEWEST_FIRST: "by line, from the last up",
-            SORTED: "by line",
-        }[self.file]
+        rest = "by line, from the last up" if self.file == NEWEST_FIRST else "by line"
         ties = f"; {self.ties:,} have the time of the one before: these {rest}"
         within = f"; each is compared with those of the {self.within} before it, and no others"
         return (
@@ -94,19 +91,10 @@ class Evidence:
     """The column that says which model decided, if one does."""
 
 
-@dataclass(frozen=True)
-class Computed:
+@dataclass(frozen=True, kw_only=True)
+class Computed(Evidence):
     """How the findings were computed, for whoever wants to do it again."""
 
-    source: str
-    sha256: str | None
-    size: int | None
-    command: str | None
-    order: Order
-    unit: str
-    remarks: tuple[str, ...]
-    skipped: tuple[Skipped, ...]
-    skipped_for_other_reasons: int
     fingerprint: str
     index: str
     reason: str
@@ -115,11 +103,6 @@ class Computed:
     reach: float | None
     remembered: int
     forgotten: int
-    head: str | None
-    seconds: float | None
-    load: float | None
-    seeds: tuple[tuple[str, int], ...]
-    model_column: str | None
     version: str
     python: str
     packages: tuple[tuple[str, str], ...]
@@ -145,7 +128,7 @@ def computed(
         version=__version__,
         python=platform.python_version(),
         packages=_packages(),
-        made=when.astimezone(datetime.UTC).isoformat(timespec="seconds"),
+        made=iso_text_of_seconds(when.timestamp(), "seconds"),
     )
 
 

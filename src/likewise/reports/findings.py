@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.explaining.comparing import check_groups, compare_groups, protected_columns
-from likewise.explaining.groups import Groups
+from likewise.explaining.comparing import compare_groups, protected_columns, why_no_groups
+from likewise.explaining.past import Past
 from likewise.monitors.calibration import Calibration
 from likewise.monitors.protocol import AnyMonitor
 from likewise.monitors.varied import Varied
@@ -29,9 +29,8 @@ from likewise.reports.timeline import Stretch
 from likewise.reports.totals import Margins, Totals
 from likewise.reports.worst import WorstPair, WorstPairs
 from likewise.rules.rule import Rule
-from likewise.values.errors import BadRule
+from likewise.values.groups import Groups
 from likewise.values.model_counts import Likes, ModelCounts
-from likewise.values.past import Past
 from likewise.values.verdicts import Verdicts
 
 _POINTS = 240  # of the epsilon curve
@@ -256,7 +255,7 @@ def findings_of(
         margins=totals.margins,
         worst=worst,
         groups=groups,
-        no_groups=_why_no_groups(rule),
+        no_groups=why_no_groups(rule),
         curve=None if calibration is None else curve_of(calibration, rule, like_cases),
         computed=how,
         varied=varied,
@@ -267,7 +266,7 @@ def findings_of(
 
 def groups_among(past: Past, rows: range) -> tuple[Groups, ...]:
     """Who got less, by protected column: a pass over all like pairs, whatever their outputs."""
-    if _why_no_groups(past.rule) is not None or not protected_columns(past.rule):
+    if why_no_groups(past.rule) is not None or not protected_columns(past.rule):
         return ()
     return compare_groups(past, rows)
 
@@ -285,16 +284,6 @@ def likes_among(past: Past, rows: range) -> Likes | None:
         codes.values[code]: (int(within[code]), int(across[code]))
         for code in np.unique(codes.codes).tolist()
     }
-
-
-def _why_no_groups(rule: Rule) -> str | None:
-    """Why nothing can be said about groups, where there are protected columns."""
-    try:
-        if protected_columns(rule):
-            check_groups(rule)
-    except BadRule as error:
-        return str(error)
-    return None
 
 
 def curve_of(calibration: Calibration, rule: Rule, like_cases: Calibration | None = None) -> Curve:

@@ -1,17 +1,19 @@
 """The part of the report about groups: a picture of what was tested, a table of all comparisons.
 
-Every value from the data is made safe (safe.py).
-Not here: the words (group_words.py), the picture (group_plot.py).
+Not here: the words (group_words.py).
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from likewise.explaining.groups import GroupComparison, Groups, GroupSide
-from likewise.reports.document import section
-from likewise.reports.group_plot import COMPARED, drawn_of, group_plot
 from likewise.reports.group_words import chance, counted, difference, left_out, outcome, p_value
-from likewise.values.safe import folded, safe, safe_name, shown
+from likewise.reports.plots import WIDE, band, line, picture, text, twice
+from likewise.values.groups import GroupComparison, Groups, GroupSide
+from likewise.values.safe import readable, shortened, shown
+from likewise.values.templates import render
 
+_COMPARED = 8  # comparisons in a picture, at most
+_STEP, _TOP, _EDGE = 58, 44, 16
 _TABLE = 8  # comparisons in the table before the rest is folded away
 _LEAD = (
     "Two groups can be compared where their members are alike. How many of each group have a like"
@@ -26,102 +28,71 @@ def group_section(
 ) -> str:
     """All protected columns; no_groups: why nothing is compared, if so.
 
-    name, of: what the part of the page is called, and whose decisions it is about, as HTML
+    name, of: what the part of the page is called, and whose decisions it is about
     """
-    if no_groups:
-        lead = f"Nothing is counted by group: {safe(no_groups, 400)}."
-        return section(name, "By protected group", lead, "")
-    shown_columns = [groups for groups in columns if groups.groups]
-    if not shown_columns:
+    compared = [_column(groups) for groups in columns if groups.groups]
+    if not compared and not no_groups:
         return ""
-    return section(name, f"Who got less{of}", _LEAD, "".join(map(_column, shown_columns)))
+    return render(
+        "reports/group_section.html",
+        no_groups=None if no_groups is None else readable(no_groups, 400),
+        name=name,
+        title=f"Who got less{of}",
+        lead=_LEAD,
+        columns=compared,
+        most=_TABLE,
+    )
 
 
-def _column(groups: Groups) -> str:
-    parts = [f"<h3>By {safe_name(groups.column)}</h3>\n"]
-    drawn = drawn_of(groups)
-    if drawn:
-        parts.append(f"<figure>{group_plot(groups)}<figcaption>{_caption(groups)}")
-        parts.append("</figcaption></figure>\n")
-    if len(groups.groups) == 1:
-        name = safe(shown(groups.groups[0].name), 60)
-        parts.append(f"<p>All decisions are <bdi>{name}</bdi>: there is nothing to compare.</p>\n")
-    elif not any(one.pairs for one in groups.comparisons):
-        parts.append("<p>No decision has a like case in another group: nothing follows.</p>\n")
+def _column(groups: Groups) -> dict[str, Any]:
+    drawn = _drawn(groups)
+    why = ""
+    if not any(one.pairs for one in groups.comparisons):
+        why = "No decision has a like case in another group: nothing follows."
     elif not drawn:
-        parts.append("<p>There are too few like cases to conclude anything.</p>\n")
-    some, rest = groups.comparisons[:_TABLE], groups.comparisons[_TABLE:]
-    if some:
-        parts.append(_table(groups, some))
-    if rest:
-        more = f"{len(rest):,} more comparison{'s' * (len(rest) != 1)}"
-        on_paper = f"{more} of {safe_name(groups.column)} are in the page and not printed."
-        parts.append(folded(more, _table(groups, rest), on_paper))
-    parts += [f'<p class="small">{safe(note, 400)}</p>\n' for note in left_out(groups)]
-    return "".join(parts)
-
-
-def _caption(groups: Groups) -> str:
+        why = "There are too few like cases to conclude anything."
     tested = sum(one.test is not None for one in groups.comparisons)
-    of = f"The first {COMPARED} of {tested:,} tested comparisons. " if tested > COMPARED else ""
-    what = "the share of favourable answers" if groups.outcome == "share" else "the mean output"
-    return (
-        f"{of}Difference in {what} between like cases of the two groups. Filled: beyond chance,"
-        " corrected for all comparisons on this page. In the table, a decision can be in many"
-        " pairs: decisions say more about how many are concerned."
-    )
+    is_share = groups.outcome == "share"
+    good = "favourable answer" if is_share else "mean output"
+    return {
+        "name": groups.column,
+        "plot": _plot(groups) if drawn else None,
+        "first": f"The first {_COMPARED} of {tested:,} tested comparisons. "
+        if tested > _COMPARED
+        else "",
+        "what": "the share of favourable answers" if is_share else "the mean output",
+        "only": shown(groups.groups[0].name) if len(groups.groups) == 1 else None,
+        "why": why,
+        "heads": (
+            "group",
+            "decisions",
+            good,
+            "have a like case in the other group",
+            f"{good} among these",
+            f"{good} of their like cases",
+            "got less than some like case",
+        ),
+        "comparisons": [_comparison(groups, one) for one in groups.comparisons],
+        "left_out": left_out(groups),
+    }
 
 
-def _table(groups: Groups, comparisons: Sequence[GroupComparison]) -> str:
-    good = "favourable answer" if groups.outcome == "share" else "mean output"
-    heads = (
-        "decisions",
-        good,
-        "have a like case in the other group",
-        f"{good} among these",
-        f"{good} of their like cases",
-        "got less than some like case",
-    )
-    top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
-    bodies = "".join(_comparison(groups, one, heads) for one in comparisons)
-    return (
-        '<div class="scroll groups" tabindex="0" role="region" aria-label="Comparisons by'
-        f' {safe(groups.column, 80)}"><table class="sortable"><thead><tr><th scope="col">group</th>'
-        f"{top}</tr></thead>{bodies}</table></div>\n"
-    )
-
-
-def _comparison(groups: Groups, comparison: GroupComparison, heads: Sequence[str]) -> str:
-    one, other = (
-        f"<bdi>{safe(shown(side.group.name), 60)}</bdi>"
-        for side in (comparison.one, comparison.other)
-    )
-    said = f"<b>{one} and {other}</b>: "
-    if comparison.pairs == 0:
-        said += "no like pair, so nothing follows."
-    else:
-        said += (
-            f"{comparison.pairs:,} like pair{'s' * (comparison.pairs != 1)}. {one} got less in"
-            f" {comparison.one_less:,}, {other} in {comparison.other_less:,}, neither in"
-            f" {comparison.neither_less:,}. {_tested(groups, comparison)}"
-        )
-    rows = "".join(_row(groups, side, heads) for side in (comparison.one, comparison.other))
-    return f'<tbody><tr class="said"><td colspan="{1 + len(heads)}">{said}</td></tr>{rows}</tbody>'
-
-
-def _tested(groups: Groups, comparison: GroupComparison) -> str:
+def _comparison(groups: Groups, comparison: GroupComparison) -> dict[str, Any]:
     test = comparison.test
-    conclusion = safe(comparison.conclusion)
-    if test is None:
-        return f"{conclusion[:1].upper()}{conclusion[1:]}."
-    return (
-        f"Difference {difference(groups, test.difference)}, by chance"
-        f" {chance(groups, comparison)}; p&nbsp;=&nbsp;{p_value(test.p)}, corrected"
-        f" {p_value(test.p_corrected)}: {conclusion}."
-    )
+    return {
+        "found": comparison,
+        "test": test
+        and {
+            "difference": difference(groups, test.difference),
+            "chance": chance(groups, comparison),
+            "p": p_value(test.p),
+            "corrected": p_value(test.p_corrected),
+        },
+        "sides": [_side(groups, side) for side in (comparison.one, comparison.other)],
+    }
 
 
-def _row(groups: Groups, side: GroupSide, heads: Sequence[str]) -> str:
+def _side(groups: Groups, side: GroupSide) -> dict[str, Any]:
     cells = (
         counted(groups, side.group.decisions, side.group.people),
         outcome(groups, side.group.favourable),
@@ -130,9 +101,60 @@ def _row(groups: Groups, side: GroupSide, heads: Sequence[str]) -> str:
         outcome(groups, side.like_favourable),
         counted(groups, side.got_less, side.got_less_people),
     )
-    numbers = "".join(
-        f'<td class="number" data-label="{head}">{cell}</td>'
-        for head, cell in zip(heads, cells, strict=True)
+    return {"name": shown(side.group.name), "cells": cells}
+
+
+# The picture
+
+
+def _drawn(groups: Groups) -> list[GroupComparison]:
+    """The comparisons that a picture shows: tested ones, in the order in which they are told."""
+    return [one for one in groups.comparisons if one.test is not None][:_COMPARED]
+
+
+def _plot(groups: Groups) -> str:
+    """For each two groups the difference within neighbourhoods, on the band of chance."""
+    drawn = _drawn(groups)
+    ends = [0.0]
+    for one in drawn:
+        assert one.test is not None
+        ends += [one.test.low, one.test.high, one.test.difference]
+    low, span = min(ends), (max(ends) - min(ends)) or 1.0
+
+    def draw(width: int) -> str:
+        def x(value: float) -> float:
+            return _EDGE + (value - low) / span * (width - 2 * _EDGE)
+
+        bottom = _TOP + _STEP * len(drawn)
+        anchor = "start" if x(0.0) < 60 else "end" if x(0.0) > width - 60 else "middle"
+        parts = [
+            text(x(0.0), 14, "no difference", "axis", anchor),
+            line(x(0.0), 20, x(0.0), bottom - 10, "grid"),
+        ]
+        for i, one in enumerate(drawn):
+            test = one.test
+            assert test is not None
+            told = difference(groups, test.difference)
+            told = f"{told}, {one.conclusion}" if width == WIDE else told
+            texts = " · ".join(_names(one, 32 if width == WIDE else 13)), told, _said(groups, one)
+            values = test.low, test.high, test.difference
+            kind = "dot" if one.supported else "dot open"
+            parts += band(width, x, _TOP + i * _STEP, texts, values, kind)
+        return picture(width, bottom, *parts)
+
+    return twice(draw, f"By {groups.column}: {'; '.join(_said(groups, one) for one in drawn)}.")
+
+
+def _names(comparison: GroupComparison, longest: int) -> list[str]:
+    sides = comparison.one, comparison.other
+    return [shortened(shown(side.group.name), longest) for side in sides]
+
+
+def _said(groups: Groups, comparison: GroupComparison) -> str:
+    test = comparison.test
+    assert test is not None
+    one, other = _names(comparison, 60)
+    return (
+        f"{one} got less than {other} by {difference(groups, test.difference)}, chance gives"
+        f" {chance(groups, comparison)}: {comparison.conclusion}"
     )
-    name = f"<bdi>{safe(shown(side.group.name), 60)}</bdi>"
-    return f'<tr><th scope="row">{name}</th>{numbers}</tr>'

@@ -6,20 +6,21 @@ Values from the data stand in the text as they are: whoever prints it makes it s
 from collections.abc import Sequence
 
 from likewise.explaining.comparing import FEWEST
-from likewise.explaining.groups import GroupComparison, Groups
+from likewise.values.groups import GroupComparison, Groups
 from likewise.values.printing import figure, percent
 from likewise.values.safe import shortened, shown
 
 _NAMED = 2  # comparisons of a column that get a sentence of their own
 _LONGEST = 60  # letters of a name
+_BOTH_WAYS = "like cases of two groups fared differently beyond chance, but in no one direction"
+_NOTHING = "no difference between like cases of two groups goes beyond chance"
+_TOO_FEW = "too few like cases across groups to conclude anything"
 
 
 def group_sentences(columns: Sequence[Groups]) -> list[str]:
     """What is supported, and which columns show nothing beyond chance, or too little."""
     sentences = []
-    both_ways: list[str] = []
-    nothing: list[str] = []
-    too_few: list[str] = []
+    unsupported: dict[str, list[str]] = {_BOTH_WAYS: [], _NOTHING: [], _TOO_FEW: []}
     for groups in columns:
         supported = [one for one in groups.comparisons if one.supported]
         sentences += [_supported(groups, one) for one in supported[:_NAMED]]
@@ -31,22 +32,9 @@ def group_sentences(columns: Sequence[Groups]) -> list[str]:
             continue
         tests = [one.test for one in groups.comparisons if one.test is not None]
         beyond = any(test.beyond_chance for test in tests)
-        kind = both_ways if beyond else nothing if tests else too_few
-        kind.append(_name(groups.column))
-    if both_ways:
-        sentences.append(
-            f"By {' and '.join(both_ways)}: like cases of two groups fared differently beyond"
-            " chance, but in no one direction."
-        )
-    if nothing:
-        sentences.append(
-            f"By {' and '.join(nothing)}: no difference between like cases of two groups goes"
-            " beyond chance."
-        )
-    if too_few:
-        sentences.append(
-            f"By {' and '.join(too_few)}: too few like cases across groups to conclude anything."
-        )
+        why = _BOTH_WAYS if beyond else _NOTHING if tests else _TOO_FEW
+        unsupported[why].append(_name(groups.column))
+    sentences += [f"By {' and '.join(some)}: {why}." for why, some in unsupported.items() if some]
     return sentences
 
 
@@ -66,10 +54,13 @@ def _supported(groups: Groups, comparison: GroupComparison) -> str:
 
 def difference(groups: Groups, value: float) -> str:
     """A difference of shares, in percentage points, or of numbers."""
-    if groups.outcome == "mean":
-        return figure(float(f"{value:.3g}"))
-    points = 100 * value
-    text = f"{points:.1f}" if abs(points) >= 0.95 or points == 0 else f"{points:.2g}"
+    return points(value) if groups.outcome == "share" else figure(float(f"{value:.3g}"))
+
+
+def points(share: float) -> str:
+    """A difference of shares, in percentage points."""
+    hundred = 100 * share
+    text = f"{hundred:.1f}" if abs(hundred) >= 0.95 or hundred == 0 else f"{hundred:.2g}"
     return f"{text} points"
 
 

@@ -1,4 +1,4 @@
-"""Intervals of 95 % for a share and for the difference of two, by their formulas.
+"""Intervals for a share (of 95 % unless told) and for the difference of two, by their formulas.
 
 A share: Wilson's score interval. It stays within 0 and 1, and says something of 0 of 20, too.
 A difference of two shares: Newcombe's (his method 10), from the two Wilson intervals.
@@ -50,14 +50,18 @@ def wilson(count: int, of: int) -> Share:
     >>> round(share.low, 4), round(share.high, 4)
     (0.0552, 0.1744)
     """
+    return Share(count, of, *wilson_bounds(count, of))
+
+
+def wilson_bounds(count: float, of: float, deviations: float = Z) -> tuple[float, float]:
+    """The lowest and the highest rate of which the share is within so many standard deviations."""
     if of == 0:
-        return Share(count, of, 0.0, 1.0)
-    rate, square = count / of, Z * Z
-    middle = (rate + square / (2 * of)) / (1 + square / of)
-    half = Z / (1 + square / of) * math.sqrt(rate * (1 - rate) / of + square / (4 * of * of))
+        return 0.0, 1.0
+    square = deviations * deviations
+    middle = (count + square / 2) / (of + square)
+    half = deviations * math.sqrt(count * (of - count) / of + square / 4) / (of + square)
     low = 0.0 if count == 0 else max(0.0, middle - half)
-    high = 1.0 if count == of else min(1.0, middle + half)
-    return Share(count, of, low, high)
+    return low, 1.0 if count == of else min(1.0, middle + half)
 
 
 def difference(one: Share, other: Share) -> Difference | None:

@@ -10,15 +10,16 @@ decision.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from likewise.explaining.past import Past
 from likewise.reports.evidence import Computed
-from likewise.values.past import Past
-from likewise.values.verdicts import Floats, Rows, Verdicts
+from likewise.values.verdicts import Verdicts
+from likewise.values.witnesses import Floats, Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +35,20 @@ class Pairs:
         return len(self.later)
 
     def some(self, chosen: npt.NDArray[Any]) -> "Pairs":
-        return Pairs(
-            self.later[chosen],
-            self.earlier[chosen],
-            self.distances[chosen],
-            self.output_distances[chosen],
-        )
+        return Pairs(*(column[chosen] for column in vars(self).values()))
+
+    @classmethod
+    def of(cls, verdicts: Verdicts) -> "Pairs":
+        found = verdicts.witnesses
+        later = verdicts.rows[verdicts.owners]
+        return cls(later, found.rows, found.input_distances, found.output_distances)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Pairs]") -> "Pairs":
+        """All of them; of no parts, none."""
+        none = cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
+        columns = zip(*(vars(part).values() for part in (none, *parts)), strict=True)
+        return cls(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +66,7 @@ class JudgedHistory:
     keys: Sequence[Any] | None
     """None if decisions have none."""
     computed: Computed
-    bad_rows: int
+    bad_rows: int = 0
     columns: tuple[str, ...] | None = None
     """The names of coordinates, for a rule without features."""
 
@@ -66,17 +75,13 @@ class JudgedHistory:
 
     def first(self, count: int) -> "JudgedHistory":
         """The first so many decisions."""
-        return JudgedHistory(
-            self.name,
-            self.past,
-            self.comparable[:count],
-            self.pairs.some(self.pairs.later < count),
-            self.places[:count],
-            self.cases[:count],
-            None if self.keys is None else self.keys[:count],
-            self.computed,
-            self.bad_rows,
-            self.columns,
+        return replace(
+            self,
+            comparable=self.comparable[:count],
+            pairs=self.pairs.some(self.pairs.later < count),
+            places=self.places[:count],
+            cases=self.cases[:count],
+            keys=None if self.keys is None else self.keys[:count],
         )
 
     @property
@@ -94,47 +99,33 @@ class HistoryTally:
     """Collects the verdicts of a history, batch by batch."""
 
     def __init__(self) -> None:
-        self._comparable: list[npt.NDArray[np.bool_]] = []
-        self._pairs: list[tuple[Rows, Rows, Floats, Floats]] = []
-        self._places: list[Rows] = []
+        self._comparable = [np.empty(0, np.bool_)]
+        self._pairs: list[Pairs] = []
+        self._places = [np.empty(0, np.int64)]
 
     def add(self, verdicts: Verdicts, places: Rows) -> None:
         """The next batch; its first row is the number of decisions before it."""
         assert verdicts.comparable is not None
-        found = verdicts.witnesses
         self._comparable.append(verdicts.comparable)
-        later = verdicts.rows[verdicts.owners]
-        self._pairs.append((later, found.rows, found.input_distances, found.output_distances))
+        self._pairs.append(Pairs.of(verdicts))
         self._places.append(places)
 
     def history(
-        self,
-        name: str,
-        past: Past,
-        computed: Computed,
-        *,
-        keys: Sequence[Any] | None,
-        bad_rows: int = 0,
-        columns: tuple[str, ...] | None = None,
-        numbered: bool = False,
+        self, name: str, past: Past, computed: Computed, *, numbered: bool = False, **more: Any
     ) -> JudgedHistory:
         """All that was added.
 
-        numbered: whether a case is told by the decision's number here, instead of its place
+        numbered  whether a case is told by the decision's number here, instead of its place
+        more      further fields of the history
         """
-        rows, floats = np.empty(0, np.int64), np.empty(0, np.float64)
-        parts = [(rows, rows, floats, floats), *self._pairs]
-        pairs = Pairs(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-        places = np.concatenate([rows, *self._places])
+        places = np.concatenate(self._places)
         return JudgedHistory(
             name,
             past,
-            np.concatenate([np.empty(0, np.bool_), *self._comparable]),
-            pairs,
+            np.concatenate(self._comparable),
+            Pairs.joined(self._pairs),
             places,
             np.arange(len(places)) if numbered else places,
-            keys,
-            computed,
-            bad_rows,
-            columns,
+            computed=computed,
+            **more,
         )

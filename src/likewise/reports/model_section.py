@@ -1,14 +1,10 @@
-"""The part of the report about models: who decided how much, and who contradicts whom.
-
-Every value from the data is made safe (safe.py).
-"""
+"""The part of the report about models: who decided how much, and who contradicts whom."""
 
 from collections.abc import Sequence
 
-from likewise.reports.document import section
 from likewise.values.model_counts import ModelCounts
 from likewise.values.printing import percent
-from likewise.values.safe import folded, safe
+from likewise.values.templates import render
 
 _TABLE = 20  # models in the table before the rest is folded away
 _LEAD = (
@@ -16,10 +12,6 @@ _LEAD = (
     " one of another model: the first says that a model is not consistent with itself, the second"
     " that two models do not agree. Each count is of the decisions that had such an earlier like"
     " case."
-)
-_NOT_LOOKED_AT = (
-    "How many had a like case within and across models was not looked at: there are too many like"
-    " pairs, or earlier decisions are forgotten."
 )
 
 
@@ -30,14 +22,17 @@ def model_section(models: Sequence[ModelCounts], compare: str) -> str:
     """
     if not models:
         return ""
-    some, rest = models[:_TABLE], models[_TABLE:]
-    inside = _table(some)
-    if rest:
-        more = f"{len(rest):,} more model{'s' * (len(rest) != 1)}"
-        inside += folded(more, _table(rest), f"{more} are in the page and not printed.")
-    if compare == "all" and any(one.within.comparable is None for one in models):
-        inside += f'<p class="small">{_NOT_LOOKED_AT}</p>\n'
-    return section("models", "By model", _LEAD + _only(compare), inside)
+    heads = ["model", "decisions", "contradict an earlier one"]
+    for side, whose in ((models[0].within, "its own"), (models[0].across, "another model’s")):
+        heads += [f"contradict {whose}"] * side.compared
+    return render(
+        "reports/model_section.html",
+        lead=_LEAD + _only(compare),
+        heads=heads,
+        rows=[(name_of(one.model), _cells(one)) for one in models],
+        most=_TABLE,
+        not_looked_at=compare == "all" and any(one.within.comparable is None for one in models),
+    )
 
 
 def _only(compare: str) -> str:
@@ -47,28 +42,11 @@ def _only(compare: str) -> str:
     return f" By the rule, only decisions {kind} are compared."
 
 
-def _table(models: Sequence[ModelCounts]) -> str:
-    heads = ["decisions", "contradict an earlier one"]
-    for side, whose in ((models[0].within, "its own"), (models[0].across, "another model’s")):
-        heads += [f"contradict {whose}"] * side.compared
-    top = "".join(f'<th scope="col" class="number">{head}</th>' for head in heads)
-    rows = "".join(_row(one, heads) for one in models)
-    return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Decisions by model">'
-        f'<table class="sortable"><thead><tr><th scope="col">model</th>{top}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>\n"
-    )
-
-
-def _row(one: ModelCounts, heads: Sequence[str]) -> str:
+def _cells(one: ModelCounts) -> list[str]:
     cells = [f"{one.decisions:,}", _flagged(one.flagged, one.comparable)]
     for side in (one.within, one.across):
         cells += [_flagged(side.flagged, side.comparable)] * side.compared
-    numbers = "".join(
-        f'<td class="number" data-label="{head}">{cell}</td>'
-        for head, cell in zip(heads, cells, strict=True)
-    )
-    return f'<tr><th scope="row"><bdi>{safe(name_of(one.model), 60)}</bdi></th>{numbers}</tr>'
+    return cells
 
 
 def _flagged(flagged: int, comparable: int | None) -> str:
@@ -80,5 +58,5 @@ def _flagged(flagged: int, comparable: int | None) -> str:
 
 
 def name_of(model: str | None) -> str:
-    """A model for people, not yet safe."""
+    """A model for people."""
     return "no model given" if model is None else model

@@ -4,12 +4,14 @@ Every plot is drawn twice, for a wide page and for a phone, and the style sheet 
 fits: text in a picture that shrinks with its page could not be read. A picture says what it shows
 in words too (its label), and each bar or point says its own numbers when pointed at.
 
-Invariant: what comes from the data is made safe here.
+Invariant: what comes from the data is made safe here, so that a picture is `Markup`.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from likewise.values.safe import safe
 
@@ -22,13 +24,13 @@ class Frame:
 
     width: int
     height: int
-    left: int
-    right: int
-    top: int
     bottom: int
     low: float
     high: float
     most: float
+    left: int = 46
+    right: int = 16
+    top: int = 34
 
     def x(self, value: float) -> float:
         span = (self.high - self.low) or 1.0
@@ -43,13 +45,15 @@ class Frame:
         return self.y(0.0)
 
 
-def twice(draw: Callable[[int], str], label: str) -> str:
+def twice(draw: Callable[[int], str], label: str) -> Markup:
     """The same picture for wide and for narrow pages."""
-    return "".join(
-        f'<div class="{name}">{draw(width)}</div>'.replace(
-            "<svg ", f'<svg role="img" aria-label="{safe(label, None)}" ', 1
+    return Markup(
+        "".join(
+            f'<div class="{name}">{draw(width)}</div>'.replace(
+                "<svg ", f'<svg role="img" aria-label="{safe(label, None)}" ', 1
+            )
+            for name, width in (("wide", WIDE), ("narrow", NARROW))
         )
-        for name, width in (("wide", WIDE), ("narrow", NARROW))
     )
 
 
@@ -88,6 +92,36 @@ def path(points: Sequence[tuple[float, float]], kind: str, close_at: float | Non
     if close_at is not None:
         drawn += f"L{points[-1][0]:.1f} {close_at:.1f}L{points[0][0]:.1f} {close_at:.1f}Z"
     return f'<path class="{kind}" d="M{drawn}"/>'
+
+
+def band(
+    width: int,
+    x: Callable[[float], float],
+    y: float,
+    texts: tuple[str, str, str],
+    values: tuple[float, float, float],
+    kind: str = "dot",
+) -> list[str]:
+    """A line of a picture: an interval as a band, and a value in it as a dot.
+
+    texts   what it is called, what stands at its end, and what it says when pointed at
+    values  from where to where the band goes, and where the dot is
+    """
+    name, told, tip = texts
+    low, high, value = map(x, values)
+    return [
+        text(0, y, name, "group"),
+        text(width, y, told, "count", "end"),
+        box(low, y + 12, max(high - low, 2.0), 14, "chance", tip),
+        dot(value, y + 19, kind),
+    ]
+
+
+def chart(frame: Frame, marks: Sequence[float], above: str, below: str, *parts: str) -> str:
+    """A picture with shares on its left; what these are is said above, and what lies below."""
+    at = frame.width - frame.right, frame.height - 4
+    axes = text(0, 14, above, "axis"), share_axis(frame, marks), text(*at, below, "axis", "end")
+    return picture(frame.width, frame.height, *axes, *parts)
 
 
 def ticks(most: float, count: int = 4) -> list[float]:

@@ -3,13 +3,15 @@
 Invariant: None where one of the two was erased, or has left the window; nothing of it is shown.
 """
 
+from functools import partial
 from typing import Any
 
-from likewise.explaining.pair_card import Whereabouts
-from likewise.explaining.side_by_side import Pair, measured_gaps, vector_pair
+from likewise.explaining.pair_card import Whereabouts, pair_card
+from likewise.explaining.side_by_side import measured_gaps, vector_pair
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.values.errors import BadRow
-from likewise.values.verdicts import Witness
+from likewise.values.side_by_side import Pair
+from likewise.values.witnesses import Witness
 
 
 def stored_pair(
@@ -28,12 +30,13 @@ def stored_pair(
         inputs = [ledger.values(row)["input"] for row in (entry.row, witness.row)]
         outputs = [entry.output, other.output]
         return vector_pair(rule, entry.row, witness, inputs, outputs, models)
-    columns = rule.output_column or "output"
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    names = rule.output_columns or ("output",)
     key = rule.key_column if keys else None
     mine, theirs = (_values(ledger, one, names, key) for one in (entry, other))
     gaps = measured_gaps(rule.features, mine, theirs)
-    return Pair(entry.row, witness, mine, theirs, gaps, names, rule, models=models)
+    return Pair(
+        entry.row, witness, mine, theirs, gaps, names, partial(pair_card, rule=rule), models=models
+    )
 
 
 def entry_of(ledger: Ledger, row: int) -> Entry | None:

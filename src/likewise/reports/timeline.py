@@ -7,14 +7,15 @@ Invariant: every decision added is in exactly one stretch; those without a usabl
 Cost: some thousand numbers, however long the stream.
 """
 
-import datetime
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from likewise.values.errors import BadDecision
+from likewise.values.plain import list_of
+from likewise.values.times import microseconds
 
 SHOWN = 50  # stretches in a picture, at most
 _KEPT = 1_000  # stretches held while counting, at most
@@ -30,7 +31,6 @@ _STEPS = {  # how many of a unit make a stretch
 _MONDAY = 3  # days before 1970-01-01, a Thursday, to a Monday
 _EPOCH = (1e8, 1e11)  # seconds, from 1973 on; a smaller number is no time that we know
 _EARLIEST, _LATEST = np.datetime64("1800-01-01", "s"), np.datetime64("2199-12-31T23:59:59", "s")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True)
@@ -259,53 +259,22 @@ def _iso(place: int, unit: str) -> str:
     return str(np.array(place).astype(f"datetime64[{unit}]"))
 
 
-# Times come in many forms
-
-
 def read_times(given: Any) -> npt.NDArray[np.datetime64]:
-    """Times as datetime64 in seconds, UTC; what is none is NaT.
-
-    Dates and times of Python, NumPy, pandas and Polars; ISO text; seconds since 1970.
-    """
-    if hasattr(given, "to_numpy"):
-        given = given.to_numpy()
-    array = given if isinstance(given, np.ndarray) else None
-    if array is not None and array.dtype.kind == "M":
-        return _sensible(array.astype("datetime64[s]"))
-    if array is not None and array.dtype.kind in "iuf":
-        return _of_numbers(array.astype(np.float64))
-    values: Sequence[Any] = array.tolist() if array is not None else list(given)
-    return _sensible(np.array([_second(value) for value in values], dtype="datetime64[s]"))
-
-
-def _of_numbers(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.datetime64]:
-    seconds = np.full(len(numbers), np.datetime64("NaT", "s"))
-    usual = (numbers >= _EPOCH[0]) & (numbers < _EPOCH[1])
-    seconds[usual] = np.floor(numbers[usual]).astype(np.int64).astype("datetime64[s]")
-    return seconds
-
-
-def _sensible(seconds: npt.NDArray[np.datetime64]) -> npt.NDArray[np.datetime64]:
-    """Years that a decision may have; 0001 and 9999 stand for no time, or for never."""
+    """Return times as datetime64 in seconds, UTC; what is none, or out of range, is NaT."""
+    times: Any = given
+    if not (isinstance(given, np.ndarray) and given.dtype.kind == "M"):
+        times = np.array([_time_of(value) for value in list_of(given)], "datetime64[us]")
+    seconds = times.astype("datetime64[s]")
     usual = (seconds >= _EARLIEST) & (seconds <= _LATEST)
     return np.where(usual, seconds, np.datetime64("NaT", "s"))
 
 
-def _second(value: Any) -> Any:
-    """A time as NumPy has it; NaT if it is none."""
-    if isinstance(value, np.datetime64):
-        return value.astype("datetime64[s]")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return _of_numbers(np.array([value], dtype=np.float64))[0]
-    if isinstance(value, str) and _DAY.match(value.strip()):
-        try:
-            value = datetime.datetime.fromisoformat(value.strip())
-        except ValueError:
-            value = None
-    if isinstance(value, datetime.datetime):
-        if value.tzinfo is not None:
-            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-        return np.datetime64(value.replace(microsecond=0), "s")
-    if isinstance(value, datetime.date):
-        return np.datetime64(value, "s")
-    return np.datetime64("NaT", "s")
+def _time_of(value: Any) -> np.datetime64:
+    """Return one time; NaT if it is none, as years 1 and 9999 and small numbers mostly are not."""
+    number = isinstance(value, int | float)
+    try:
+        if not number or _EPOCH[0] <= value < _EPOCH[1]:
+            return np.datetime64(microseconds(value), "us")
+    except BadDecision:
+        pass
+    return np.datetime64("NaT", "us")

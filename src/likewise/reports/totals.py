@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from likewise.reports.in_pairs import InPairs
+from likewise.explaining.model_tally import ModelTally
 from likewise.reports.timeline import ByRow, ByTime
-from likewise.values.model_counts import ModelTally
 from likewise.values.verdicts import Verdicts
+from likewise.values.witnesses import Rows
 
 MARGINS = 20  # bars in the histogram of margins
+_BITS = 8
 _ROUNDING = 1e-9  # a margin of 0.6000000000000001 is one of 0.6
 
 
@@ -30,6 +32,61 @@ class Margins:
     """At distance 0."""
     counts: tuple[int, ...]
     """At a share of epsilon above i/n, up to (i+1)/n, for n equal parts."""
+
+
+class InPairs:
+    """Marks decisions that are in any contradicting pair, as its later or its earlier one.
+
+    Who came later depends on the order of decisions; who is in a pair does not. So this count is
+    the same for a file and for the file turned upside down. A decision is counted once, however
+    many pairs it is in; witnesses from before the first decision added are not counted, since they
+    are not among the decisions looked at.
+
+    >>> from likewise import Monitor, Rule
+    >>> monitor, marks = Monitor(Rule(epsilon=1)), InPairs()
+    >>> marks.add(monitor.observe_many([[0.0], [0.5], [9.0]], ["yes", "no", "no"]))
+    >>> marks.count
+    2
+    """
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+        self._marks: npt.NDArray[np.uint8] = np.zeros(1 << 10, np.uint8)
+
+    def add(self, verdicts: Verdicts) -> None:
+        """The next batch."""
+        if len(verdicts) == 0:
+            return
+        if self._first is None:
+            self._first = verdicts.first_row
+        self._mark(verdicts.rows[verdicts.violations] - self._first)
+        earlier = verdicts.witnesses.rows - self._first
+        self._mark(earlier[earlier >= 0])
+
+    def mark(self, rows: Rows) -> None:
+        """Decisions that another part of the stream has found to be in a pair."""
+        self._first = self._first or 0
+        self._mark(rows - self._first)
+
+    def _mark(self, places: Rows) -> None:
+        stop = int(places.max(initial=-1)) + 1
+        while stop > _BITS * len(self._marks):
+            self._marks = np.concatenate([self._marks, np.zeros_like(self._marks)])
+        bits = np.left_shift(1, places % _BITS).astype(np.uint8)
+        np.bitwise_or.at(self._marks, places // _BITS, bits)
+
+    @property
+    def count(self) -> int:
+        """How many are marked."""
+        return int(np.bitwise_count(self._marks).sum(dtype=np.int64))
+
+    @property
+    def rows(self) -> Rows:
+        """Those that are marked."""
+        some = np.flatnonzero(self._marks)
+        at, bit = np.nonzero(np.unpackbits(self._marks[some, None], axis=1, bitorder="little"))
+        rows: Rows = (self._first or 0) + some[at] * _BITS + bit
+        return rows
 
 
 class Totals:

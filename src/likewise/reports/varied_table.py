@@ -7,14 +7,14 @@ Invariant: every count stands beside the decisions it rests on, which are said a
 Not here: counting (monitors/varying.py); making text safe for a terminal (cli/screen.py).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from likewise.monitors.varied import Outcome, Variant, Varied
 from likewise.rules.rule import Rule
 from likewise.rules.variation import Tolerance
 from likewise.values.printing import figure, listed, percent
-from likewise.values.safe import safe_name, shortened
+from likewise.values.safe import shortened
+from likewise.values.templates import render
 
 TITLE = "Which line of the rule does the work"
 AS_IT_IS = "the rule as it is"
@@ -96,47 +96,16 @@ def left_out(varied: Varied) -> list[tuple[str, list[str]]]:
 
 def varied_table(varied: Varied, decisions: int) -> str:
     """As HTML, with what it rests on; `decisions`: of which those looked at are the first."""
-    base, *changed = lines_of(varied)
-    some, rest = changed[:_FOLD], changed[_FOLD:]
-    caption = (
-        "Each line changes one line of the rule. Share: of the comparable decisions, those that"
-        f" contradict an earlier one. {rests_on(varied, decisions)}, in the order judged."
+    return render(
+        "reports/varied_table.html",
+        most_work=most_work(varied),
+        lines=[(one, share_of(one.outcome)) for one in lines_of(varied)],
+        most=1 + _FOLD,
+        rests_on=rests_on(varied, decisions),
+        left_out=left_out(varied),
+        names=_NAMES,
+        as_it_is=AS_IT_IS,
     )
-    parts = [
-        f"<p>{before}{safe_name(name)}{after}</p>\n" for before, name, after in most_work(varied)
-    ]
-    parts += [f"<figure>{_table([base, *some])}<figcaption>{caption}</figcaption></figure>\n"]
-    if rest:
-        many = f"{len(rest):,} more change{'s' * (len(rest) != 1)}, with less effect"
-        parts.append(f"<details><summary>{many}</summary>{_table(rest)}</details>\n")
-    parts += [f'<p class="small">{why}: {_html(names)}.</p>\n' for why, names in left_out(varied)]
-    return "".join(parts)
-
-
-def _html(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES
-    rest = f" and {more:,} more" if more > 0 else ""
-    return ", ".join(map(safe_name, names[:_NAMES])) + rest
-
-
-def _table(lines: Sequence[Line]) -> str:
-    heads = "".join(
-        f'<th scope="col" class="number">{head}</th>'
-        for head in ("compa&shy;rable", "contra&shy;dict", "share")
-    )
-    return (
-        f'<table class="varied"><thead><tr><th scope="col">the rule</th>{heads}</tr></thead>'
-        f"<tbody>{''.join(map(_row, lines))}</tbody></table>"
-    )
-
-
-def _row(line: Line) -> str:
-    name = f"<b>{safe_name(line.name)}</b>" if line.name else ""
-    found = line.outcome
-    cells = (f"{found.comparable:,}", f"{found.contradicting:,}", share_of(found))
-    numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
-    kind = "" if line.name or line.before != AS_IT_IS else ' class="base"'
-    return f'<tr{kind}><th scope="row">{line.before}{name}{line.after}</th>{numbers}</tr>'
 
 
 def share_of(outcome: Outcome) -> str:

@@ -4,12 +4,15 @@ It is written beside its place under a name that nobody can guess, which must be
 no link is followed; then it takes its place, and replaces a link there too.
 """
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
+
+from likewise.values.errors import BadFile
 
 
 @contextmanager
@@ -32,3 +35,28 @@ def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Raise BadFile, with the name of the file that is written, for what the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        raise BadFile(
+            f"{path} cannot be written: {why}. Nothing is there now: name a file in a folder that"
+            " may be written to and has room.",
+            path=path,
+        ) from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """The same as `whole`, with BadFile for what the system refuses at its begin and its end."""
+    with ExitStack() as stack:
+        with naming(path):
+            file = stack.enter_context(whole(path))
+        yield file
+        with naming(path):
+            stack.pop_all().close()

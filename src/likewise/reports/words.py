@@ -149,28 +149,21 @@ def _order(feature: Feature) -> str:
 
 
 def _different(rule: Rule) -> str:
-    name = "their outputs" if rule.output_column is None else f"their {_columns(rule)[0]}"
+    name = "their outputs" if rule.output_column is None else f"their {rule.output_columns[0]}"
     if rule.output == "label":
-        verb = "are" if rule.output_column is None else "is"
-        return f"Two alike decisions contradict each other if {name} {verb} not the same."
-    apart = figure(rule.delta)
+        what = f"{name} {'are' if rule.output_column is None else 'is'} not the same"
+        return f"Two alike decisions contradict each other if {what}."
     if rule.output == "number":
-        verb = "differ" if rule.output_column is None else "differs"
-        by = f"by more than {apart}" if rule.delta else "at all"
-        return f"Two alike decisions contradict each other if {name} {verb} {by}."
-    how = {
-        "linf": "some probability differs",
-        "l1": "the probabilities differ in sum",
-        "l2": "the probabilities differ (Euclidean distance)",
-        "tv": "the probabilities differ (total variation)",
-    }[rule.output_metric]
-    by = f"by more than {apart}" if rule.delta else "at all"
+        how = f"{name} {'differ' if rule.output_column is None else 'differs'}"
+    else:
+        how = {
+            "linf": "some probability differs",
+            "l1": "the probabilities differ in sum",
+            "l2": "the probabilities differ (Euclidean distance)",
+            "tv": "the probabilities differ (total variation)",
+        }[rule.output_metric]
+    by = f"by more than {figure(rule.delta)}" if rule.delta else "at all"
     return f"Two alike decisions contradict each other if {how} {by}."
-
-
-def _columns(rule: Rule) -> tuple[str, ...]:
-    given = rule.output_column or ()
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:

@@ -23,24 +23,26 @@ values of both rows as they were when the pair was found; of each batch, a look 
 Not here: which pairs are the clearest (clearest.py), how pairs are shown (cards.py).
 """
 
-import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from likewise.explaining.comparing import protected_columns
 from likewise.explaining.pair_card import Whereabouts
-from likewise.explaining.side_by_side import Pair, pair_of
+from likewise.explaining.past import Past
+from likewise.explaining.side_by_side import pair_of
 from likewise.reports.clearest import ClearestPairs, ClearPair, CodedSides, candidates_of
-from likewise.values.past import Past
-from likewise.values.plain import json_value
-from likewise.values.verdicts import Verdicts, Witness
+from likewise.values.codec import json_value
+from likewise.values.side_by_side import Pair
+from likewise.values.verdicts import Verdicts
+from likewise.values.witnesses import Rows, Witness
 
 POOL = 3
 """So many times the pairs that are wanted are kept, to choose from."""
-_Kind = tuple[tuple[str, ...], ...]
+Kind = tuple[tuple[str, ...], ...]
+"""The two groups of each protected column in which a pair differs."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,22 @@ class WorstPair:
         return told
 
 
-def told_time(moment: datetime.datetime | np.datetime64) -> str:
-    """A moment for a card: a day, unless it says more. It may lie beyond the year 9999."""
-    return str(np.asarray(moment, "datetime64[s]")).replace("T", " ").removesuffix(" 00:00:00")
+def side_by_side(
+    past: Past,
+    one: ClearPair,
+    places: Sequence[int] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+) -> WorstPair:
+    """Return the two decisions of a pair, with the values that the past has of them.
+
+    places  the rows of both in this past, where it is not the one of the whole stream
+    names   of coordinates, for a rule without features
+    """
+    witness = Witness(one.earlier, one.distance, -one.minus_output_distance)
+    later, earlier = places or (one.later, one.earlier)
+    pair = pair_of(past, later, replace(witness, row=earlier), names=names)
+    return WorstPair(replace(pair, row=one.later, witness=witness), pair.hidden)
 
 
 class WorstPairs:
@@ -83,46 +98,67 @@ class WorstPairs:
         self._most = most
         self._columns = columns
         self._person = person
-        self._protected: tuple[str, ...] = ()
         self._clearest = ClearestPairs(POOL * most)
-        self._kept: dict[ClearPair, WorstPair] = {}
+        self._kinds: dict[ClearPair, Kind] = {}
+        self._chosen: dict[ClearPair, WorstPair] = {}
 
     def add(self, verdicts: Verdicts, past: Past) -> None:
         """The pairs of a batch that the monitor has just judged."""
         if verdicts.pairs == 0 or self._most == 0:
             return
-        self._protected = protected_columns(past.rule)
         later, earlier = verdicts.rows[verdicts.owners], verdicts.witnesses.rows
         there = past.alive(later) & past.alive(earlier)  # a window may have left some behind
         sides = CodedSides(past, self._person)
         self._clearest.add(*candidates_of(verdicts, sides, there, self._clearest.may_enter))
-        self._kept = {
-            one: self._kept.get(one) or self._side_by_side(one, past) for one in self._clearest
-        }
+        self._choose(past)
 
-    def _side_by_side(self, one: ClearPair, past: Past) -> WorstPair:
-        witness = Witness(one.earlier, one.distance, -one.minus_output_distance)
-        pair = pair_of(past, one.later, witness, names=self._columns)
-        return WorstPair(pair, pair.hidden)
+    def _choose(self, past: Past) -> None:
+        """Choose among the pairs so far, and keep the values of those chosen: a window may pass."""
+        pairs = self._clearest.pairs()
+        later, earlier = np.array([(one.later, one.earlier) for one in pairs], np.int64).T
+        kinds = zip(pairs, kinds_of(past, later, earlier), strict=True)
+        self._kinds = {one: self._kinds.get(one) or kind for one, kind in kinds}
+        there = (past.alive(later) & past.alive(earlier)).tolist()
+        pairs = [
+            one
+            for one, is_there in zip(pairs, there, strict=True)
+            if is_there or one in self._chosen
+        ]
+        self._chosen = {
+            one: self._chosen.get(one) or side_by_side(past, one, names=self._columns)
+            for one in choose_pairs(pairs, self._kinds, self._most)
+        }
 
     def pairs(self) -> tuple[WorstPair, ...]:
         """Across groups first, the clearest first."""
-        return chosen_pairs(self._kept, self._protected, self._most)
+        return tuple(self._chosen.values())
 
 
-def chosen_pairs(
-    kept: Mapping[ClearPair, WorstPair], protected: Sequence[str], most: int
-) -> tuple[WorstPair, ...]:
+def kinds_of(past: Past, later: Rows, earlier: Rows) -> list[Kind]:
+    """For each pair of rows, the two groups of each protected column in which they differ."""
+    kinds: list[Kind] = [()] * len(later)
+    for name in protected_columns(past.rule):
+        mine, theirs = past.codes(name, later), past.codes(name, earlier)
+        apart = (mine.codes != theirs.codes) & (mine.codes >= 0) & (theirs.codes >= 0)
+        for i in np.flatnonzero(apart).tolist():
+            groups = mine.values[mine.codes[i]], theirs.values[theirs.codes[i]]
+            kinds[i] += ((name, *sorted(map(str, groups))),)
+    return kinds
+
+
+def choose_pairs(
+    pairs: Sequence[ClearPair], kinds: Mapping[ClearPair, Kind], most: int
+) -> list[ClearPair]:
     """Of the clearest pairs, those to look at."""
-    kinds: dict[_Kind, list[ClearPair]] = {}
-    for one in sorted(kept):
-        kinds.setdefault(_groups_of(kept[one].pair, protected), []).append(one)
-    same = kinds.pop((), [])
+    by_kind: dict[Kind, list[ClearPair]] = {}
+    for one in sorted(pairs):
+        by_kind.setdefault(kinds[one], []).append(one)
+    same = by_kind.pop((), [])
     chosen: list[ClearPair] = []
     taken: set[tuple[str, int]] = set()
-    for turns in (list(kinds.values()), [same]):
+    for turns in (list(by_kind.values()), [same]):
         _take_turns(turns, chosen, taken, most)
-    return tuple(kept[one] for one in chosen)
+    return chosen
 
 
 def _take_turns(
@@ -133,21 +169,16 @@ def _take_turns(
 ) -> None:
     """Go round, and take the next pair of each that is about nothing taken before."""
     queues = [iter(one) for one in turns]
-    while queues and len(chosen) < most:
+    while queues:
         left = []
         for queue in queues:
-            one = next((pair for pair in queue if not pair.subjects & taken), None)
-            if one is not None and len(chosen) < most:
-                chosen.append(one)
-                taken |= one.subjects
-                left.append(queue)
+            for one in queue:
+                if len(chosen) == most:
+                    return
+                subjects = one.subjects
+                if not subjects & taken:
+                    chosen.append(one)
+                    taken |= subjects
+                    left.append(queue)
+                    break
         queues = left
-
-
-def _groups_of(pair: Pair, protected: Sequence[str]) -> _Kind:
-    """The two groups of each protected column in which a pair differs."""
-    return tuple(
-        (name, *sorted((str(pair.mine[name]), str(pair.other[name]))))
-        for name in protected
-        if None not in (pair.mine[name], pair.other[name]) and pair.differs(name)
-    )

@@ -28,13 +28,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from likewise.embedders.mark import Mark
 from likewise.runtime.forking import Renewed
 from likewise.values.errors import BadRule
 from likewise.values.known_names import check_one_of, did_you_mean
 from likewise.values.printing import with_bounded_repr
 
 if TYPE_CHECKING:
-    from likewise.embedders.embedding import Embedding
+    from likewise.embedders.embedding import Embedding  # loads NumPy
 
 _PREPARING = ("size", "scale", "mean", "std", "layout")
 _FILES = ("folder", "limit_bytes", "limit_pixels")
@@ -54,41 +55,6 @@ _NAMES = (
 )
 _CODE = ("sentence-transformers", "torch", "python")
 _loading = Renewed()  # a model is loaded once, whoever asks first
-_CLOSE = 1e-3  # of their length: how far check vectors of one model may be apart on two machines
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Which model an embedder is."""
-
-    identity: str
-    """What it is made of: a name, a digest of its weights, the settings that matter."""
-    check: tuple[float, ...]
-    """What it makes of a fixed input; nothing where no such input is known."""
-
-    def differs_from(self, other: "Mark") -> str:
-        """How, in words; nothing if they are the same model."""
-        if other.check and not self.check:
-            return "it cannot take the fixed input that it took"
-        if len(self.check) != len(other.check):
-            return f"it makes {len(self.check)} numbers of an input, and made {len(other.check)}"
-        apart = math.dist(self.check, other.check)
-        if not apart <= _CLOSE * max(math.hypot(*self.check), math.hypot(*other.check)):
-            return f"what it makes of a fixed input is {apart:.3g} away from what it made"
-        if self.identity != other.identity:
-            return f"it is {self.identity}, and was {other.identity}"
-        return ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"identity": self.identity, "check": list(self.check)}
-
-    @classmethod
-    def of(cls, given: Any) -> "Mark":
-        """From what `to_dict` gave; raise ValueError if it did not."""
-        try:
-            return cls(str(given["identity"]), tuple(map(float, given["check"])))
-        except (TypeError, KeyError) as error:
-            raise ValueError(f"{given!r} marks no embedder") from error
 
 
 @with_bounded_repr
@@ -253,7 +219,7 @@ a callable
         """The model, loaded when first asked for."""
         found: Embedding | None = self.__dict__.get("_loaded")
         if found is None:
-            from likewise.embedders.loading import load
+            from likewise.embedders.loading import load  # when a model is asked for
 
             with _loading.lock:
                 found = self.__dict__.get("_loaded") or load(self)

@@ -39,6 +39,8 @@ Kind: TypeAlias = Literal[
     "number", "ordinal", "category", "text", "image", "protected", "person", "key", "ignore"
 ]
 Missing: TypeAlias = Literal["reject", "mismatch", "match"]
+Output: TypeAlias = Literal["label", "number", "probabilities"]
+"""What the columns of outputs hold together."""
 KINDS: tuple[str, ...] = get_args(Kind)
 MISSING: tuple[str, ...] = get_args(Missing)
 _SETTINGS = {

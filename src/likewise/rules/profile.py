@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.frames import Column, is_missing, numbers_of, values_of
-from likewise.values.plain import is_rounded
+from likewise.values.frames import Column, is_missing, numbers_of
+from likewise.values.plain import is_rounded, list_of
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ class Profile:
 
     @classmethod
     def of(cls, name: str, column: Column) -> "Profile":
-        values = values_of(column)
+        values = list_of(column)
         if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             known = values
         else:

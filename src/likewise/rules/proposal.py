@@ -10,7 +10,7 @@ Cost: one look at every value, and a sort of the numbers.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from likewise.rules import naming
 from likewise.rules.column_kinds import CODES, FEW, ROWS
 from likewise.rules.column_proposal import ColumnProposal, missing_of, propose_column
 from likewise.rules.families import Family, families_of
-from likewise.rules.feature import Feature
+from likewise.rules.feature import Feature, Output
 from likewise.rules.notes import Note
 from likewise.rules.profile import Profile, profiles_of
 from likewise.rules.tolerances import Figure, delta_of
@@ -26,16 +26,13 @@ from likewise.values.errors import BadRule
 from likewise.values.frames import table_columns
 from likewise.values.known_names import did_you_mean
 
-if TYPE_CHECKING:
-    from likewise.rules.rule import Output
-
 
 @dataclass(frozen=True)
 class Proposal:
     """What a table's columns seem to be, and why."""
 
     features: Mapping[str, Feature]
-    output: "Output"
+    output: Output
     delta: float
     notes: tuple[Note, ...]
     reasons: Mapping[str, str]
@@ -104,7 +101,7 @@ def propose_from(
     )
 
 
-def output_kind(outputs: Sequence[Profile]) -> "Output":
+def output_kind(outputs: Sequence[Profile]) -> Output:
     """Several columns are probabilities; fractions, scores and many whole numbers are a number."""
     if len(outputs) > 1:
         return "probabilities"
@@ -119,7 +116,7 @@ def output_kind(outputs: Sequence[Profile]) -> "Output":
     return "number" if many and not codes else "label"
 
 
-def _delta(outputs: Sequence[Profile], kind: "Output") -> Figure:
+def _delta(outputs: Sequence[Profile], kind: Output) -> Figure:
     """The largest of all outputs' deltas."""
     if kind == "label":
         return Figure(0.0, "")

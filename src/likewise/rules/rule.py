@@ -17,15 +17,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from likewise.rules.embedder import Embedder, Mark
-from likewise.rules.feature import Feature, plain
+from likewise.embedders.mark import Mark
+from likewise.rules.embedder import Embedder
+from likewise.rules.feature import Feature, Output, plain
 from likewise.rules.labels import Labels, labels_of
 from likewise.values.errors import BadFile, BadRule
 from likewise.values.known_names import check_one_of, did_you_mean
 from likewise.values.printing import with_bounded_repr
 
 Metric: TypeAlias = Literal["linf", "l2", "l1", "cosine"]
-Output: TypeAlias = Literal["label", "number", "probabilities"]
 OutputMetric: TypeAlias = Literal["linf", "l1", "l2", "tv"]
 Extra: TypeAlias = Literal["reject", "ignore"]
 Compare: TypeAlias = Literal["all", "within", "across"]
@@ -354,6 +354,12 @@ class Rule:
             for name, one in self.features.items()
         }
         return replace(self, features=features, output_labels=None)
+
+    @property
+    def output_columns(self) -> tuple[str, ...]:
+        """The columns of the output: one or, of probabilities, several; none without features."""
+        given = self.output_column or ()
+        return (given,) if isinstance(given, str) else given
 
     @property
     def key_column(self) -> str | None:

@@ -37,9 +37,14 @@ class Load:
     def __init__(self) -> None:
         self._clock, self._busy, self._own = time.monotonic(), _busy_seconds(), _own_seconds()
 
+    @property
+    def seconds(self) -> float:
+        """Seconds since this was made."""
+        return time.monotonic() - self._clock
+
     def so_far(self) -> float | None:
         """The load, or None where the system tells nothing."""
-        busy, seconds = _busy_seconds(), time.monotonic() - self._clock
+        busy, seconds = _busy_seconds(), self.seconds
         if busy is None or self._busy is None or seconds <= 0:
             return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         others = busy - self._busy - (_own_seconds() - self._own)

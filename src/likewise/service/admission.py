@@ -6,20 +6,24 @@ it alone knows them (`Monitor.limit_words`).
 
 import datetime
 import time as clock
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from likewise.ledger import words
-from likewise.ledger.times import microseconds
 from likewise.rules.feature import Feature
 from likewise.rules.rule import Rule
 from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits
-from likewise.values.errors import BadFile
+from likewise.sources.arrow_ipc import MOST_COLUMNS
+from likewise.values import codec
+from likewise.values.errors import BadFile, UnexpectedValue
+from likewise.values.plain import short_repr
+from likewise.values.times import microseconds
 
 _COMPOSED = (bytes, tuple, list, dict, set, frozenset)
+_NUMBERS = {int, float}
+_DEPTH = 16
 _PLAIN = (int, float, datetime.date, datetime.datetime)
 
 
@@ -33,32 +37,46 @@ def checked(limits: Limits, label: Any, key: Any, model: Any) -> None:
         _check_length("the model", model, limits.label_bytes)
 
 
-def checked_all(limits: Limits, what: str, values: Iterable[Any], most: int) -> None:
-    """The same of a whole column."""
-    for value in values:
-        if type(value) is str and len(value) > most >> 2:
-            _check_length(what, value, most)
-
-
 def _check_length(what: str, text: str, most: int) -> None:
     if len(text.encode()) > most:
         raise Refusal(413, f"{what} has more than {most} bytes.")
 
 
 def checked_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table, as a monitor takes it; Refusal if a text is too long."""
-    features = rule.features or {}
-    return {
-        name: plain_value(value, _most(limits, features.get(name)))
-        for name, value in values.items()
-    }
+    """A row of a table, as a monitor takes it; Refusal if it is too wide, or a text too long."""
+    if len(values) > MOST_COLUMNS:
+        check_columns(values)
+    features, short, row = rule.features or {}, limits.label_bytes >> 2, {}
+    for name, value in values.items():
+        kind = type(value)
+        if kind is not int and kind is not float and not (kind is str and len(value) <= short):
+            row[name] = plain_value(value, _most(limits, features.get(name)))
+        else:
+            row[name] = value
+    return row
+
+
+def check_columns(values: Mapping[str, Any]) -> None:
+    """Raise Refusal if a table has too many columns."""
+    if len(values) > MOST_COLUMNS:
+        raise Refusal(413, f"there are {len(values)} columns; at most {MOST_COLUMNS} are taken.")
+
+
+def check_names(limits: Limits, columns: Mapping[str, Any]) -> None:
+    """Raise Refusal if a key of a batch, or the name of a model or a source, is too long."""
+    check_words("a key", columns.get("keys"), limits.key_bytes)
+    check_words("a model", columns.get("models"), limits.label_bytes)
+    check_words("a source", columns.get("sources"), limits.label_bytes)
 
 
 def check_words(what: str, words: Any, most: int) -> None:
-    """Raise Refusal if a word is too long; of any type that a label, key or category may have."""
+    """Raise Refusal if a word is too long; of any type that a label, key or category may have.
+
+    words: one for each decision, or one for all of them
+    """
     if isinstance(words, np.ndarray):
         words = words.tolist() if words.dtype.kind in "OSUT" else ()
-    for word in words:
+    for word in words if isinstance(words, list | tuple) else (words,):
         if isinstance(word, str):
             if len(word) > most >> 2:
                 _check_length(what, word, most)
@@ -71,9 +89,7 @@ def check_table(limits: Limits, rule: Rule, rows: Any) -> None:
     columns: Any = getattr(rows, "columns", rows)
     if isinstance(columns, Mapping):
         for name, column in columns.items():
-            several = isinstance(column, list | tuple | np.ndarray)
-            most = _most(limits, (rule.features or {}).get(name))
-            check_words("a value", column if several else [column], most)
+            check_words("a value", column, _most(limits, (rule.features or {}).get(name)))
     elif isinstance(rows, list | tuple):
         for row in rows:
             check_table(limits, rule, row)
@@ -102,13 +118,45 @@ def plain_value(value: Any, most: int) -> Any:
     if value is None or isinstance(value, _PLAIN):
         return value
     try:
-        return words.of_plain(value)
+        check_depth(value)
+        return codec.value_of(value)
     except BadFile:
         raise Refusal(
             422,
-            f"{str(value)[:100]} is no value; expected text, a number, true or false, a list of"
+            f"{short_repr(value)} is no value; expected text, a number, true or false, a list of"
             ' such, or an object such as {"date": "2026-01-31"}.',
         ) from None
+
+
+def check_depth(value: Any) -> None:
+    """Raise Refusal if lists and objects are nested deeper than any that a monitor takes."""
+    level = [value]
+    for _ in range(_DEPTH):
+        level = [
+            part
+            for one in level
+            if isinstance(one, list | dict)
+            for part in (one.values() if isinstance(one, dict) else one)
+            if isinstance(part, list | dict)
+        ]
+        if not level:
+            return
+    raise Refusal(422, f"a value is nested more than {_DEPTH} levels deep.")
+
+
+def check_numbers(x: Any, name: str = "x") -> None:
+    """Raise BadDecision if a list of JSON, or one inside of it, holds anything but numbers.
+
+    NumPy would make numbers of text and of true, and JSON's clients seldom mean that.
+    """
+    if _NUMBERS.issuperset(map(type, x)):
+        return
+    check_depth(x)
+    for one in x:
+        if type(one) is list:
+            check_numbers(one, name)
+        elif type(one) not in _NUMBERS:
+            raise UnexpectedValue(f"{name} has {short_repr(one)}; expected numbers.")
 
 
 def label_of(limits: Limits, label: Any, kind: str) -> Any:

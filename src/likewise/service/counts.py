@@ -4,6 +4,7 @@ A counter that is told of every decision costs as much as the decision; these ar
 the event loop alone changes, and a scrape reads.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -19,10 +20,7 @@ class Durations:
     total: float = 0.0
 
     def add(self, seconds: float, times: int = 1) -> None:
-        place = 0
-        while place < len(EDGES) and seconds > EDGES[place]:
-            place += 1
-        self.buckets[place] += times
+        self.buckets[bisect_left(EDGES, seconds)] += times
         self.total += seconds * times
 
 

@@ -32,25 +32,32 @@ class Door:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._limits = service.settings.limits
         self._allowance: dict[str, tuple[float, float]] = {}  # by caller: requests left, and when
 
     def check_room(self) -> None:
         """Raise Refusal if the server is ending, or too many requests are under way with this."""
         if self._service.stopping:
             raise Refusal(503, "the server is ending: try again soon.", retry=1.0)
-        if self._service.under_way > self._limits.requests:
-            raise Refusal(503, f"{self._limits.requests} requests are under way.", retry=1.0)
+        most = self._service.settings.limits.requests
+        if self._service.under_way > most:
+            raise Refusal(503, f"{most} requests are under way.", retry=1.0)
 
-    def admit(self, scope: ASGIScope, wanted: str, monitor: str | None = None) -> Token | None:
+    def admit(
+        self, scope: ASGIScope, wanted: str, monitor: str | None = None, also: str | None = None
+    ) -> Token | None:
         """Who sends it; Refusal if it may not do that. None where there are no tokens.
 
         wanted: one of SCOPES
+        also: another that allows it
         """
-        return self.admit_with(header(scope, b"authorization"), wanted, monitor)
+        return self.admit_with(header(scope, b"authorization"), wanted, monitor, also)
 
     def admit_with(
-        self, authorization: bytes | None, wanted: str, monitor: str | None
+        self,
+        authorization: bytes | None,
+        wanted: str,
+        monitor: str | None,
+        also: str | None = None,
     ) -> Token | None:
         """`admit`, by the header Authorization."""
         tokens = self._service.tokens
@@ -59,15 +66,21 @@ class Door:
         token = tokens.of(authorization)
         if token is None:
             raise Refusal(401, "expected a header Authorization: Bearer and a token that is known.")
-        if not token.allows(wanted, monitor):
+        if not (token.allows(wanted, monitor) or (also and token.allows(also, monitor))):
             with_it = "" if monitor is None else f" with the monitor {monitor!r}"
             raise Refusal(403, f"the token {token.name!r} may not {wanted}{with_it}.")
         self.count(token.name)
         return token
 
+    def still_allows(self, scope: ASGIScope, wanted: str, monitor: str) -> bool:
+        """Whether a request that was admitted would be again, with the tokens of now."""
+        tokens = self._service.tokens
+        token = tokens.of(header(scope, b"authorization"))
+        return not tokens or (token is not None and token.allows(wanted, monitor))
+
     def count(self, caller: str) -> None:
         """Count a request; Refusal if this caller, a token or a person, sends too many."""
-        rate, now = self._limits.rate, clock.monotonic()
+        rate, now = self._service.settings.limits.rate, clock.monotonic()
         if not rate:
             return
         if len(self._allowance) > _CALLERS:  # who sent nothing for that long may send all again
@@ -89,22 +102,22 @@ class Door:
 
     async def body_with(self, told: bytes | None, scope: ASGIScope, receive: Receive) -> bytes:
         """`body`, by the header Content-Length."""
-        most = self._limits.body_bytes
+        most = self._service.settings.limits.body_bytes
         if told is not None and told.isdigit() and int(told) > most:
             raise Refusal(413, f"the body has {int(told)} bytes; at most {most} are taken.")
         connection = scope.get("state", _NO_STATE).get("connection")
         if connection is not None and not connection.in_body:
             return await self._collect(receive)  # it is all there: a timer costs more than the rest
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
+            async with asyncio.timeout(self._service.settings.limits.body_seconds):
                 return await self._collect(receive)
         except TimeoutError:
-            seconds = self._limits.body_seconds
+            seconds = self._service.settings.limits.body_seconds
             raise Refusal(408, f"the body took longer than {seconds:g} s to come.") from None
 
     async def _collect(self, receive: Receive) -> bytes:
         chunks: list[bytes] = []
-        size, more, most = 0, True, self._limits.body_bytes
+        size, more, most = 0, True, self._service.settings.limits.body_bytes
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":

@@ -18,11 +18,11 @@ from likewise.rules.rule import Rule
 from likewise.runtime.log import logger
 from likewise.service.hosted import Hosted
 from likewise.service.settings import StreamSource
-from likewise.streams.following import Follower, FollowSettings, GapFound
+from likewise.streams.following import Follower, GapFound
 from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of
-from likewise.streams.targets import LineTarget, target_of
-from likewise.values.errors import BadDecision, BadRule, LikewiseError
+from likewise.streams.opening import source_of, target_of
+from likewise.streams.sinks import LineTarget, StreamSink
+from likewise.values.errors import BadRule, LikewiseError
 
 _PAUSE = 5.0  # seconds before a stream that failed is tried again
 
@@ -90,12 +90,16 @@ class Following:
             self._follower = Follower(
                 source,
                 StreamJudge(hosted.monitor, self._bind, settings.model_column),
-                FollowSettings(settings.gaps, settings.witnesses, format),
-                target=_target(settings.to, "verdict", opened),
-                dead=_target(settings.dead_letters, "dead_letter", opened),
+                StreamSink(
+                    _target(settings.to, "verdict", opened),
+                    _target(settings.dead_letters, "dead_letter", opened),
+                    settings.witnesses,
+                ),
                 tell=lambda line: logger.warning("monitor %s: %s", hosted.name, line),
+                gaps=settings.gaps,
+                format=format,
                 call=self._call,
-                buried=self._buried,
+                refused=self._refused,
             )
             if not self._ending.is_set():
                 try:
@@ -103,7 +107,7 @@ class Following:
                 finally:
                     self._follower.is_connected = False
 
-    def _buried(self) -> None:
+    def _refused(self) -> None:
         self._loop.call_soon_threadsafe(self._count_bad)
 
     def _count_bad(self) -> None:
@@ -111,22 +115,19 @@ class Following:
 
     def _call(self, call: Callable[[], Any], rows: int) -> Any:
         """Have a call wait for its turn. A refusal is no answer to a client, so it is not counted:
-        a batch is refused again and again until the bad message is found."""
+        a batch is refused again and again until the bad message is found.
 
-        def made() -> Any:
-            try:
-                return call()
-            except BadDecision as error:
-                return (error,)
+        rows: how many decisions it judges; 0 if it judges none
+        """
 
         async def turn() -> Any:
-            await self._hosted.room(max(1, rows))
-            return await self._hosted.do(made, rows=max(1, rows))
+            hosted = self._hosted
+            await hosted.room(max(1, rows))
+            if rows:
+                return await hosted.observe_many(rows, call, counts_refusal=False)
+            return await hosted.do(call, counts_refusal=False)
 
-        answer = asyncio.run_coroutine_threadsafe(turn(), self._loop).result()
-        if isinstance(answer, tuple) and len(answer) == 1 and isinstance(answer[0], BadDecision):
-            raise answer[0]
-        return answer
+        return asyncio.run_coroutine_threadsafe(turn(), self._loop).result()
 
 
 def _target(address: str | None, field: str, opened: ExitStack) -> LineTarget | None:

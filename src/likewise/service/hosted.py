@@ -16,29 +16,27 @@ Not here: HTTP (app.py), who may do what (door.py).
 import asyncio
 import time as clock
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from likewise.intake import verdict_json
 from likewise.ledger.ledger import Ledger
 from likewise.monitors.monitor import Monitor
 from likewise.monitors.protocol import Decision
 from likewise.runtime.log import logger
-from likewise.service.answers import verdict_bytes
 from likewise.service.counts import ServiceCounts
 from likewise.service.recent import Recent, trimmed, trimmed_batch
 from likewise.service.refusals import Refusal
 from likewise.service.settings import Limits, Served
-from likewise.service.slopes import Slopes
 from likewise.service.wire import encode
 from likewise.values.errors import BadRule, LikewiseError
-from likewise.values.verdicts import NO_WITNESSES, Rows, Verdict, Verdicts
+from likewise.values.verdict_body import VerdictBody
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import NO_WITNESSES, Rows
 
 OTHERS = "(others)"
 """Models beyond as many as a history may have are counted together under this name."""
@@ -48,6 +46,7 @@ _ASIDE = 1_000  # decisions after a slow one that are judged in the thread
 _BETWEEN = 256  # verdicts that are told of before others get their turn of the loop
 _IDLE = 3  # turns of the loop: answers are sent, requests are read, requests begin to wait
 _FLOATS = {float}
+_WIDE = 4096  # numbers of an input that is judged on the event loop: some 100 microseconds
 _T = TypeVar("_T")
 Answers = list[Verdict | LikewiseError]
 Listener = Callable[["Hosted", Verdict], None]
@@ -69,6 +68,16 @@ def _as_it_is(answer: Any) -> Any:
     return answer
 
 
+class _Kind(NamedTuple):
+    """What is done with the answer to a kind of call that takes decisions."""
+
+    trim: Callable[[Any], Any]
+    """In the thread: makes what the ring keeps of the answer."""
+    tell: Callable[[Any, Any, float], Awaitable[None]]
+    """On the event loop: counts the answer and tells of verdicts, given what `trim` made of it, and
+    how long whoever waits has waited."""
+
+
 @dataclass(slots=True)
 class _Waiting:
     """Decisions, or another call, and whoever waits for the answer."""
@@ -76,10 +85,13 @@ class _Waiting:
     rows: int
     decisions: Sequence[Decision] | None
     call: Callable[[], Any] | None
+    kind: _Kind | None
+    """None: it takes no decisions, and nothing is to be counted."""
     then: Callable[[Any], Any]
     """Makes what whoever waits gets, of the answer."""
     future: asyncio.Future[Any]
     since: float
+    counts_refusal: bool
 
 
 @dataclass(slots=True)
@@ -90,7 +102,8 @@ class _Made:
     told: Any
     """What whoever waits gets; or the error that is raised there."""
     kept: Any = None
-    """The verdicts of the answer as the ring keeps them."""
+    """What the ring keeps of the answer."""
+    refused: LikewiseError | None = None
 
 
 class Hosted:
@@ -102,12 +115,9 @@ class Hosted:
         monitor: Monitor,
         settings: Served,
         limits: Limits,
-        slopes: Slopes | None = None,
     ) -> None:
         self.name = name
         self.monitor = monitor
-        self.slopes = slopes
-        """Of a monitor that names slopes."""
         self.settings = settings
         self.limits = limits
         self.counts = ServiceCounts()
@@ -127,6 +137,9 @@ class Hosted:
         self._aside_until = 0  # the row from which decisions may be judged on the loop
         self._waiting: deque[_Waiting] = deque()
         self._pump: asyncio.Task[None] | None = None
+        self._each = _Kind(self._trim_each, self._tell_each)
+        self._batch = _Kind(self._trim_batch, self._tell_batch)
+        self._single = _Kind(self._trim_one, self._tell_one)
         self._for_room: list[asyncio.Future[None]] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"likewise-{name}")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix=f"likewise-look-{name}")
@@ -145,7 +158,7 @@ class Hosted:
         then: called where it was judged, on the event loop or in a thread
         durable: answer when it is on disk, even where the monitor's durability would not wait
         """
-        if self._judges_at_once:
+        if self._judges_at_once and (type(decision.x) is not list or len(decision.x) <= _WIDE):
             begin = clock.perf_counter()
             now = then(self._observe_now(decision))
             self._note_pace(begin, 1)
@@ -156,8 +169,9 @@ class Hosted:
                 raise answers[0]
             return then(answers[0])
 
-        answer: _T = await self._wait(1, [decision], None, told)
-        await self._forced(durable)
+        answer: _T = await self._wait(1, self._each, [decision], None, told)
+        if durable:
+            await self.flush()
         return answer
 
     @property
@@ -199,28 +213,42 @@ class Hosted:
         """
         if not decisions:
             return then([])
-        answer: _T = await self._wait(len(decisions), decisions, None, then)
-        await self._forced(durable)
-        return answer
-
-    async def _forced(self, durable: bool) -> None:
+        answer: _T = await self._wait(len(decisions), self._each, decisions, None, then)
         if durable:
             await self.flush()
+        return answer
 
     async def observe_many(
-        self, count: int, call: Callable[[], Verdicts], then: Callable[[Verdicts], _T] = _as_it_is
+        self,
+        count: int,
+        call: Callable[[], Verdicts],
+        then: Callable[[Verdicts], _T] = _as_it_is,
+        *,
+        counts_refusal: bool = True,
     ) -> _T:
         """Judge a batch and remember it, or refuse it whole.
 
         call: the `observe_many` of the monitor, with its arguments
         then: makes the answer, in the thread
         """
-        answer: _T = await self._wait(count, None, call, then)
+        answer: _T = await self._wait(
+            count, self._batch, None, call, then, counts_refusal=counts_refusal
+        )
         return answer
 
-    async def do(self, call: Callable[[], _T], *, rows: int = 1) -> _T:
-        """Anything else that is part of the history's order; what it answers."""
-        answer: _T = await self._wait(rows, None, call, _as_it_is)
+    async def supersede(self, call: Callable[[], Verdict]) -> Verdict:
+        """Overrule a decision; the verdict on the one that takes its place.
+
+        call: the `supersede` of the monitor, with its arguments
+        """
+        answer: Verdict = await self._wait(1, self._single, None, call, _as_it_is)
+        return answer
+
+    async def do(self, call: Callable[[], _T], *, rows: int = 1, counts_refusal: bool = True) -> _T:
+        """Anything that takes no decisions and is part of the history's order; what it answers."""
+        answer: _T = await self._wait(
+            rows, None, None, call, _as_it_is, counts_refusal=counts_refusal
+        )
         return answer
 
     async def flush(self) -> None:
@@ -249,9 +277,12 @@ class Hosted:
     def _wait(
         self,
         rows: int,
+        kind: _Kind | None,
         decisions: Sequence[Decision] | None,
         call: Callable[[], Any] | None,
         then: Callable[[Any], Any],
+        *,
+        counts_refusal: bool = True,
     ) -> asyncio.Future[Any]:
         most = self.limits.waiting_rows
         if self.waiting_rows and self.waiting_rows + rows > most:
@@ -260,7 +291,9 @@ class Hosted:
             )
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append(_Waiting(rows, decisions, call, then, future, clock.perf_counter()))
+        now = clock.perf_counter()
+        one = _Waiting(rows, decisions, call, kind, then, future, now, counts_refusal)
+        self._waiting.append(one)
         self.waiting_rows += rows
         if self._pump is None:
             self._pump = loop.create_task(self._run())
@@ -279,21 +312,35 @@ class Hosted:
         return clock.perf_counter() - self._waiting[0].since if self._waiting else 0.0
 
     async def _run(self) -> None:
-        """Empty the queue: calls in their order, decisions next to each other together."""
+        """Empty the queue: calls in their order, decisions next to each other together.
+
+        Requests that have come already may join the queue first. Most callers send again as soon as
+        they are answered: otherwise half of them would find the others' transaction begun, and each
+        transaction would have half of them.
+        """
         loop = asyncio.get_running_loop()
         while self._waiting:
-            await self._gather()
+            idle = 0  # turns of the loop in which nobody else joined the queue
+            while idle < _IDLE and self._waiting[-1].decisions is not None:
+                before = len(self._waiting)
+                if before >= _TOGETHER:
+                    break
+                await asyncio.sleep(0)
+                idle = 0 if len(self._waiting) > before else idle + 1
             group = self._next()
             begin = clock.perf_counter()
             try:
                 made = await loop.run_in_executor(self._thread, self._make, group)
             except Exception as error:
-                made = [_Made(error, error)] * len(group)
+                made = [_Made(None, error)] * len(group)
             now = clock.perf_counter()
             self.counts.committing.add(now - begin)
             for one, done in zip(group, made, strict=True):
                 self.waiting_rows -= one.rows
-                await self._tell(done, now - one.since, one.rows)
+                if done.refused is not None and one.counts_refusal:
+                    self._refused(done.refused, one.rows)
+                elif done.answer is not None and one.kind is not None:
+                    await one.kind.tell(done.answer, done.kept, now - one.since)
                 if one.future.done():  # whoever waited has gone
                     continue
                 if isinstance(done.told, BaseException):
@@ -305,20 +352,6 @@ class Hosted:
                 if not turn.done():
                     turn.set_result(None)
         self._pump = None
-
-    async def _gather(self) -> None:
-        """Let requests that have come already join the queue.
-
-        Whoever was answered mostly sends again at once. Without this, half of the callers would
-        find the others' transaction begun, and each transaction would have half of them.
-        """
-        idle = 0
-        while idle < _IDLE and self._waiting[-1].decisions is not None:
-            before = len(self._waiting)
-            if before >= _TOGETHER:
-                return
-            await asyncio.sleep(0)
-            idle = 0 if len(self._waiting) > before else idle + 1
 
     def _next(self) -> list[_Waiting]:
         """The next call; or the next decisions, as many as may share a transaction."""
@@ -354,48 +387,54 @@ class Hosted:
 
     def _finish(self, one: _Waiting, answer: Any) -> _Made:
         """In the thread: everything that takes longer the more witnesses there are."""
-        if isinstance(answer, BaseException):
-            return _Made(answer, answer)
-        kept: Any = None
-        most = self.limits.witnesses
-        if isinstance(answer, list):
-            kept = [
-                trimmed(each, most) if isinstance(each, Verdict) and each.violation else each
-                for each in answer
-            ]
-        elif isinstance(answer, Verdicts) and answer.values is None:
-            kept = trimmed_batch(answer, self._places(answer), most)
+        if isinstance(answer, LikewiseError):
+            return _Made(None, answer, refused=answer)
+        kept = None if one.kind is None else one.kind.trim(answer)
         try:
             return _Made(answer, one.then(answer), kept)
         except Exception as error:
             return _Made(answer, error, kept)
 
+    def _trim_each(self, answers: Answers) -> list[Verdict | None]:
+        kept: list[Verdict | None] = []
+        for one in answers:
+            if isinstance(one, LikewiseError):
+                kept.append(None)
+            else:
+                kept.append(trimmed(one, self.limits.witnesses) if one.violation else one)
+        return kept
+
+    def _trim_batch(self, verdicts: Verdicts) -> Verdicts:
+        return trimmed_batch(verdicts, self._places(verdicts), self.limits.witnesses)
+
+    def _trim_one(self, verdict: Verdict) -> Verdict:
+        return trimmed(verdict, self.limits.witnesses)
+
     # Telling
 
-    async def _tell(self, made: _Made, seconds: float, rows: int) -> None:
-        """Count what was answered to a call, and tell of verdicts."""
-        answer = made.answer
-        if isinstance(answer, list):
-            for place, one in enumerate(answer):
-                if isinstance(one, LikewiseError):
-                    self._refused(one)
-                elif isinstance(one, Verdict):
-                    self.counts.observing.add(seconds / len(answer))
-                    self.took(one, made.kept[place])
-                if place % _BETWEEN == _BETWEEN - 1:
-                    await asyncio.sleep(0)
-        elif isinstance(answer, Verdict) and answer.row is not None:
-            self.counts.observing.add(seconds)
-            self.took(answer)
-        elif isinstance(answer, Verdicts) and answer.values is None:
-            self.counts.observing.add(seconds / max(1, len(answer)), len(answer))
-            self.took_many(answer, made.kept)
-            for count, place in enumerate(self._places(answer).tolist() if self.listeners else ()):
-                self._announce(answer[place])
-                if count % _BETWEEN == _BETWEEN - 1:
-                    await asyncio.sleep(0)
-        elif isinstance(answer, LikewiseError):
-            self._refused(answer, rows)
+    async def _tell_each(
+        self, answers: Answers, kept: list[Verdict | None], seconds: float
+    ) -> None:
+        for place, one in enumerate(answers):
+            if isinstance(one, LikewiseError):
+                self._refused(one)
+            else:
+                self.counts.observing.add(seconds / len(answers))
+                self.took(one, kept[place])
+            if place % _BETWEEN == _BETWEEN - 1:
+                await asyncio.sleep(0)
+
+    async def _tell_batch(self, verdicts: Verdicts, kept: Verdicts, seconds: float) -> None:
+        self.counts.observing.add(seconds / max(1, len(verdicts)), len(verdicts))
+        self.took_many(verdicts, kept)
+        for count, place in enumerate(self._places(verdicts).tolist() if self.listeners else ()):
+            self._announce(verdicts[place])
+            if count % _BETWEEN == _BETWEEN - 1:
+                await asyncio.sleep(0)
+
+    async def _tell_one(self, verdict: Verdict, kept: Verdict, seconds: float) -> None:
+        self.counts.observing.add(seconds)
+        self.took(verdict, kept)
 
     def _refused(self, error: LikewiseError, rows: int = 1) -> None:
         self.counts.refused[error.code] += rows
@@ -417,8 +456,8 @@ class Hosted:
         if beside.comparable:
             counts.comparable += 1
         if verdict.witnesses is NO_WITNESSES and not (beside.omitted or beside.alarm):
-            return  # as most are: with nothing to tell, slopes included
-        violation = self.is_violation(verdict)
+            return  # as most are: with nothing to tell
+        violation = verdict.violation
         if not (violation or beside.alarm):
             return
         if violation:
@@ -426,27 +465,18 @@ class Hosted:
             counts.newest[model] = self.next_row - 1, now
             counts.pairs += verdict.count
         counts.alarms += beside.alarm
-        self.recent.add(verdict if kept is None else kept)
+        self.recent.add(trimmed(verdict, self.limits.witnesses) if kept is None else kept)
         self._announce(verdict)
 
-    def is_violation(self, verdict: Verdict) -> bool:
-        return verdict.violation if self.slopes is None else self.slopes.is_violation(verdict)
+    def body_of(self, verdict: Verdict, witnesses: int | None = None) -> VerdictBody:
+        """The body of a verdict, with as many witnesses as are told, or fewer if that is wanted."""
+        limits = self.limits
+        most = limits.witnesses if witnesses is None else limits.named(witnesses)
+        return VerdictBody.of(verdict, most, over=False)
 
-    def violations(self, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
-        """Whether each verdict of a batch is one."""
-        return verdicts.violations if self.slopes is None else self.slopes.violations(verdicts)
-
-    def told(self, verdict: Verdict) -> dict[str, Any]:
-        """A verdict for JSON."""
-        if self.slopes is None:
-            return verdict_json.answer(verdict, self.limits.witnesses, keyed=True)
-        return self.slopes.told(verdict, self.limits.witnesses)
-
-    def told_bytes(self, verdict: Verdict) -> bytes:
+    def told_bytes(self, verdict: Verdict, witnesses: int | None = None) -> bytes:
         """A verdict as JSON."""
-        if self.slopes is None:
-            return verdict_bytes(verdict, self.limits.witnesses)
-        return encode(self.told(verdict))
+        return encode(self.body_of(verdict, witnesses).to_dict())
 
     def _announce(self, verdict: Verdict) -> None:
         for listener in self.listeners:
@@ -464,7 +494,7 @@ class Hosted:
 
     def _places(self, verdicts: Verdicts) -> Rows:
         """Find what there is to tell of a batch: new violations and alarms."""
-        told = self.violations(verdicts) | verdicts.alarms
+        told = verdicts.violations | verdicts.alarms
         return (told if verdicts.repeats is None else told & ~verdicts.known).nonzero()[0]
 
     def took_many(self, verdicts: Verdicts, kept: Verdicts | None = None) -> None:
@@ -474,7 +504,7 @@ class Hosted:
         """
         counts, models = self.counts, verdicts.models
         violations, alarms, comparable = (
-            self.violations(verdicts),
+            verdicts.violations,
             verdicts.alarms,
             verdicts.comparable,
         )

@@ -9,8 +9,9 @@ import logging
 import sys
 import threading
 import traceback
-from datetime import UTC, datetime
 from typing import Any, TextIO
+
+from likewise.values.times import iso_text_of_seconds
 
 FORMATS = ("text", "json")
 
@@ -65,8 +66,7 @@ def _log_uncaught(raised: Any) -> None:
 
 
 def _time(record: logging.LogRecord) -> str:
-    when = datetime.fromtimestamp(record.created, UTC)
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso_text_of_seconds(record.created)
 
 
 def _raised(record: logging.LogRecord) -> tuple[str, list[str]] | None:

@@ -1,8 +1,16 @@
-"""What can be asked of the service, said once: for /openapi.json, the reference and the tests."""
+"""What can be asked of the service, said once: for its routes, /openapi.json, and the reference."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from inspect import getdoc
+from typing import Any, Protocol, get_type_hints
+
+from likewise.service.calls import Answering, Hot, HotRoute
+from likewise.service.door import Door
+from likewise.service.media import JSON
+from likewise.service.service import Service
+
+MONITOR = "/v1/monitors/{name}"
 
 
 @dataclass(frozen=True)
@@ -36,3 +44,84 @@ class Operation:
     hot: bool = False
     """Whether app.py serves it, without a framework."""
     headers: tuple[Query, ...] = ()
+    call: Answering | None = None
+    """Answers it; None where it is hot, and where a module makes the route by itself."""
+    serves: HotRoute | None = None
+    """Answers it if it is hot; None for streams."""
+    exact: bool = False
+    """Whether bodies and answers may also have exact values (media.py)."""
+    also: str | None = None
+    """Another scope that allows it."""
+    once: bool = False
+    """Whether it is done once for each id of a request (requests.py); else it changes nothing."""
+    idempotent: bool = False
+    """Whether it may be done again if an earlier process may have done it."""
+    any_slashes: bool = False
+    """Whether the path may end in slashes: for clients that do not follow a redirect."""
+
+
+class Operations(list[Operation]):
+    """The operations of a module, each a function that answers requests.
+
+    What it does is the first paragraph of the function's docstring, and what is answered is its
+    return type, unless `answers` or `media` says something else.
+    """
+
+    def get(self, path: str, scope: str | None, **more: Any) -> Callable[[Answering], Answering]:
+        return self._add("GET", path, scope, more)
+
+    def post(
+        self, path: str, scope: str, json: type | None = None, **more: Any
+    ) -> Callable[[Answering], Answering]:
+        """json: the type of the body, if it is JSON"""
+        if json is not None:
+            more["takes"] = {JSON: (json,)}
+        return self._add("POST", path, scope, more)
+
+    def hot(
+        self, verb: str, answers: type, *json: type, if_unknown: Hot | None = None, **more: Any
+    ) -> Callable[[Hot], Hot]:
+        """A POST that app.py serves; the parameters are those of `HotRoute` and `Operation`.
+
+        json    the types that its body may have
+        """
+        takes = {JSON: json, **more.pop("takes", {})} if json else {}
+
+        def added(call: Hot) -> Hot:
+            serves = HotRoute(call, if_unknown)
+            given = {"takes": takes, "serves": serves, "hot": True, "exact": True, **more}
+            path = f"{MONITOR}/{verb}"
+            self.append(Operation("POST", path, "observe", _about(call), answers, **given))
+            return call
+
+        return added
+
+    def _add(
+        self, method: str, path: str, scope: str | None, more: dict[str, Any]
+    ) -> Callable[[Answering], Answering]:
+        def added(call: Answering) -> Answering:
+            answers = None if "media" in more else get_type_hints(call)["return"]
+            given = {"answers": answers, **more}
+            self.append(Operation(method, path, scope, _about(call), call=call, **given))
+            return call
+
+        return added
+
+
+def _about(call: Callable[..., Any]) -> str:
+    """What a function does: the first paragraph of its docstring."""
+    return " ".join((getdoc(call) or "").partition("\n\n")[0].removesuffix(".").split())
+
+
+class Serving(Protocol):
+    """What a module is given that makes its routes by itself."""
+
+    @property
+    def service(self) -> Service: ...
+
+    @property
+    def door(self) -> Door: ...
+
+    @property
+    def operations(self) -> list[Operation]:
+        """All that can be asked."""

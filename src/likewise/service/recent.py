@@ -17,12 +17,15 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from itertools import islice, repeat
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from likewise.values.verdicts import Rows, Verdict, Verdicts, Witnesses
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import Rows, Witnesses
+
+_Together: TypeAlias = Sequence[Verdict] | Verdicts
 
 
 @dataclass
@@ -33,16 +36,16 @@ class Recent:
     witnesses: int
     dropped: int = -1
     """The last row that has left the ring."""
-    _ring: deque[Verdict | tuple[Verdicts, int]] = field(default_factory=deque)
-    """Verdicts; of those that came together the batch, which has no others, and the place there."""
+    _ring: deque[tuple[_Together, int]] = field(default_factory=deque)
+    """For each verdict those that it came with, which have no others, and its place there."""
     _rows: deque[int] = field(default_factory=deque)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, verdict: Verdict) -> None:
-        """A further verdict, whose row is above all before."""
+        """Add a verdict that was trimmed, and whose row is above all before."""
         assert verdict.row is not None
-        self._extend([trimmed(verdict, self.witnesses)], [verdict.row])
+        self._extend([verdict], [verdict.row])
 
     def add_many(self, verdicts: Verdicts, places: Rows) -> None:
         """Those at some places of a batch, which were not sent before; their rows ascend."""
@@ -53,16 +56,14 @@ class Recent:
             self._drop_all(int(verdicts.rows[places[skipped - 1]]))
             places = places[skipped:]
         told = trimmed_batch(verdicts, places, self.witnesses)
-        self._extend([(told, place) for place in range(len(told))], told.rows.tolist())
+        self._extend(told, told.rows.tolist())
 
-    def _extend(
-        self, verdicts: Sequence[Verdict | tuple[Verdicts, int]], rows: Sequence[int]
-    ) -> None:
+    def _extend(self, verdicts: _Together, rows: Sequence[int]) -> None:
         with self._lock:
             for _ in range(len(self._ring) + len(rows) - self.most):
                 self._ring.popleft()
                 self.dropped = self._rows.popleft()
-            self._ring.extend(verdicts)
+            self._ring.extend(zip(repeat(verdicts), range(len(rows))))
             self._rows.extend(rows)
         self.wake()
 
@@ -85,11 +86,10 @@ class Recent:
             return
         gone = set(rows.tolist())
         with self._lock:
-            each = [_verdict_of(entry) for entry in self._ring]
+            each = self._some(0, None)
             if any(_is_about(verdict, gone) for verdict in each):  # no batch stays behind them
-                self._ring = deque(
-                    _without(one, gone) if _is_about(one, gone) else one for one in each
-                )
+                left = [_without(one, gone) if _is_about(one, gone) else one for one in each]
+                self._ring = deque((left, place) for place in range(len(left)))
 
     def after(self, row: int, most: int | None = None) -> list[Verdict]:
         """Those with a higher row, in order."""
@@ -103,7 +103,7 @@ class Recent:
             return self._some(max(0, len(self._ring) - most), None)
 
     def _some(self, begin: int, stop: int | None) -> list[Verdict]:
-        return [_verdict_of(entry) for entry in islice(self._ring, begin, stop)]
+        return [each[place].whole() for each, place in islice(self._ring, begin, stop)]
 
     def of(self, row: int) -> Verdict | None:
         """The verdict of a row, if it is here."""
@@ -122,10 +122,6 @@ class Recent:
         except TimeoutError:
             return False
         return True
-
-
-def _verdict_of(entry: Verdict | tuple[Verdicts, int]) -> Verdict:
-    return entry if isinstance(entry, Verdict) else entry[0][entry[1]].whole()
 
 
 def _is_about(verdict: Verdict, gone: set[int]) -> bool:
@@ -196,6 +192,7 @@ def trimmed_batch(verdicts: Verdicts, places: Rows, witnesses: int) -> Verdicts:
         models=None if models is None else tuple(models[i] for i in places.tolist()),
         witness_models=None if decided is None else tuple(decided[i] for i in chosen.tolist()),
         missing=verdicts.missing,
+        question=verdicts.question,
         incomplete=_at(verdicts.incomplete, places),
         left_out=left_out if left_out.any() else None,
         row_numbers=verdicts.rows[places],

@@ -22,6 +22,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from likewise.service.refusals import Refusal
+from likewise.values.errors import LikewiseError
+
 INSTANCE = "likewise-instance"
 """The header that names the process that answers."""
 REQUEST = "likewise-request"
@@ -36,10 +39,12 @@ Key = tuple[str, str]
 """A monitor and an id."""
 
 
-class InDoubt(Exception):
+class InDoubt(Refusal):
     """It may have been done before, and nobody here knows."""
 
-    code = "in-doubt"
+    def __init__(self) -> None:
+        message = "it may have been done before, by another process."
+        super().__init__(409, message, code="in-doubt")
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,21 @@ class Requests:
         self._bytes = 0
         self._lock = threading.Lock()  # of the answers that are kept: any thread may erase
         self._forgotten = -float("inf")  # when the youngest id came that is not known any more
+
+    async def answer(
+        self,
+        monitor: str,
+        header: str | None,
+        do: Callable[[], Awaitable[bytes]],
+        *,
+        if_unknown: Callable[[], Awaitable[bytes]] | None,
+    ) -> bytes:
+        """`once`, by the header of a request; Refusal if it cannot be read."""
+        try:
+            repeat = Repeat.of(header)
+        except ValueError:
+            raise Refusal(400, f"the header {REQUEST} cannot be read.") from None
+        return await self.once(monitor, repeat, do, if_unknown=if_unknown)
 
     async def once(
         self,
@@ -165,6 +185,6 @@ class Requests:
 class MaybeDone(Exception):
     """It failed, and something of it was done all the same. `cause` is why it failed."""
 
-    def __init__(self, cause: Exception) -> None:
+    def __init__(self, cause: LikewiseError) -> None:
         super().__init__(str(cause))
         self.cause = cause

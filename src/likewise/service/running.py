@@ -27,6 +27,7 @@ from likewise.runtime.log import logger
 from likewise.service.app import App
 from likewise.service.connections import Connections
 from likewise.service.metrics.otlp import Otlp
+from likewise.service.reloading import Certificate, Reloader
 from likewise.service.reporting import Reporter
 from likewise.service.service import Service
 from likewise.service.settings import Server, ServiceSettings
@@ -36,15 +37,22 @@ _KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connec
 _BACKLOG = 2048
 
 
-def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence[Any] = ()) -> None:
+def serve(
+    settings: ServiceSettings,
+    tell: Callable[[str], None],
+    more: Sequence[Any] = (),
+    read: Callable[[], ServiceSettings] | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT.
 
     tell    told in a line each that monitors are being opened, whom that waits for, and when and
             where they can be asked
     more    further modules with routes, as App takes them
+    read    reads the settings again, for SIGHUP (reloading.py); None: SIGHUP is not handled
     """
     service = Service(settings, tell)
     server = settings.server
+    certificate = None if server.certificate is None else Certificate(server)
     listener = _listener(server)
     application: Any = App(service, more)
     if server.behind_proxy:
@@ -53,30 +61,43 @@ def serve(settings: ServiceSettings, tell: Callable[[str], None], more: Sequence
     config = uvicorn.Config(
         connections.watch(application),
         http=connections.protocol,  # type: ignore[arg-type] # uvicorn calls it like a class
-        ssl_certfile=server.certificate,
-        ssl_keyfile=server.key,
+        ssl_context_factory=None if certificate is None else lambda *_: certificate.listening,
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         date_header=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        limit_concurrency=4 * (settings.limits.requests + settings.limits.readers),
+        limit_concurrency=_most_connections(settings),
         proxy_headers=False,
         ws="none",
         backlog=_BACKLOG,
     )
+
+    def follow_settings() -> None:
+        config.limit_concurrency = _most_connections(service.settings)
+
+    service.reloaded.append(follow_settings)
+    reloader = None if read is None else Reloader(service, read, certificate, tell)
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_run(service, _Server(config, connections), listener, tell))
+            runner.run(_run(service, _Server(config, connections), listener, tell, reloader))
     finally:
         listener.close()
         if server.uds is not None:
-            Path(server.uds).unlink(missing_ok=True)
+            server.uds.unlink(missing_ok=True)
+
+
+def _most_connections(settings: ServiceSettings) -> int:
+    return 4 * (settings.limits.requests + settings.limits.readers)
 
 
 async def _run(
-    service: Service, listening: "_Server", listener: socket.socket, tell: Callable[[str], None]
+    service: Service,
+    listening: "_Server",
+    listener: socket.socket,
+    tell: Callable[[str], None],
+    reloader: Reloader | None,
 ) -> None:
     seconds = service.settings.server.drain_seconds
     address = _address(service.settings.server, listener)
@@ -105,6 +126,13 @@ async def _run(
             reporter.ready()
 
     opening.add_done_callback(opened)
+    if reloader is not None:
+
+        async def reload() -> None:  # Monitors are opened with the settings from before.
+            await asyncio.wait((opening,))
+            await reloader.reload()
+
+        loop.add_signal_handler(signal.SIGHUP, lambda: told.append(loop.create_task(reload())))
     try:
         await listening.serve([listener])
     finally:
@@ -186,7 +214,7 @@ def _listener(server: Server) -> socket.socket:
     """The socket that clients connect to; BadRule if it cannot be had."""
     try:
         if server.uds is not None:
-            return _of_file_system(Path(server.uds))
+            return _of_file_system(server.uds)
         family, _, _, _, address = socket.getaddrinfo(
             server.host, server.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]

@@ -12,31 +12,29 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 from likewise.engine.engine import Engine
 from likewise.ledger.folder import BeingWritten
 from likewise.monitors import opening
-from likewise.monitors.hunting import refuse_unhuntable, slope_monitor
 from likewise.monitors.monitor import Monitor
+from likewise.monitors.parts import slope_settings
 from likewise.rules.rule import Rule
-from likewise.rules.steepest import Steepest
 from likewise.runtime.log import logger
 from likewise.runtime.private_files import is_open_to_all
 from likewise.service.alerts.alerting import Alerting
-from likewise.service.alerts.settings import alert_settings
-from likewise.service.arrow_columns import load_library
+from likewise.service.cloudevents.receiver import EventReceiver
 from likewise.service.counts import Durations
 from likewise.service.following import Following, check_source
 from likewise.service.hosted import Hosted
+from likewise.service.readings import Readings
 from likewise.service.refusals import Refusal
-from likewise.service.settings import Limits, Served, ServiceSettings, secret_files
-from likewise.service.slopes import Slopes
+from likewise.service.settings import Limits, Served, ServiceSettings
 from likewise.service.tokens import Tokens
 from likewise.values.errors import BadFile, BadRule, LikewiseError
 
@@ -70,6 +68,28 @@ class UnopenedMonitor:
         return f"is being opened: {_few_digits(self.rows)} of {_few_digits(self.of)} rows"
 
 
+class LongAnswer:
+    """An answer that goes on, until whoever reads it leaves or is no longer allowed to."""
+
+    def __init__(self, service: "Service", is_allowed: Callable[[], bool]) -> None:
+        """is_allowed: asked again when the tokens have changed"""
+        self._service = service
+        self._is_allowed = is_allowed
+        self.revoked = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        self._service.long_answers.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._service.long_answers.discard(self)
+
+    def check(self) -> None:
+        """Have it end if it is no longer allowed."""
+        if not self._is_allowed():
+            self.revoked.set()
+
+
 class Service:
     """The monitors by name, and whether they can be asked."""
 
@@ -85,7 +105,7 @@ class Service:
         self.pending = dict.fromkeys(settings.monitors, UnopenedMonitor())
         """Those that are not, by name; each value is replaced as it goes on."""
         self._publishing = Lock()
-        self.alert_settings = alert_settings(settings)
+        self.alert_settings = settings.resolve_alerts()
         self.alerting: Alerting | None = None
         self.ready = False
         """Whether every monitor that can be opened is open."""
@@ -95,10 +115,8 @@ class Service:
         """Set when it is time to end, for those who wait for something else."""
         self.verifying = asyncio.Lock()
         """Held while a ledger is verified: one at a time."""
-        self.under_way = 0
-        """Requests that have begun and not ended."""
-        self.readers = 0
-        """Connections that listen to events."""
+        self.under_way = self.readers = 0
+        """Requests that have begun and not ended, and connections that listen to events."""
         self.refused: Counter[str] = Counter()
         """Requests that were refused, by status; of decisions, before a monitor was found."""
         self.denied: Counter[tuple[str, str, str]] = Counter()
@@ -106,6 +124,14 @@ class Service:
         route; beyond `DENIED` kinds, by status alone."""
         self.durations: defaultdict[str, Durations] = defaultdict(Durations)
         """How long requests took, by route."""
+        self.long_answers: set[LongAnswer] = set()
+        """Those that are open."""
+        self.reloads: Counter[str] = Counter()
+        """How often the settings were read again, by what became of it."""
+        self.refused_reload: tuple[str, float] | None = None
+        """The code and the time of the last reload, if it was refused."""
+        self.reloaded: list[Callable[[], object]] = []
+        """Called when settings have changed."""
         self.opened: list[Callable[[Hosted], object]] = []
         """Told of each monitor when it is open."""
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -114,10 +140,28 @@ class Service:
         """Awaited before the queues are emptied for the last time."""
         self.at_close: list[Callable[[], None]] = []
         """Called before the monitors are closed."""
+        self.readings = Readings()
+        """What monitors said of themselves when they were last asked."""
+        self.event_receivers: dict[str, EventReceiver] = {}
+        """What joins CloudEvents, by monitor; made when the first one comes."""
         self._following: list[Following] = []
-        for path in secret_files(settings):
-            if is_open_to_all(path):
-                tell(f"{path} is a secret that everybody on this machine can open: chmod o-rwx it.")
+        warn_of_open_secrets(settings, tell)
+
+    def apply(self, settings: ServiceSettings) -> None:
+        """Use changed settings from now on; on the event loop.
+
+        Requests under way go on; long answers end if their token no longer allows them.
+        """
+        self.settings = settings
+        self.tokens = Tokens(settings.tokens)
+        for hosted in self.monitors.values():
+            hosted.limits = settings.limits
+            hosted.recent.most = settings.limits.recent
+            hosted.recent.witnesses = settings.limits.witnesses
+        for call in self.reloaded:
+            call()
+        for answer in list(self.long_answers):
+            answer.check()
 
     def deny(self, status: int, peer: str, route: str) -> None:
         """Have the log told of somebody who may not do what they asked for."""
@@ -131,7 +175,6 @@ class Service:
         Raises BadRule if the settings make no sense, and what the first one met if all have failed.
         Those that are open stay so until `close`.
         """
-        load_library()
         served = self.settings.monitors
         if self.alert_settings is not None:
             watched = [name for name, one in served.items() if one.kind != "slopes"]
@@ -149,14 +192,14 @@ class Service:
         """Open one monitor and serve it; return why it cannot be opened."""
         served, limits = self.settings.monitors[name], self.settings.limits
         try:
-            monitor, slopes = self._opened(name, served)
+            monitor = self._opened(name, served)
             with ExitStack() as on_failure:
                 on_failure.callback(monitor.close)
                 monitor.limit_words(limits.labels)
-                hosted = Hosted(name, monitor, served, limits, slopes)
+                hosted = Hosted(name, monitor, served, limits)
                 if served.source is not None:
                     check_source(monitor.rule, monitor.durable, served.source)
-                if self.alerting is not None and slopes is None:
+                if self.alerting is not None and monitor.slope is None:
                     self.alerting.watch(hosted)
                 on_failure.pop_all()
         except _Stopped as error:
@@ -167,7 +210,9 @@ class Service:
         except Exception as error:
             code = error.code if isinstance(error, LikewiseError) else type(error).__name__
             self.pending[name] = UnopenedMonitor(failed=code)
-            self._tell(f"monitor {name!r}, ledger {served.ledger!r}, cannot be opened: {error}")
+            self._tell(
+                f"monitor {name!r}, ledger {str(served.ledger)!r}, cannot be opened: {error}"
+            )
             logger.error(
                 "%s: cannot be opened",
                 name,
@@ -176,7 +221,7 @@ class Service:
                     "fields": {
                         "event": "failed",
                         "monitor": name,
-                        "ledger": served.ledger,
+                        "ledger": str(served.ledger),
                         "code": code,
                     }
                 },
@@ -190,7 +235,7 @@ class Service:
         del self.pending[name]
         return None
 
-    def _opened(self, name: str, served: Served) -> tuple[Monitor, Slopes | None]:
+    def _opened(self, name: str, served: Served) -> Monitor:
         """A monitor; if another process has its ledger, that is told, and waited for."""
         limits = self.settings.limits
 
@@ -265,14 +310,21 @@ class Service:
             hosted.close()
 
 
+def warn_of_open_secrets(settings: ServiceSettings, tell: Callable[[str], None]) -> None:
+    """Tell which files with secrets everybody can read."""
+    for path in settings.secret_files():
+        if is_open_to_all(path):
+            tell(f"{path} is a secret that everybody on this machine can open: chmod o-rwx it.")
+
+
 def monitor_of(
     served: Served,
     limits: Limits,
     *,
     wait: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Monitor, Slopes | None]:
-    """The monitor that the settings describe; if it names slopes, what is asked of it.
+) -> Monitor:
+    """Make the monitor that the settings describe.
 
     wait        seconds to wait for another process to let go of the ledger
     progress    as `Keeping` has it
@@ -283,42 +335,28 @@ def monitor_of(
     if served.ledger is None and served.window is not None:
         raise BadRule("a window is about a ledger, and there is none")
     keeping = opening.Keeping(
-        served.durability,  # type: ignore[arg-type]
+        served.durability,
         window=served.window,
         witnesses=min(10, limits.witnesses),
         wait=wait,
         progress=progress,
     )
-    if served.kind == "slopes":
-        return _slope_monitor(served, rule, keeping)
-    judging: dict[str, Any] = {"burst": served.burst, "comparable": served.comparable}
+    burst = None if served.burst is None else served.burst.burst()
+    judging: dict[str, Any] = {"burst": burst, "comparable": served.comparable}
     if served.ledger is None:
         assert rule is not None
-        return Monitor(rule, **judging), None
+        if served.kind != "slopes":
+            return Monitor(rule, **judging)
+        exponent = served.input_exponent
+        return Monitor(rule, slope=True, slope_limit=served.level, input_exponent=exponent)
     if served.cluster is not None:
         from likewise.sharding.opening import open_cluster
 
         with _clusters:
-            return open_cluster(served.ledger, rule, served.cluster, keeping, **judging), None
+            return open_cluster(served.ledger, rule, served.cluster, keeping, **judging)
     engine = partial(Engine, **judging)
-    return opening.open_ledger(served.ledger, rule, keeping, engine=engine)[0], None
-
-
-def _slope_monitor(
-    served: Served, rule: Rule | None, keeping: opening.Keeping
-) -> tuple[Monitor, Slopes]:
-    given = {"input_exponent": served.input_exponent, "level": served.level}
-    asked = {what: value for what, value in given.items() if value is not None}
-    if rule is not None:
-        refuse_unhuntable(rule)
-    if served.ledger is None:
-        assert rule is not None
-        question = Steepest(**asked)
-        return slope_monitor(rule, question), Slopes(question)
-    keeping = replace(keeping, witnesses=1)
-    monitor, found = opening.open_ledger(served.ledger, rule, keeping, steepest=asked)
-    assert found is not None
-    return monitor, Slopes(found)
+    asked = slope_settings(served.kind == "slopes", served.level, served.input_exponent)
+    return opening.open_ledger(served.ledger, rule, keeping, steepest=asked, engine=engine)
 
 
 def _rule_of(path: Path, trust_code: bool) -> Rule:

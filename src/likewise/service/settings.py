@@ -36,7 +36,7 @@
 
     [monitors.scores]
     rule = "scores.toml"
-    kind = "slopes"               # names the steepest past decision, as a SlopeMonitor does
+    kind = "slopes"               # names the steepest past decision
     level = 3.0                   # a steeper slope is a violation
 
     [otlp]                        # with the extra `otlp`
@@ -48,90 +48,91 @@
     [pages]                       # read by pages/settings.py
     proxy_header = "X-Forwarded-User"
 
-Settings are frozen and checked when they are made. Unknown names are refused: a limit with a typing
-mistake would be no limit.
+How tables are read, and what is refused: toml_tables.py. A path may be relative to the file.
 """
 
-import dataclasses
+import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from types import UnionType
-from typing import Any, Self, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Self
+
+from msgspec import Meta, field
 
 from likewise.rules.burst import Burst
+from likewise.service.alerts.settings import AlertSettings, AlertsTable, resolve_alerts
+from likewise.service.toml_tables import (
+    NAME,
+    Count,
+    CountOrNone,
+    NotNegative,
+    Positive,
+    Settings,
+    read_table,
+)
 from likewise.sharding.settings import ClusterSettings
 from likewise.streams.address import address_of
-from likewise.streams.policies import GAPS
 from likewise.values.errors import BadRule
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
 """What a token may be allowed: tell decisions, look, review, take away, everything else."""
 _SECRETS = ("password_file", "token_file", "creds_file", "key_file", "config_file")
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 TAKEN = {
     *("alertname", "epsilon", "exact", "fingerprint", "index", "kind", "le", "metric"),
-    *("model_version", "monitor", "reason", "route", "severity", "source", "status", "version"),
+    *("model_version", "monitor", "reason", "result", "route", "severity", "source", "status"),
+    "version",
 }
 """Names of labels that metrics and alerts have already."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Settings, frozen=True):
     """Bounds of everything that a client can make grow."""
 
-    head_bytes: int = 64 << 10
+    head_bytes: Count = 64 << 10
     """Bytes of the first line and the headers of a request; more are answered with 431."""
-    body_bytes: int = 32 << 20
-    line_bytes: int = 1 << 20
+    body_bytes: Count = 32 << 20
+    line_bytes: Count = 1 << 20
     """Of one line of a stream."""
-    batch_rows: int = 100_000
-    key_bytes: int = 512
-    label_bytes: int = 1024
+    batch_rows: Count = 100_000
+    key_bytes: Count = 512
+    label_bytes: Count = 1024
     """Of a label, a category or the name of a model."""
-    labels: int = 10_000
+    labels: Count = 10_000
     """Distinct labels, categories, models and sources of one history."""
-    witnesses: int = 100
+    witnesses: CountOrNone = 100
     """Told of one verdict; `omitted` says how many more there are."""
-    waiting_rows: int = 65_536
+    waiting_rows: Count = 65_536
     """Decisions of one monitor that wait to be judged; then 429."""
-    requests: int = 1_000
+    requests: Count = 1_000
     """Under way at once; then 503."""
-    rate: float = 0.0
+    rate: NotNegative = 0.0
     """Requests a second of one token, pages included, on average over ten seconds; 0: not limited.
     Then 429."""
-    readers: int = 100
+    readers: Count = 100
     """Connections that listen to events or to the live parts of a page; then 503."""
-    recent: int = 1_000
+    recent: Count = 1_000
     """Verdicts with a witness or an alarm that a monitor keeps at hand, for readers of events."""
-    skew_seconds: float = 300.0
+    skew_seconds: NotNegative = 300.0
     """How far a time that a client gives may be from the server's; 0: only the server's counts."""
-    body_seconds: float = 30.0
+    body_seconds: Annotated[float, Meta(ge=1)] = 30.0
     """How long a client may take to send a head, or a body, or to read an answer."""
-    pairs: int = 10_000
+    pairs: Count = 10_000
     """Halves of CloudEvents that wait for the other half."""
-    pair_seconds: float = 60.0
-    pair_bytes: int = 256 << 20
+    pair_seconds: Annotated[float, Meta(ge=1)] = 60.0
+    pair_bytes: Count = 256 << 20
     """Of the bodies of those halves."""
-    disk_bytes: int = 64 << 20
+    disk_bytes: CountOrNone = 64 << 20
     """Free on the disk of a ledger; with less, /readyz says that it is not ready."""
 
-    def __post_init__(self) -> None:
-        for one in dataclasses.fields(self):
-            value = getattr(self, one.name)
-            least = 0 if one.name in ("rate", "skew_seconds", "witnesses", "disk_bytes") else 1
-            if isinstance(value, bool) or not value >= least:
-                raise BadRule(
-                    f"limits: {one.name} is {value!r}; expected at least {least}", setting=one.name
-                )
+    def named(self, wanted: int | None) -> int:
+        """Return how many witnesses of a verdict are named, if so many are wanted."""
+        return self.witnesses if wanted is None else min(self.witnesses, wanted)
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(Settings, frozen=True):
     """Who may do what; the secret itself is not kept, only its hash."""
 
     name: str
@@ -143,25 +144,27 @@ class Token:
     def __post_init__(self) -> None:
         if self.name in ("", "local", "anyone"):
             raise BadRule(
-                f"token {self.name!r}: expected a name; this one stands for callers without a"
-                " token",
+                f"the name is {self.name!r}; expected another one, since this stands for callers"
+                " without a token",
                 setting="name",
             )
         if not re.fullmatch(r"sha256:[0-9a-f]{64}", self.hash):
             raise BadRule(
-                f"token {self.name!r}: the hash is {self.hash[:20]!r}…; expected sha256: and 64"
-                " digits, as `likewise token` writes them"
+                f"the hash of {self.name!r} is {self.hash[:20]!r}…; expected sha256: and 64 digits,"
+                " as `likewise token` writes them",
+                setting="hash",
             )
-        unknown = [scope for scope in self.scopes if scope not in SCOPES]
-        if unknown or not self.scopes:
-            raise BadRule(
-                f"token {self.name!r}: the scopes are {list(self.scopes)}; expected some of"
-                f" {', '.join(SCOPES)}"
-            )
+        check_scopes(f"the scopes of {self.name!r}", self.scopes)
 
     def allows(self, scope: str, monitor: str | None) -> bool:
         """Whether it may do that with a monitor; None: with no monitor in particular."""
         return allowed(self.scopes, self.monitors, scope, monitor)
+
+
+def check_scopes(what: str, scopes: Collection[str]) -> None:
+    """Raise BadRule unless there are some, and each is one of SCOPES."""
+    if not scopes or not set(scopes) <= set(SCOPES):
+        raise BadRule(f"{what} are {list(scopes)}; expected some of {', '.join(SCOPES)}")
 
 
 def allowed(
@@ -172,15 +175,14 @@ def allowed(
     return mine and (scope in scopes or "admin" in scopes)
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(Settings, frozen=True):
     """Where it listens."""
 
     host: str = "127.0.0.1"
     port: int = 8800
-    uds: str | None = None
-    certificate: str | None = None
-    key: str | None = None
+    uds: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
     behind_proxy: bool = False
     hosts: tuple[str, ...] = ()
     """Names that it is reached by, beside `host` and those of loopback (cross_site.py)."""
@@ -196,11 +198,11 @@ class Server:
                 setting="workers",
             )
         if (self.certificate is None) != (self.key is None):
-            raise BadRule("server: certificate and key go together")
+            raise BadRule("certificate and key go together")
         for name in self.hosts:
             if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
                 raise BadRule(
-                    f"server: hosts has {name!r}; expected names such as likewise.example.org,"
+                    f"hosts has {name!r}; expected names such as likewise.example.org,"
                     " without a port",
                     setting="hosts",
                 )
@@ -216,61 +218,63 @@ class Server:
             return False
 
 
-@dataclass(frozen=True)
-class StreamSource:
+class StreamSource(Settings, frozen=True):
     """The table [monitors.NAME.source]: a stream that a monitor follows."""
 
-    address: str
-    """`from` in the table."""
+    address: str = field(name="from")
     to: str | None = None
     """A stream for verdict lines."""
     dead_letters: str | None = None
     """A stream for messages that cannot be judged; without it they are only counted."""
-    gaps: str = "lost"
+    gaps: Literal["lost", "stop"] = "lost"
     """What messages are that are gone before they are read: "lost", or "stop" to follow no more."""
     output_column: str | None = None
     """For a rule about vectors: the field with the output."""
     model_column: str | None = None
     """The field that says which model decided."""
-    witnesses: int = 10
+    witnesses: CountOrNone = 10
     """Named in a verdict line."""
 
     def __post_init__(self) -> None:
         for text in (self.address, self.to, self.dead_letters):
             if text is not None:
                 address_of(text)
-        if self.gaps not in GAPS:
-            raise BadRule(
-                f"source: gaps is {self.gaps!r}; expected {' or '.join(GAPS)}", setting="gaps"
-            )
-        if self.witnesses < 0:
-            raise BadRule(
-                f"source: witnesses is {self.witnesses}; expected at least 0", setting="witnesses"
-            )
 
 
-@dataclass(frozen=True)
-class Served:
+class BurstSettings(Settings, frozen=True):
+    """The table [monitors.NAME.burst], as Burst has it."""
+
+    last: int
+    alarm: int | None = None
+
+    def __post_init__(self) -> None:
+        self.burst()
+
+    def burst(self) -> Burst:
+        """Make the burst; BadRule if there is none such."""
+        return Burst(self.last, self.alarm)
+
+
+class Served(Settings, frozen=True):
     """One monitor: its rule, and where its history is."""
 
-    rule: str | None = None
-    """A file; None: the ledger's own rule."""
-    ledger: str | None = None
+    rule: Path | None = None
+    """None: the ledger's own rule."""
+    ledger: Path | None = None
     window: str | None = None
-    durability: str = "commit"
-    burst: Burst | None = None
+    durability: Literal["commit", "batch", "off"] = "commit"
+    burst: BurstSettings | None = None
     comparable: bool = True
     trust_code: bool = False
     """Whether an embedder that the rule names may be loaded."""
-    unpaired_requests: str = "lost"
+    unpaired_requests: Literal["lost", "counted"] = "lost"
     """What a CloudEvents request without a response is: "lost", decisions that are missing, or
     "counted" only, since a prediction that failed has no response."""
     source: StreamSource | None = None
     """A stream that it follows."""
     cluster: ClusterSettings | None = None
     """Where the shards are that search its rows; None: this process does."""
-
-    kind: str = "contradictions"
+    kind: Literal["contradictions", "slopes"] = "contradictions"
     """Or "slopes": for each decision the past one against which the slope is steepest."""
     input_exponent: float | None = None
     """Of slopes: p in output distance / input distance ** p; 1 unless given."""
@@ -278,67 +282,52 @@ class Served:
     """Of slopes: a steeper one is a violation; None: nothing is."""
 
     def __post_init__(self) -> None:
-        if self.kind not in ("contradictions", "slopes"):
-            raise BadRule(
-                f"kind is {self.kind!r}; expected contradictions or slopes", setting="kind"
-            )
+        if self.rule is None and self.ledger is None:
+            raise BadRule("there is neither a rule nor a ledger that could have one")
         if self.kind == "slopes" and self.burst is not None:
             raise BadRule("burst is about contradictions, and the kind is slopes: leave it out")
         if self.kind == "slopes" and self.source is not None:
             raise BadRule("source is about contradictions, and the kind is slopes: leave it out")
         if self.kind != "slopes" and (self.level is not None or self.input_exponent is not None):
             raise BadRule('level and input_exponent are about slopes: say kind = "slopes"')
-        if self.unpaired_requests not in ("lost", "counted"):
-            raise BadRule(
-                f"unpaired_requests is {self.unpaired_requests!r}; expected lost or counted",
-                setting="unpaired_requests",
-            )
         if self.cluster is not None and self.ledger is None:
             raise BadRule("a cluster needs a ledger, which its shards are made from; there is none")
 
 
-@dataclass(frozen=True)
-class OtlpSettings:
+class OtlpSettings(Settings, frozen=True):
     """The table [otlp] of the settings."""
 
     endpoint: str
     """Of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318."""
-    every_seconds: float = 30.0
+    every_seconds: Positive = 30.0
     violations: bool = True
     """Whether each violation is an event."""
 
     def __post_init__(self) -> None:
         if not self.endpoint.startswith(("http://", "https://")):
             raise BadRule(
-                f"otlp: endpoint is {self.endpoint!r}; expected http://… or https://…",
+                f"endpoint is {self.endpoint!r}; expected http://… or https://…",
                 setting="endpoint",
             )
-        if not self.every_seconds > 0:
-            raise BadRule(
-                f"otlp: every_seconds is {self.every_seconds!r}; expected more than 0",
-                setting="every_seconds",
-            )
 
 
-@dataclass(frozen=True)
-class ServiceSettings:
+class ServiceSettings(Settings, frozen=True):
     """All of it."""
 
-    monitors: Mapping[str, Served]
-    server: Server = field(default_factory=Server)
-    limits: Limits = field(default_factory=Limits)
+    monitors: dict[str, Served] = field(default_factory=dict)
+    server: Server = Server()
+    limits: Limits = Limits()
     tokens: tuple[Token, ...] = ()
-    alerts: Mapping[str, Any] = field(default_factory=dict)
-    """As it stands in the file; alerts/settings.py reads it."""
+    alerts: AlertsTable | None = None
     otlp: OtlpSettings | None = None
-    pages: Mapping[str, Any] = field(default_factory=dict)
+    pages: dict[str, Any] = field(default_factory=dict)
     """As it stands in the file; pages/settings.py reads it."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     """Further labels of every metric and alert, such as the environment."""
 
     def __post_init__(self) -> None:
         for name, value in self.labels.items():
-            if name in TAKEN or not _LABEL.fullmatch(name) or not isinstance(value, str):
+            if name in TAKEN or not _LABEL.fullmatch(name):
                 raise BadRule(
                     f"labels: {name} is {value!r}; expected a text, under a name of letters, digits"
                     f" and underscores that is none of {', '.join(sorted(TAKEN))}",
@@ -378,141 +367,31 @@ class ServiceSettings:
     def read(cls, path: Path) -> Self:
         """From a TOML file; paths in it are relative to its folder."""
         try:
-            told = tomllib.loads(path.read_text(encoding="utf-8"))
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise BadRule(f"{str(path)!r} cannot be read: {error}") from None
-        return cls.of(told, path.parent)
+        return cls.of(table, path.parent)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any], folder: Path) -> Self:
-        known = {"server", "limits", "tokens", "monitors", "alerts", "otlp", "pages", "labels"}
-        _refuse_unknown("the settings", told, known)
-        monitors = {
-            name: _served(name, one, folder) for name, one in _table(told, "monitors").items()
-        }
-        tokens = told.get("tokens", [])
-        if not isinstance(tokens, list):
-            raise BadRule("tokens: expected tables [[tokens]]")
-        server = {
-            name: _path(folder, value) if name in ("certificate", "key", "uds") else value
-            for name, value in _table(told, "server").items()
-        }
-        return cls(
-            monitors=monitors,
-            server=made(Server, "server", server),
-            limits=made(Limits, "limits", _table(told, "limits")),
-            tokens=tuple(made(Token, "tokens", one) for one in tokens),
-            alerts=_alerts(told, folder),
-            otlp=made(OtlpSettings, "otlp", told["otlp"]) if "otlp" in told else None,
-            pages=_table(told, "pages"),
-            labels=_table(told, "labels"),
-        )
+    def of(cls, table: Mapping[str, Any], folder: Path) -> Self:
+        """Check the tables of a file in that folder."""
+        return read_table(cls, table, folder)
 
+    def resolve_alerts(self, environment: Mapping[str, str] = os.environ) -> AlertSettings | None:
+        """Read the secrets that [alerts] names; None if there is no such table."""
+        if self.alerts is None:
+            return None
+        ledgers = {name: served.ledger for name, served in self.monitors.items()}
+        return resolve_alerts(self.alerts, ledgers, self.labels, environment)
 
-def secret_files(settings: ServiceSettings) -> list[Path]:
-    """The files with secrets that the settings name."""
-    found = [settings.server.key]
-    for served in settings.monitors.values():
-        if served.source is not None:
-            for text in (served.source.address, served.source.to, served.source.dead_letters):
-                parameters = {} if text is None else address_of(text).parameters
-                found += [parameters.get(name) for name in _SECRETS]
-    receivers = settings.alerts.get("receivers", ())
-    for one in receivers if isinstance(receivers, list) else ():
-        found += [one.get("url_file"), one.get("secret_file")]
-    return sorted({Path(path) for path in found if path is not None})
-
-
-def _table(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = told.get(name, {})
-    if not isinstance(value, dict):
-        raise BadRule(f"{name} is {value!r}; expected a table [{name}]", setting=name)
-    return value
-
-
-def _served(name: str, told: Any, folder: Path) -> Served:
-    where = f"monitor {name!r}"
-    if not isinstance(told, dict):
-        raise BadRule(f"{where}: expected a table [monitors.{name}]")
-    given = dict(told)
-    for file in ("rule", "ledger"):
-        if file in given:
-            given[file] = _path(folder, given[file])
-    if "burst" in given:
-        given["burst"] = made(Burst, f"{where}, burst", given["burst"])
-    if isinstance(given.get("source"), dict):
-        named = {"from": "address"}
-        table = {named.get(name, name): value for name, value in given["source"].items()}
-        given["source"] = made(StreamSource, f"{where}, source", table)
-    if "cluster" in given:
-        given["cluster"] = made(ClusterSettings, f"{where}, cluster", given["cluster"])
-    served: Served = made(Served, where, given)
-    if served.rule is None and served.ledger is None:
-        raise BadRule(f"{where} has neither a rule nor a ledger that could have one")
-    return served
-
-
-def _alerts(told: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """As it stands in the file, with paths relative to its folder."""
-    alerts = dict(_table(told, "alerts"))
-    if "outbox" in alerts:
-        alerts["outbox"] = _path(folder, alerts["outbox"])
-    if isinstance(alerts.get("receivers"), list):
-        alerts["receivers"] = [
-            {
-                name: _path(folder, value) if name in ("url_file", "secret_file") else value
-                for name, value in one.items()
-            }
-            if isinstance(one, dict)
-            else one
-            for one in alerts["receivers"]
-        ]
-    return alerts
-
-
-def _path(folder: Path, value: Any) -> str:
-    return str(folder / str(value))
-
-
-def _refuse_unknown(where: str, told: Mapping[str, Any], known: set[str]) -> None:
-    for name in told:
-        if name not in known:
-            raise BadRule(f"{where}: {name!r} is no setting; there are {', '.join(sorted(known))}")
-
-
-def made(kind: type[Any], where: str, told: Any) -> Any:
-    """A dataclass from a table, each value of the type that its field says."""
-    if not isinstance(told, Mapping):
-        raise BadRule(f"{where}: expected a table, not {told!r}")
-    hints = get_type_hints(kind)
-    fields = {one.name: one for one in dataclasses.fields(kind)}
-    _refuse_unknown(where, told, set(fields))
-    values = {name: _value(where, name, value, hints[name]) for name, value in told.items()}
-    missing = [
-        name
-        for name, one in fields.items()
-        if name not in values
-        and one.default is dataclasses.MISSING
-        and one.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise BadRule(f"{where}: {missing[0]!r} is missing")
-    return kind(**values)
-
-
-def _value(where: str, name: str, value: Any, hint: Any) -> Any:
-    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
-    if texts and any(getattr(kind, "__origin__", None) is tuple for kind in kinds):
-        return tuple(value)
-    plain = tuple(kind for kind in kinds if isinstance(kind, type))
-    if float in plain and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) in plain:
-        return value
-    raise BadRule(f"{where}: {name} is {value!r}, which is no {_named(kinds)}", setting=name)
-
-
-def _named(kinds: tuple[Any, ...]) -> str:
-    words = {int: "whole number", float: "number", str: "text", bool: "true or false"}
-    return " or ".join(words.get(kind, "list of texts") for kind in kinds if kind is not type(None))
+    def secret_files(self) -> list[Path]:
+        """The files with secrets that the settings name."""
+        found: list[str | Path | None] = [self.server.key]
+        for served in self.monitors.values():
+            if served.source is not None:
+                for text in (served.source.address, served.source.to, served.source.dead_letters):
+                    parameters = {} if text is None else address_of(text).parameters
+                    found += [parameters.get(name) for name in _SECRETS]
+        for one in () if self.alerts is None else self.alerts.receivers:
+            found += [one.url_file, one.secret_file]
+        return sorted({Path(path) for path in found if path is not None})

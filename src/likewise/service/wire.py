@@ -2,21 +2,22 @@
 
 A decision on vectors has `x` and `z`; one on a table has `values`. JSON is read strictly: a name
 that is not known is refused, and so is a value of another type, or a name that is there twice
-(strict.py).
+(strict.py). The same bodies with exact values are MessagePack (media.py, exact_decisions.py).
 
 Labels, keys and values that JSON has no form for travel as the ledger writes them: an object with
-one entry, such as {"date": "2026-01-31"} (ledger/words.py).
+one entry, such as {"date": "2026-01-31"} (values/codec.py).
 
 The types of answers are for /openapi.json; a test holds the answers against them. Verdicts are in
-intake/verdict_bodies.py.
+values/verdict_body.py.
 """
 
 from typing import Annotated, Any
 
 import msgspec
 
-from likewise.intake.verdict_bodies import Row, VerdictBody
+from likewise.values.verdict_body import VerdictBody
 
+Row = Annotated[int, msgspec.Meta(ge=0)]
 Time = int | float | str | None
 Position = Row | Annotated[list[Row], msgspec.Meta(min_length=2, max_length=2)]
 """A place in a source: a whole number, or a pair of them. The pair is no tuple: msgspec 0.22 reads
@@ -75,11 +76,67 @@ class VectorColumns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     type: str | None = None
 
 
+class CheckBatchBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A batch that is only checked, column by column: `x` and `z`, or `values` by column."""
+
+    x: list[Any] | None = None
+    z: list[Any] | None = None
+    values: dict[str, list[Any]] | None = None
+    models: list[str | None] | str | None = None
+    time: Time = None
+    """When all of them are made, if that is not now."""
+    type: str | None = None
+
+
+class LostBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Decisions that were made and will never be observed."""
+
+    count: int
+    reason: str
+    """Why, in a word or a few: "full", "timeout", "crash"."""
+    first: int | None = None
+    """The sender's own number of the first of them."""
+    last: int | None = None
+    since: Any = None
+    """When they were lost; as `time` of a decision."""
+    until: Any = None
+
+
+class PastBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What is looked up in the past."""
+
+    rows: list[int] | None = None
+    """Of all but `values`, `row_of` and `like_models`."""
+    row: int | None = None
+    """Of `values`."""
+    key: str | int | None = None
+    """Of `row_of`."""
+    column: str | None = None
+    """Of `codes`; "" for the labels."""
+    first: int | None = None
+    """Of `like_models`: rows from here on."""
+    stop: int | None = None
+    """Of `like_models`: up to here."""
+
+
+class ForgetBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Rows that are to be forgotten."""
+
+    rows: list[int]
+
+
+class TruthBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What turned out to be right."""
+
+    key: str | int
+    value: Any
+
+
 class EraseBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What is to be destroyed: keys, or rows."""
 
     keys: list[str | int] | None = None
-    rows: list[Row] | None = None
+    rows: list[int] | None = None
 
 
 class SupersedeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -119,7 +176,8 @@ class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """The verdicts of a batch: counts of all, and in full those with a witness or an alarm."""
 
     first_row: Row
-    """The row of the first decision; the others follow, unless `rows` says otherwise."""
+    """The row of the first decision; the others follow, unless `rows` says otherwise. Of decisions
+    that are only checked: the row of the next one that comes."""
     decisions: Row
     violations: Row
     verdicts: list[VerdictBody]
@@ -231,6 +289,10 @@ class StatsBody(msgspec.Struct, frozen=True):
     until: str | None
     source: str
     """ledger; or process: since the server was started."""
+    asked: Row | None = None
+    """With a ledger: judged decisions of which it is known whether they could be compared."""
+    asked_comparable: Row | None = None
+    """Of those, how many could be."""
 
 
 class HeadBody(msgspec.Struct, frozen=True):
@@ -251,6 +313,18 @@ class ErasedBody(msgspec.Struct, frozen=True):
     """Whether nothing of them is left in any file; if not, a reader still looks at an old state."""
 
 
+class ForgottenBody(msgspec.Struct, frozen=True):
+    forgotten: Row
+    """How many of the rows were still remembered."""
+
+
+class LoadedBody(msgspec.Struct, frozen=True):
+    """Decisions are remembered, and not judged."""
+
+    first_row: Row
+    decisions: Row
+
+
 class DoneBody(msgspec.Struct, frozen=True):
     done: bool
 
@@ -260,6 +334,14 @@ class VerifiedBody(msgspec.Struct, frozen=True):
     rows: Row
     problem: str | None
     row: Row | None
+    first: Row
+    """The first row that is still there."""
+    erased: Row
+    events: Row
+    pending: Row
+    """Decisions that were accepted and are not judged yet."""
+    head: str | None
+    """The end of the chain; null if the walk did not come that far."""
 
 
 class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -312,8 +394,5 @@ decode_decision = msgspec.json.Decoder(DecisionBody).decode
 decode_columns = msgspec.json.Decoder(ColumnsBody).decode
 decode_vectors = msgspec.json.Decoder(VectorColumns).decode
 decode_rows = msgspec.json.Decoder(RowsBody).decode
-decode_erase = msgspec.json.Decoder(EraseBody).decode
-decode_supersede = msgspec.json.Decoder(SupersedeBody).decode
-decode_review = msgspec.json.Decoder(ReviewBody).decode
-decode_verify = msgspec.json.Decoder(VerifyBody).decode
+decode_checks = msgspec.json.Decoder(CheckBatchBody).decode
 encode = msgspec.json.Encoder().encode

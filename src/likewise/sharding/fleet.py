@@ -23,7 +23,7 @@ from likewise.kernels import table as t
 from likewise.runtime.log import logger
 from likewise.sharding.placement import Placement
 from likewise.sharding.protocol import OutOfStep, Session, ShardBackend, ShardDown, Spec
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 _REPLAY_BYTES = 4 << 20  # of rows sent together to a shard that lacks them
 _LOOKED_AT = 1 << 20  # rows of which it is looked at together whether they are forgotten

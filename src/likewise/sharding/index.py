@@ -27,7 +27,8 @@ from likewise.kernels.propose import propose
 from likewise.sharding.answers import whole
 from likewise.sharding.fleet import Ask, Call, Fleet, outputs_at
 from likewise.sharding.protocol import Spec
-from likewise.values.verdicts import NO_WITNESSES, Floats, Rows, Verdicts, Witnesses
+from likewise.values.verdicts import Verdicts
+from likewise.values.witnesses import NO_WITNESSES, Floats, Rows, Witnesses
 
 _TOGETHER = 1 << 15  # rows of a batch whose witnesses are in memory at once
 

@@ -13,21 +13,22 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from likewise.engine.engine import Engine
 from likewise.ledger import folder
 from likewise.ledger.epochs import begin_epoch, stored_plans
 from likewise.ledger.store import Store
+from likewise.monitors.monitor import Monitor
 from likewise.monitors.opening import Keeping, open_ledger
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.sharding.fleet import Fleet
 from likewise.sharding.index import Sharded
-from likewise.sharding.monitor import INCOMPLETE, ClusterMonitor, owed_in
 from likewise.sharding.placement import Placement
 from likewise.sharding.protocol import ShardBackend
 from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.shards import INCOMPLETE, Shards, owed_in
 from likewise.values.errors import BadRule
 
 COMPILED = ("auto", "live", "flat")
@@ -43,7 +44,7 @@ def cluster(
     address: str | None = None,
     shards: int = 4,
     name: str | None = None,
-    when_down: str = "block",
+    when_down: Literal["block", "incomplete"] = "block",
     patience_seconds: float = 5.0,
     keep: bool = False,
     segment_rows: int = 65_536,
@@ -55,7 +56,7 @@ def cluster(
     comparable: bool = False,
     models: bool | None = None,
     **keeping: Any,
-) -> ClusterMonitor:
+) -> Monitor:
     """A monitor with a ledger, whose history is searched by shards on a Ray cluster.
 
     path, rule  the ledger, as for `lw.open`: begun here, or gone on with, with or without shards
@@ -109,7 +110,7 @@ def open_cluster(
     comparable: bool = False,
     models: bool | None = None,
     make: MakeShards | None = None,
-) -> ClusterMonitor:
+) -> Monitor:
     """The same, of settings that were checked.
 
     make: makes the shards, if not of Ray actors
@@ -127,7 +128,7 @@ def open_cluster(
     new = rule is not None and not folder.exists(Path(path))
     try:
         with _joined_before(settings.address) if new and make is None else nullcontext():
-            monitor, _ = open_ledger(
+            monitor = open_ledger(
                 path,
                 rule,
                 keeping,
@@ -135,14 +136,12 @@ def open_cluster(
                 rows="disk",
                 engine=partial(Engine, burst=burst, comparable=comparable),
                 index=begin,
-                kind=ClusterMonitor,
             )
     except BaseException:
         for sharded in begun:
             sharded.fleet.backend.close()
         raise
-    assert isinstance(monitor, ClusterMonitor)
-    monitor.search_with(begun[0])
+    monitor.search_with(Shards(begun[0]))
     return monitor
 
 

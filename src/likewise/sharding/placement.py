@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.values.errors import BadFile, BadRule
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 
 class Plan(NamedTuple):

@@ -1,12 +1,13 @@
 """What a cluster is told, by `lw.cluster` or in a file of settings."""
 
-from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import Struct
 
 from likewise.values.errors import BadRule
 
 
-@dataclass(frozen=True)
-class ClusterSettings:
+class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where the shards of a monitor are, and how they are asked."""
 
     address: str | None = None
@@ -14,7 +15,7 @@ class ClusterSettings:
     shards: int = 4
     name: str | None = None
     """Of the shards in that cluster; None: made from the ledger."""
-    when_down: str = "block"
+    when_down: Literal["block", "incomplete"] = "block"
     """What happens while a shard is down: calls "block", or verdicts are "incomplete"."""
     patience_seconds: float = 5.0
     """How long a call waits for a shard before its verdict is incomplete."""

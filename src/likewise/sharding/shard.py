@@ -15,7 +15,7 @@ from likewise.engine.row_engine import Answers, Inputs, RowEngine
 from likewise.metrics.outputs import outputs_of
 from likewise.sharding.answers import short
 from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 
 class Shard:

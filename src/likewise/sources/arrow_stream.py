@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from likewise.sources.arrow_ipc import DICTIONARY, RECORDS, SCHEMA, BadArrow, read_header
 from likewise.sources.chunk import Chunk, Types
 from likewise.sources.columnar import told
 from likewise.sources.remarks import Remark
@@ -23,7 +24,6 @@ from likewise.values.errors import BadFile
 
 CONTINUES = b"\xff\xff\xff\xff"
 _END = CONTINUES + bytes(4)
-_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 _LONGEST = 1 << 31
 
 
@@ -43,7 +43,7 @@ class ArrowStream:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         first = self._message()
-        if first is None or first.kind != _SCHEMA:
+        if first is None or first.kind != SCHEMA:
             raise self._damaged("it does not begin with a schema")
         self._schema = first.data
         self._dictionaries: dict[int, bytes] = {}
@@ -54,10 +54,10 @@ class ArrowStream:
         """The wanted columns, so many rows at a time at most."""
         first = 1
         while (message := self._message()) is not None:
-            if message.kind == _DICTIONARY:
+            if message.kind == DICTIONARY:
                 before = self._dictionaries.get(message.dictionary, b"") * message.is_delta
                 self._dictionaries[message.dictionary] = before + message.data
-            if message.kind != _BATCH:
+            if message.kind != RECORDS:
                 continue
             parts = (self._schema, *self._dictionaries.values(), message.data, _END)
             with told(self.stream.name, "an Arrow stream"):
@@ -78,11 +78,12 @@ class ArrowStream:
             raise self._damaged(f"a message says that its header has {size} bytes")
         header = self._exactly(size)
         try:
-            kind, body, dictionary, is_delta = _read_header(header)
-        except (struct.error, IndexError):
+            kind, body, table = read_header(header)
+            dictionary, is_delta = 0, False
+            if kind == DICTIONARY:
+                dictionary, is_delta = table.number(0, "<q"), bool(table.number(2, "<B"))
+        except BadArrow:
             raise self._damaged("the header of a message makes no sense") from None
-        if not body >= 0:
-            raise self._damaged(f"a message says that it has {body} bytes")
         return _Message(kind, start + header + self._exactly(body), dictionary, is_delta)
 
     def _exactly(self, count: int) -> bytes:
@@ -97,29 +98,3 @@ class ArrowStream:
             f" cannot be read ({why}). Copy or write it again.",
             path=self.stream.name,
         )
-
-
-def _read_header(header: bytes) -> tuple[int, int, int, bool]:
-    """A message's kind and the size of its body; of a dictionary, which, and if it is a delta."""
-    message = struct.unpack_from("<I", header)[0]
-    at = _field(header, message, 1)
-    kind = header[at] if at else 0
-    at = _field(header, message, 3)
-    body = struct.unpack_from("<q", header, at)[0] if at else 0
-    if kind != _DICTIONARY:
-        return kind, body, 0, False
-    at = _field(header, message, 2)
-    table = at + struct.unpack_from("<I", header, at)[0]
-    which, delta = _field(header, table, 0), _field(header, table, 2)
-    number = struct.unpack_from("<q", header, which)[0] if which else 0
-    return kind, body, number, bool(delta and header[delta])
-
-
-def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a FlatBuffers table lies; 0 if it is left out."""
-    offsets = table - struct.unpack_from("<i", data, table)[0]
-    size = struct.unpack_from("<H", data, offsets)[0]
-    if 4 + 2 * number >= size:
-        return 0
-    offset: int = struct.unpack_from("<H", data, offsets + 4 + 2 * number)[0]
-    return table + offset if offset else 0

@@ -1,4 +1,4 @@
-"""JSON lines: one object on each line, by Python's own reader.
+"""JSON lines: one object on each line.
 
 A value keeps the type that JSON gives it: 1 and "1" are different categories, as they are in
 Python. Polars would settle one type for a column and bend what does not fit: it has no part here.
@@ -15,14 +15,17 @@ import reprlib
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from likewise.sources.chunk import BadLine, Chunk, Refused, Types
 from likewise.sources.records import Block, blocks
 from likewise.sources.remarks import Remark
 from likewise.sources.streams import Stream
+from likewise.sources.strict_json import BadJson, decode_strictly
 from likewise.values.errors import BadFile
 from likewise.values.frames import FOR_YES_AND_NO
 
@@ -38,9 +41,9 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+_decode = msgspec.json.Decoder().decode
 _DECODER = json.JSONDecoder(object_pairs_hook=_each_once)
-_SCAN = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""Reads a value at a place of a text, and says where it ends."""
+"""Reads NaN, and says what is wrong with a line that msgspec does not read."""
 
 
 def object_of(line: bytes, numbers: Collection[str] = ()) -> dict[str, Any]:
@@ -83,25 +86,12 @@ def numbers_in(types: Types) -> list[str]:
     return [name for name, kind in types.items() if kind in ("number", "listed")]
 
 
-def _quickly(text: str) -> tuple[Any, int]:
-    """What a text begins with, and where that ends; -1 if it is no object, or no JSON."""
-    if not text.startswith("{"):
-        return None, -1
-    try:
-        return _SCAN(text, 0)  # type: ignore[no-any-return]
-    except StopIteration:
-        return None, -1
-
-
 def parsed(line: bytes) -> Any:
     """What JSON says; raise BadLine if it is none, or says something twice."""
+    with suppress(BadJson, msgspec.ValidationError):
+        return decode_strictly(_decode, line)
     try:
-        text = line.decode()
-        value, end = _quickly(text)
-        # Every name is followed by a colon: with as many colons as names, none is there twice.
-        if end == len(text) and line.count(b":") == len(value):
-            return value
-        return _DECODER.decode(text)
+        return _DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
         raise BadLine(f"byte 0x{line[error.start]:02X} is not UTF-8", "bad-encoding") from None
     except json.JSONDecodeError as error:

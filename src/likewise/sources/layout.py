@@ -87,7 +87,7 @@ def layout_of(
     if spaced:
         few = without_spaces(few, delimiter)
         remarks.append(Remark("the space behind each delimiter is left out"))
-    records = [_fields(few.record(i), delimiter) for i in range(len(few))]
+    records = _fields(few, delimiter)
     layout = layout_of_records(
         records, source=source, where=f"line {int(few.lines[0])}", header=header, split_at=delimiter
     )
@@ -122,12 +122,17 @@ def layout_of_records(
     return _named(records[0], records[1:], f"{source}, {where}", split_at)
 
 
-def _fields(record: bytes, delimiter: str) -> list[str]:
-    text = record.decode(errors="replace")
-    try:
-        return next(csv.reader([text], delimiter=delimiter, strict=False), [])
-    except csv.Error:  # a stray carriage return, or a field of many kilobytes
-        return []
+def _fields(block: Block, delimiter: str) -> list[list[str]]:
+    """Split each record; one that cannot be split has no fields."""
+    records = []
+    for record in block.records():
+        text = record.decode(errors="replace")
+        try:
+            fields = next(csv.reader([text], delimiter=delimiter, strict=False), [])
+        except csv.Error:  # a stray carriage return, or a field of many kilobytes
+            fields = []
+        records.append(fields)
+    return records
 
 
 # What separates fields

@@ -37,6 +37,7 @@ class Record(NamedTuple):
     """What the sender said beside it; names in small letters."""
     flaw: str | None = None
     """Why there is no body that could be read, such as a line that is too long."""
+    flaw_code: str = "bad-message"
 
 
 @dataclass(frozen=True, slots=True)

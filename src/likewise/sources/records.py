@@ -43,6 +43,10 @@ class Block:
     def record(self, i: int) -> bytes:
         return self.data[self.starts[i] : self.stops[i]].rstrip(b"\r\n")
 
+    def records(self) -> list[bytes]:
+        spans = zip(self.starts.tolist(), self.stops.tolist(), strict=True)
+        return [self.data[start:stop].rstrip(b"\r\n") for start, stop in spans]
+
     def delimiters(self, delimiter: bytes) -> Positions:
         """Where fields are separated: a delimiter outside quotation marks."""
         at = np.flatnonzero(np.frombuffer(self.data, np.uint8) == delimiter[0])

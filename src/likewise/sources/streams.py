@@ -78,22 +78,9 @@ class Stream:
             self._hashed = Hashed(sys.stdin.buffer, closes=False)
             return cast(BinaryIO, io.BufferedReader(self._hashed, _BUFFER))
         path = Path(self.path)
-        if path.is_dir():
-            raise BadFile(f"{self.name} is a folder; expected a file of decisions.", path=self.name)
-        try:
-            raw = path.open("rb", buffering=0)
-            self.size = path.stat().st_size if path.is_file() else None
-            self._opened = _last_change(path)
-        except FileNotFoundError:
-            raise BadFile(
-                f"{self.name} is not there; expected a file of decisions. Check the path"
-                f" (this is {Path.cwd()}).",
-                path=self.name,
-            ) from None
-        except OSError as error:
-            raise BadFile(
-                f"{self.name} cannot be opened: {error.strerror}.", path=self.name
-            ) from None
+        raw = open_file(self.path)
+        self.size = path.stat().st_size if path.is_file() else None
+        self._opened = _last_change(path)
         self._hashed = Hashed(raw)
         return cast(BinaryIO, io.BufferedReader(self._hashed, _BUFFER))
 
@@ -166,6 +153,22 @@ class Stream:
         """Let go of the file; standard input stays open."""
         if self.path != "-":
             self._raw.close()
+
+
+def open_file(name: str) -> io.FileIO:
+    """Open a file to read its bytes; BadFile says why if that cannot be done."""
+    if Path(name).is_dir():
+        raise BadFile(f"{name} is a folder; expected a file of decisions.", path=name)
+    try:
+        return io.FileIO(name)
+    except FileNotFoundError:
+        raise BadFile(
+            f"{name} is not there; expected a file of decisions. Check the path"
+            f" (this is {Path.cwd()}).",
+            path=name,
+        ) from None
+    except OSError as error:
+        raise BadFile(f"{name} cannot be opened: {error.strerror}.", path=name) from None
 
 
 def _last_change(path: Path) -> tuple[int, int, int]:

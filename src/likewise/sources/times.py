@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from likewise.sources.remarks import Remark, shortened
 from likewise.values.errors import BadFile
 from likewise.values.frames import is_missing
+from likewise.values.times import moment_of, unit_meant
 
 DayOrder: TypeAlias = Literal["day-first", "month-first"]
 DAY_ORDERS: tuple[DayOrder, ...] = ("day-first", "month-first")
@@ -32,7 +33,6 @@ EXPECTED = (
 )
 _ISO = re.compile(r"\d{4}(-\d\d-\d\d|\d{4}|/\d\d/\d\d)([T ].*)?")
 _ZONE = re.compile(r"(?:[Zz]|UTC|GMT|:\d\d(?:[.,]\d+)?\s*[-+]\d\d(?::?\d\d){0,2})$")
-_APART = re.compile(r"\s+(?=[-+]\d)")  # before a zone
 _CLOCK = (
     r"(?:[T ,]\s*(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*([AaPp][Mm])?"
     r"\s*(Z|UTC|GMT|[-+]\d\d:?\d\d)?)?"
@@ -41,7 +41,6 @@ _DOTS = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})" + _CLOCK)
 _STROKES = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})" + _CLOCK)
 _SECONDS = re.compile(r"-?\d+(\.\d*)?")
 _FIRST, _LAST = 1e8, 4_102_444_800.0  # seconds: 1973, below which numbers count, and 2100
-_UNITS = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
 _UTC = datetime.UTC
 
 
@@ -221,28 +220,19 @@ def _is_naive(value: Any) -> bool:
 
 def _typed(value: Any) -> datetime.datetime | None:
     """A value that brings a type of its own; None for text."""
-    if isinstance(value, datetime.datetime):
-        return _aware(value)
-    if isinstance(value, datetime.date):
-        return datetime.datetime.combine(value, datetime.time(tzinfo=_UTC))
-    if _is_number(value):
-        return _of_seconds(float(value))
     if isinstance(value, str):
         return None
-    raise _NoTime(f"it is of type {type(value).__name__}")
-
-
-def _aware(moment: datetime.datetime) -> datetime.datetime:
-    return moment.replace(tzinfo=_UTC) if moment.tzinfo is None else moment.astimezone(_UTC)
+    moment = _of_seconds(float(value)) if _is_number(value) else moment_of(value)
+    if moment is None:
+        raise _NoTime(f"it is of type {type(value).__name__}")
+    return moment.astimezone(_UTC)
 
 
 def _of_iso(text: str) -> datetime.datetime:
-    text = text.strip()
-    if not _ISO.fullmatch(text):
+    moment = moment_of(text) if _ISO.fullmatch(text.strip()) else None
+    if moment is None:
         raise ValueError(text)
-    if text.endswith(("UTC", "GMT")):
-        text = text[:-3].rstrip() + "+00:00"
-    return _aware(datetime.datetime.fromisoformat(_APART.sub("", text.replace("/", "-"))))
+    return moment.astimezone(_UTC)
 
 
 def _of_numbers(match: re.Match[str] | None, day: int, month: int) -> datetime.datetime:
@@ -257,10 +247,7 @@ def _of_numbers(match: re.Match[str] | None, day: int, month: int) -> datetime.d
     moment = datetime.datetime(
         int(match[3]), int(match[month]), int(match[day]), hour, minute, second, micro
     )
-    zone = match[9] or "UTC"
-    if zone[0] not in "+-":
-        return moment.replace(tzinfo=_UTC)
-    return _aware(datetime.datetime.fromisoformat(moment.isoformat() + zone))
+    return _of_iso(moment.isoformat() + (match[9] or ""))
 
 
 def _with_dots(text: str) -> datetime.datetime:
@@ -283,10 +270,8 @@ def _from_seconds(text: str) -> datetime.datetime:
 
 def _of_seconds(seconds: float) -> datetime.datetime:
     if not math.isfinite(seconds) or not _FIRST <= seconds < _LAST:
-        for factor, unit in _UNITS.items():
-            if _FIRST <= seconds / factor < _LAST:
-                raise _NoTime(f"were these {unit}? A number is in seconds: divide by {factor:,.0f}")
-        raise _NoTime("as seconds since 1970 it is not between 1973 and 2100")
+        meant = unit_meant(seconds, _FIRST, _LAST)
+        raise _NoTime(meant or "as seconds since 1970 it is not between 1973 and 2100")
     return datetime.datetime.fromtimestamp(seconds, _UTC)
 
 

@@ -22,6 +22,9 @@ from likewise.values.errors import BadRule
 
 FORMATS = ("auto", "json", "arrow", "cloudevents")
 STARTS = ("first", "new")
+GAPS = ("lost", "stop")
+"""What records are that are gone before they were read: chained as lost and said by every later
+verdict; or an error, and nothing behind them is read."""
 _COMMON = {"format", "start"}
 _TLS = {"ca_file", "cert_file", "key_file"}
 _SECRET = {"user", "password_file", "password_env"}
@@ -172,3 +175,8 @@ def _database(path: str, kind: str) -> int:
     if kind != "redis" or not number.isdigit():
         raise BadRule(f"the {kind} address has {path!r} behind its host; expected ?…")
     return int(number)
+
+
+def missing_extra(error: ModuleNotFoundError, extra: str) -> BadRule:
+    """Say which extra brings the client of a stream that is not installed."""
+    return BadRule(f"{error.name} is missing: pip install 'likewise[{extra}]'.")

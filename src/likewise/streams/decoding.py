@@ -14,17 +14,21 @@ Cost: JSON objects with the names of the first one of their batch take a fifth o
 
 import base64
 import binascii
-import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from likewise.sources.arrow_ipc import BadArrow, read_columns
+from likewise.sources.chunk import BadLine
 from likewise.sources.json_lines import parsed, plain_object
 from likewise.sources.protocol import Record
 from likewise.sources.records import LONGEST
 from likewise.streams.messages import Message, Messages
 from likewise.streams.plain_objects import PlainObjects, Row
 from likewise.values.frames import ColumnTable
+from likewise.values.plain import list_of
 
 MOST_ROWS = 1 << 15
 """Decisions of one message: no more than a ledger writes as one transaction."""
@@ -37,6 +41,10 @@ _ATTRIBUTES = ("specversion", "id", "source", "type")
 class BadMessage(ValueError):
     """A message of which no decisions can be made, and why."""
 
+    def __init__(self, why: str, code: str = "bad-message") -> None:
+        super().__init__(why)
+        self.code = code
+
 
 @dataclass(frozen=True, slots=True)
 class Undecoded:
@@ -44,16 +52,20 @@ class Undecoded:
 
     record: Record
     why: str
+    code: str
 
 
 class Decoder:
     """Decodes the records of a source, poll by poll.
 
-    format: json, arrow, cloudevents, or auto
+    format    json, arrow, cloudevents, or auto
+    in_order  whether what cannot be decoded comes in its place; else it comes first, so that it
+              does not part what can be judged together
     """
 
-    def __init__(self, format: str) -> None:
+    def __init__(self, format: str, *, in_order: bool = False) -> None:
         self._format = format
+        self._in_order = in_order
         self._objects = PlainObjects((), ())
 
     def decoded(
@@ -78,7 +90,10 @@ class Decoder:
             try:
                 message = message_of(record, self._format, numbers)
             except BadMessage as error:
-                yield Undecoded(record, str(error))
+                if self._in_order and gathered.rows:
+                    yield gathered.messages()
+                    gathered = _Gathered(objects)
+                yield Undecoded(record, str(error), error.code)
                 continue
             if len(gathered.rows) + len(message.rows) > MOST_ROWS:
                 yield gathered.messages()
@@ -149,13 +164,17 @@ def message_of(record: Record, format: str, numbers: Collection[str] = ()) -> Me
     numbers  names of columns that hold numbers, in which true is none
     """
     if record.flaw is not None:
-        raise BadMessage(record.flaw)
+        raise BadMessage(record.flaw, record.flaw_code)
     if len(record.body) > LONGEST:
-        raise BadMessage(f"the body is longer than {LONGEST >> 20} MB, which no decision is")
+        raise BadMessage(
+            f"the body is longer than {LONGEST >> 20} MB, which no decision is", "too-long"
+        )
     try:
         return Message(record, _rows(record.body, record.headers, format, numbers))
     except BadMessage:
         raise
+    except (BadLine, BadArrow) as error:
+        raise BadMessage(str(error), error.code) from None
     except ValueError as error:
         raise BadMessage(str(error)) from None
 
@@ -211,19 +230,11 @@ def _check_version(version: str | None) -> None:
 
 
 def _of_arrow(body: bytes) -> list[dict[str, Any]]:
-    import polars as pl
-
-    try:
-        table = pl.read_ipc_stream(io.BytesIO(body), use_pyarrow=False)
-    except Exception as error:
-        raise BadMessage(f"no Arrow stream: {str(error)[:200]}") from None
-    except BaseException as error:  # a panic of its own is no Exception
-        if type(error).__name__ != "PanicException":
-            raise
-        raise BadMessage("no Arrow stream that can be read") from None
-    if table.height > MOST_ROWS:
-        raise BadMessage(f"the message has {table.height:,} rows; at most {MOST_ROWS:,} are taken")
-    for name, kind in table.schema.items():
-        if kind.is_nested() or kind in (pl.Binary, pl.Object):
-            raise BadMessage(f"the column {name!r} is of type {kind}; expected plain values")
-    return table.to_dicts()
+    columns = read_columns(body, MOST_ROWS)
+    for name, column in columns.items():
+        if isinstance(column, np.ndarray) and column.ndim > 1:
+            raise BadMessage(f"the column {name!r} is of lists; expected plain values")
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*map(list_of, columns.values()), strict=True)
+    ]

@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from likewise.sources.protocol import Gap, Polled, Record, polled
-from likewise.streams.address import Address
-from likewise.streams.extras import missing_extra
+from likewise.streams.address import Address, missing_extra
 from likewise.values.errors import BadFile, BadRule, Unreachable
 from likewise.values.positions import Position
 

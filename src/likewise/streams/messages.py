@@ -14,6 +14,16 @@ from likewise.sources.protocol import Record
 from likewise.values.frames import ColumnTable
 from likewise.values.positions import Position
 
+_BATCH_BYTES = 1 << 23
+
+
+def next_count(count: int, records: Sequence[Record], most: int) -> int:
+    """How many records to ask for next: more than these, or fewer where records are large."""
+    size = sum(len(record.body) for record in records)
+    if size > _BATCH_BYTES:
+        return max(1, count * _BATCH_BYTES // (2 * size))
+    return min(most, 4 * count) if size < _BATCH_BYTES // 8 else count
+
 
 class Message(NamedTuple):
     """A record, and the decisions in it."""

@@ -19,14 +19,13 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from likewise.sources.protocol import Gap, Polled, Record, polled
-from likewise.streams.address import Address
-from likewise.streams.extras import missing_extra
+from likewise.streams.address import Address, missing_extra
+from likewise.streams.messages import next_count
 from likewise.values.errors import BadFile, BadRule, Unreachable
 from likewise.values.positions import Position
 
 _ANSWER_SECONDS = 5.0
 _IDLE_SECONDS = 300.0  # after which the server forgets a consumer that nobody asks
-_BATCH_BYTES = 1 << 23
 _NOTHING = ("404", "408")  # no messages now; none in time
 _FULL = (10002, 10026)  # of an account, or of a stream's consumers: some may go again
 _T = TypeVar("_T")
@@ -229,7 +228,7 @@ class NatsSource:
             await self._begin(self._at)
         if records and self._gap is not None:
             gap, self._gap = self._gap, None
-        self._adapt(records, most)
+        self._count = next_count(self._count, records, most)
         return polled(records, () if gap is None else (gap,), begun=begun)
 
     async def _missing(self, number: int) -> Gap:
@@ -247,14 +246,6 @@ class NatsSource:
     def _record(self, message: Any, number: int) -> Record:
         headers = {name.lower(): value for name, value in (message.headers or {}).items()}
         return Record(self._stream, number, message.data, headers)
-
-    def _adapt(self, records: Sequence[Record], most: int) -> None:
-        """Ask for more next time, or for fewer where messages are large."""
-        size = sum(len(record.body) for record in records)
-        if size > _BATCH_BYTES:
-            self._count = max(1, self._count * _BATCH_BYTES // (2 * size))
-        elif size < _BATCH_BYTES // 8:
-            self._count = min(most, 4 * self._count)
 
     def close(self) -> None:
         self._connection.close()

@@ -1,10 +1,12 @@
-"""From an address, or the name of a file, to a source."""
+"""From an address, or the name of a file, to a source; from an address to a target."""
 
 from pathlib import Path
 
-from likewise.sources.line_file import LineFile
+from likewise.sources.lines import LineFile
 from likewise.sources.protocol import Source
 from likewise.streams.address import address_of, is_address
+from likewise.streams.sinks import LineTarget
+from likewise.values.errors import BadRule
 
 
 def source_of(text: str) -> tuple[Source, str]:
@@ -26,3 +28,24 @@ def source_of(text: str) -> tuple[Source, str]:
     from likewise.streams.kafka import KafkaSource
 
     return KafkaSource(address), address.format
+
+
+def target_of(text: str, field: str) -> LineTarget:
+    """The target of an address.
+
+    field: what a line is called in an entry of a Redis stream
+    """
+    if not is_address(text):
+        raise BadRule(f"{text!r} is no address; expected redis://…, nats://… or kafka://…")
+    address = address_of(text)
+    if address.kind == "redis":
+        from likewise.streams.redis import RedisTarget
+
+        return RedisTarget(address, field)
+    if address.kind == "nats":
+        from likewise.streams.nats import NatsTarget
+
+        return NatsTarget(address, field)
+    from likewise.streams.kafka import KafkaTarget
+
+    return KafkaTarget(address, field)

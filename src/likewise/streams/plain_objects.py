@@ -8,6 +8,7 @@ that reader, which also says what is wrong.
 Invariant: a row that is read has the values that `object_of` would read.
 """
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -21,6 +22,7 @@ Row: TypeAlias = tuple[Any, ...]
 _NUMBER = int | float | None
 _PLAIN = str | int | float | bool | None
 _MOST_NAMES = 1000
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')  # which no name of a decoder may have
 _UNREADABLE = (msgspec.MsgspecError, ValueError)
 _body = attrgetter("body")
 _headers = attrgetter("headers")
@@ -38,7 +40,7 @@ class PlainObjects:
         self.names = tuple(names)
         self.numbers = tuple(numbers)
         self._decode = None
-        if 0 < len(self.names) <= _MOST_NAMES:
+        if 0 < len(self.names) <= _MOST_NAMES and not any(map(_ESCAPED.search, self.names)):
             fields = {f"_{j}": name for j, name in enumerate(self.names)}
             kinds = [(field, _NUMBER if fields[field] in numbers else _PLAIN) for field in fields]
             struct = msgspec.defstruct(

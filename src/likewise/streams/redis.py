@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from likewise.sources.protocol import Gap, Polled, Record, just_before, polled
-from likewise.streams.address import Address
-from likewise.streams.extras import missing_extra
+from likewise.streams.address import Address, missing_extra
+from likewise.streams.messages import next_count
 from likewise.values.errors import BadFile, BadRule, Unreachable
 from likewise.values.positions import Position, numbers_of
 
@@ -30,7 +30,6 @@ FIELD = "decision"
 _FIELD = FIELD.encode()
 _Id = tuple[int, int]
 _BEGINNING: _Id = (0, 0)
-_BATCH_BYTES = 1 << 23
 _FEW = 64  # entries of the first poll, whose size nobody knows yet
 _ANSWER_SECONDS = 30.0
 _LONGEST_WAIT = 5.0  # seconds of one XREAD, far less than an answer may take
@@ -130,7 +129,7 @@ class RedisSource:
                 self._last_there.discard(stream)
         if len(self._at) > 1:
             records.sort(key=lambda record: numbers_of(record.position))
-        self._adapt(records, most)
+        self._count = next_count(self._count, records, most)
         return records, gaps
 
     def _behind(
@@ -184,14 +183,6 @@ class RedisSource:
             info["first-entry"] = entry[0]
         ids = {"first-entry", "last-generated-id", "max-deleted-entry-id"} & info.keys()
         return info | {name: _id(info[name]) for name in ids}
-
-    def _adapt(self, records: Sequence[Record], most: int) -> None:
-        """Ask for more next time, or for fewer where entries are large."""
-        size = sum(len(record.body) for record in records)
-        if size > _BATCH_BYTES:
-            self._count = max(1, self._count * _BATCH_BYTES // (2 * size))
-        elif size < _BATCH_BYTES // 8:
-            self._count = min(most, 4 * self._count)
 
     def close(self) -> None:
         if self._client is not None:

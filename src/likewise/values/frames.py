@@ -28,7 +28,16 @@ from likewise.values.errors import (
     WrongShape,
 )
 from likewise.values.known_names import did_you_mean
-from likewise.values.plain import BEYOND, EXACT, OFFSET, is_rounded, scalar, short_repr, unmasked
+from likewise.values.plain import (
+    BEYOND,
+    EXACT,
+    OFFSET,
+    is_rounded,
+    list_of,
+    scalar,
+    short_repr,
+    unmasked,
+)
 
 Column: TypeAlias = list[Any] | npt.NDArray[Any]
 
@@ -56,6 +65,8 @@ class ColumnTable:
 
 
 _NO_VALUES = ("NAType", "NaTType")
+_NAMED = 50  # columns that a message names
+_NOT_NUMPY = ("Int128", "UInt128")
 FOR_YES_AND_NO = 'For yes and no, say kind = "category" in the rule, or send 0 and 1.'
 """What to do where true or false stands in a column of numbers."""
 
@@ -129,18 +140,25 @@ def table_columns(given: Any) -> dict[str, Column]:
     return columns_of(given, names, names)
 
 
+def _few_of(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(map(repr, names[:_NAMED])) + (f" and {more:,} more" if more > 0 else "")
+
+
 def _check_names(there: Sequence[str], names: Sequence[str], known: Sequence[str] | None) -> None:
     for name in names:
         if name not in there:
             raise MissingColumn(
-                f"column {name!r} is missing; the table has {', '.join(map(repr, there))}"
+                f"column {name!r} is missing; the table has"
+                f" {_few_of(there)}"
                 f"{did_you_mean(name, there) or '.'}",
                 column=name,
             )
     for name in there:
         if known is not None and name not in known:
             raise UnknownColumn(
-                f"column {name!r} is unknown to the rule; it has {', '.join(map(repr, known))}"
+                f"column {name!r} is unknown to the rule; it has"
+                f" {_few_of(known)}"
                 f"{did_you_mean(name, known) or '.'}",
                 column=name,
                 advice="Add it to the rule, with kind"
@@ -232,7 +250,8 @@ def _of_frame(given: Any, names: Sequence[str], known: Sequence[str] | None) -> 
     columns: dict[str, Column] = {}
     for name in names:
         series = frame[name]
-        if series.dtype.is_numeric() and series.null_count() == 0:
+        plain = series.dtype.is_numeric() and str(series.dtype) not in _NOT_NUMPY
+        if plain and series.null_count() == 0:
             columns[name] = series.to_numpy()
         else:
             columns[name] = series.to_list()
@@ -242,11 +261,10 @@ def _of_frame(given: Any, names: Sequence[str], known: Sequence[str] | None) -> 
 def numbers_of(name: str, column: Column) -> npt.NDArray[np.float64]:
     """A column as float64, NaN where missing; raise BadDecision at the first that is no number."""
     _refuse_flags(name, column)
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" and column.ndim == 1:
         numbers = column.astype(np.float64)
     else:
-        if isinstance(column, np.ndarray):
-            column = column.tolist()
+        column = list_of(column)
         odd = {kind for kind in set(map(type, column)) if not issubclass(kind, int | float)}
         for i, value in enumerate(column) if odd else ():
             if isinstance(value, str | bytes) or not (is_missing(value) or _is_number(value)):
@@ -290,7 +308,10 @@ def _check_exact(name: str, column: Column, numbers: npt.NDArray[np.float64]) ->
     for i in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
         if is_rounded(column[i]):
             raise UnexpectedValue(
-                f"{name!r} is {column[i]}, {BEYOND}", place=i, column=name, advice=OFFSET
+                f"{name!r} is {short_repr(column[i])}, {BEYOND}",
+                place=i,
+                column=name,
+                advice=OFFSET,
             )
 
 
@@ -302,8 +323,3 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return False
     return True
-
-
-def values_of(column: Column) -> list[Any]:
-    """A column as Python values."""
-    return column.tolist() if isinstance(column, np.ndarray) else column

@@ -15,8 +15,8 @@ from likewise.values.errors import (
     UnexpectedValue,
     WrongShape,
 )
-from likewise.values.plain import label_of, short_repr
-from likewise.values.verdicts import Rows
+from likewise.values.plain import label_of, scalar, short_repr
+from likewise.values.witnesses import Rows
 
 Key = str | int | None
 """As a ledger keeps it."""
@@ -24,8 +24,7 @@ Key = str | int | None
 
 def plain_key(key: Any, what: str = "the key") -> Any:
     """As a ledger keeps it: a string or a whole number; raise BadDecision if it is neither."""
-    if isinstance(key, np.generic):
-        key = key.item()
+    key = scalar(key)
     if isinstance(key, float) and key.is_integer():
         key = int(key)
     if isinstance(key, int) and not isinstance(key, bool) and -(2**63) <= key < 2**63:
@@ -118,11 +117,14 @@ class Keys:
 
         That is what mostly is the case, found without looking at each key in turn.
         """
-        if self.is_erased is not None or _lacks_some(keys):
+        if self.is_erased is not None or type(None) in set(map(type, keys)):
             return False
         different = set(keys)
-        known = (self._row_of.keys(), self._left.keys())  # of which a batch is few
-        return len(different) == len(keys) and all(some.isdisjoint(different) for some in known)
+        return (
+            len(different) == len(keys)
+            and self._row_of.keys().isdisjoint(different)
+            and self._left.keys().isdisjoint(different)
+        )
 
     def plain(self, given: Sequence[Any]) -> list[Any]:
         """Keys as they are kept; None for a decision without one."""
@@ -141,11 +143,11 @@ class Keys:
                 advice="Keys are unique; give another, or erase that row.",
             )
 
-    def add(self, first: int, keys: Sequence[Any] | None) -> None:
-        if keys is None:
-            return
+    def add(self, first: int, keys: Sequence[Any]) -> None:
+        """Take the keys of rows from `first` on; None for a row without one."""
         rows: Sequence[int] = range(first, first + len(keys))
-        if _lacks_some(keys):
+        # By type: a key of the caller's own type is not asked whether it equals None.
+        if type(None) in set(map(type, keys)):
             rows = [row for row, key in zip(rows, keys, strict=True) if key is not None]
             keys = [key for key in keys if key is not None]
         self._row_of.update(zip(keys, rows, strict=True))
@@ -195,10 +197,9 @@ class Keys:
     def key_of(self, row: int) -> Any:
         return self._key_of.get(row)
 
+    def keys_of(self, rows: Rows) -> tuple[Any, ...]:
+        """Return the keys of rows; None for a row without one."""
+        return tuple(map(self._key_of.get, rows.tolist()))
+
     def __bool__(self) -> bool:
         return bool(self._key_of)
-
-
-def _lacks_some(keys: Sequence[Any]) -> bool:
-    """Whether one is None; a key of the caller's own type is not asked whether it equals that."""
-    return type(None) in set(map(type, keys))

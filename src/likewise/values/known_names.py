@@ -59,7 +59,8 @@ def did_you_mean(given: Any, known: Collection[Any], setting: str = "") -> str:
     if not isinstance(given, str):
         return ""
     called: Mapping[str, Collection[str]] = ALIASES.get(setting, {})
-    by_alias = [name for name in known if given.strip().casefold() in called.get(name, ())]
+    alias = given.strip().casefold()
+    by_alias = [name for name, others in called.items() if alias in others and name in known]
     for name in by_alias or nearest_names(given, known, 1, _CUTOFF):
         return f"; did you mean {name!r}?"
     return ""

@@ -14,6 +14,8 @@ from likewise.values.errors import UnexpectedValue
 
 AT_LEAST = ", at least or about so many"
 """The end of the reason of a loss whose size is not known: its count is the least that it is."""
+AT_MOST = ", at most so many"
+"""The end of the reason of a loss of which only a bound is known: its count is that bound."""
 
 _MOST = 1 << 62
 _LONGEST = 200  # letters of a reason

@@ -3,10 +3,10 @@
 Invariant: what is not a name is refused before anything changes.
 """
 
-from collections.abc import Mapping, Set
 from typing import Any
 
 from likewise.values.errors import UnexpectedValue, WrongShape
+from likewise.values.plain import list_of, short_repr
 
 
 def model_of(given: Any, what: str = "the model") -> str | None:
@@ -20,8 +20,8 @@ def model_of(given: Any, what: str = "the model") -> str | None:
     if isinstance(given, str) and given and _is_unicode(given):
         return str(given)
     raise UnexpectedValue(
-        f"{what} is {given!r} of type {type(given).__name__}; expected a name, which is text and"
-        " not empty, or None where none is known."
+        f"{what} is {short_repr(given)} of type {type(given).__name__}; expected a name, which is"
+        " text and not empty, or None where none is known."
     )
 
 
@@ -35,7 +35,8 @@ def models_of(given: Any, count: int, what: str = "model") -> list[str | None] |
         return None
     if isinstance(given, str):
         return [model_of(given, f"the {what}")] * count
-    several = _listed(given, what)
+    expected = "one name for all decisions, or a list with a name or None for each"
+    several = list_of(given, f"the {what}s", expected)
     if len(several) != count:
         raise WrongShape(
             f"there are {count} decisions and {len(several)} {what}s; expected one for each, or"
@@ -50,21 +51,6 @@ def models_of(given: Any, count: int, what: str = "model") -> list[str | None] |
             known.add(name)
         models.append(name)
     return models
-
-
-def _listed(given: Any, what: str) -> list[Any]:
-    """A sequence, an array or a series of names, as a list."""
-    for name in ("to_list", "tolist", "to_pylist"):
-        if hasattr(given, name):
-            given = getattr(given, name)()
-            break
-    sized = hasattr(given, "__len__") and hasattr(given, "__iter__")
-    if not sized or isinstance(given, bytes | Mapping | Set):
-        raise UnexpectedValue(
-            f"the {what}s are {given!r}; expected one name for all decisions, or a list with a"
-            " name or None for each."
-        )
-    return list(given)
 
 
 def _is_unicode(text: str) -> bool:

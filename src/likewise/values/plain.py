@@ -13,17 +13,18 @@ looks at them.
 import math
 import reprlib
 import sys
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Set
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from itertools import chain
 from types import EllipsisType, NoneType, NotImplementedType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.errors import BadDecision, UnexpectedValue
+from likewise.values.errors import BadDecision, UnexpectedValue, WrongShape
 
 EXACT = 2**53
 BEYOND = "a whole number beyond 2**53. Numbers are compared as float64, which rounds it to another."
@@ -31,11 +32,16 @@ OFFSET = "Subtract an offset from such numbers, or send them as float if roundin
 """Up to here every whole number is a float64."""
 
 Array = npt.NDArray[Any]
+_MOST_BITS = 10_000  # of a whole number that is written out
 _FEW = 256  # numbers that Python looks through faster than NumPy
 _UNREADABLE = (TypeError, ValueError, RuntimeError, ArithmeticError)
 _NUMBERS = {float, int, bool, str, bytes, NoneType, np.float64, np.float32, np.int64, np.bool_}
 """Types that NumPy reads from a list as they are."""
 _FLOATS = {float}
+_OWN_NUMBERS = {float, int}
+_NO_NUMBERS = (str, bytes, bool, np.bool_, np.datetime64, np.timedelta64)
+"""What Python would make a float of, and that is no number."""
+_FOR_FLAGS = 'For yes and no, say output = "label" in the rule, or send 0 and 1.'
 PLAIN_LABELS = {str, int, bool, bytes, NoneType}
 """Types of labels that need no second look."""
 _SINGLE = (type, Enum, NoneType, EllipsisType, NotImplementedType)
@@ -77,12 +83,14 @@ def array_of(given: Any, what: str, expected: str = "numbers") -> Array:
             return array_of_tensor(given)
         given = _readable(given, what)
         array = np.asarray(given)
+        if array.dtype.kind in "fiub" and hasattr(given, "get_columns"):
+            _check_columns(given, what, expected)
         if array.dtype.kind == "f" and _largest(array) >= EXACT:
             _check_rounded(given, array, what)
         return array
     except BadDecision:
         raise
-    except _UNREADABLE as error:
+    except Exception as error:  # also what a foreign table raises
         raise UnexpectedValue(
             f"{what} is {short_repr(given)} of type {type(given).__name__}; expected {expected}"
             f" ({error})."
@@ -139,6 +147,16 @@ def unmasked(given: Any, what: str) -> Array:
     return np.asarray(given.data)
 
 
+def _check_columns(frame: Any, what: str, expected: str) -> None:
+    """Raise if a column of a Polars frame, which makes numbers of dates, is not of numbers."""
+    for j, column in enumerate(frame.get_columns()):
+        kind = np.asarray(column).dtype
+        if kind.kind not in "fiub":
+            raise UnexpectedValue(
+                f"{what}, column {j}, is of type {type_name(kind)}; expected {expected}."
+            )
+
+
 def _check_rounded(given: Any, array: Array, what: str) -> None:
     """Raise if a number in a list or frame was whole, and became another as a float."""
     if hasattr(given, "columns") and array.ndim == 2:
@@ -157,6 +175,8 @@ def _check_rounded(given: Any, array: Array, what: str) -> None:
 def is_rounded(value: Any) -> bool:
     """Whether a number is beyond EXACT and was no float before."""
     plain = scalar(value)  # as Python has it: -2**63 has no opposite in NumPy
+    if isinstance(plain, Decimal) and plain.is_nan():  # which cannot be compared
+        return False
     return isinstance(plain, int | Decimal | Fraction) and not -EXACT <= plain <= EXACT
 
 
@@ -183,8 +203,40 @@ def _place(at: tuple[Any, ...]) -> str:
 # Batches
 
 
+def as_list(given: Any) -> list[Any] | None:
+    """Return the values of a list, an array or a series as a list; None if it is none of these.
+
+    Arrays, tensors and series of pandas, Polars or Arrow give Python's own values, but dates of
+    NumPy stay as they are: some of them would become whole numbers.
+    """
+    if type(given) is list:
+        return given
+    if isinstance(given, np.ndarray):
+        return list(given) if given.dtype.kind in "mM" else given.tolist() if given.ndim else None
+    if isinstance(given, str | bytes | bytearray | Mapping | Set):
+        return None
+    for name in ("to_list", "to_pylist", "tolist"):
+        if hasattr(given, name):
+            try:
+                values = getattr(given, name)()
+            except Exception as error:  # such as of a date that Python has none for
+                kind = type(given).__name__
+                raise UnexpectedValue(f"a {kind} cannot be read as a list ({error}).") from None
+            return values if isinstance(values, list) else None
+    sized = hasattr(given, "__len__") and hasattr(given, "__iter__")
+    return list(given) if sized and not hasattr(given, "columns") else None
+
+
+def list_of(given: Any, what: str = "the values", expected: str = "a list") -> list[Any]:
+    """Return the same as `as_list`; raise BadDecision if it is no list, array or series."""
+    values = given if type(given) is list else as_list(given)
+    if values is None:
+        raise UnexpectedValue(f"{what} are {short_repr(given)}; expected {expected}.")
+    return values
+
+
 def sequence_of(given: Any) -> Any:
-    """The values of a batch as an array or a sequence, whose first has number 0.
+    """Return the values of a batch as an array or a list, whose first has number 0.
 
     A series may number its values otherwise, a frame its columns.
     """
@@ -200,13 +252,10 @@ def sequence_of(given: Any) -> Any:
     array = _numeric(given)
     if array is not None:
         return array
-    for name in ("to_list", "to_pylist"):  # a series, an Arrow array
-        if hasattr(given, name):
-            return getattr(given, name)()
-    if hasattr(given, "__array__"):
+    values = as_list(given)
+    if values is None and hasattr(given, "__array__"):
         return array_of(given, "the output", "one for each decision")
-    sized = hasattr(given, "__len__") and hasattr(given, "__iter__")
-    return list(given) if sized and not isinstance(given, Sequence) else given
+    return given if values is None else values
 
 
 def _numeric(given: Any) -> Array | None:
@@ -215,7 +264,9 @@ def _numeric(given: Any) -> Array | None:
         return None
     try:
         array = np.asarray(given)
-    except _UNREADABLE:
+    except Exception:  # such as Polars', for whole numbers of 128 bits
+        return None
+    if array.ndim > 1:  # of structs, whose parts would be taken for numbers of a vector
         return None
     whole = array.dtype.kind in "iub" or (array.dtype.kind == "f" and not np.isnan(array).any())
     return array if whole else None
@@ -238,14 +289,6 @@ def scalar(value: Any) -> Any:
         return value
 
 
-def json_value(value: Any) -> Any:
-    """A value that JSON can hold: text for what it cannot, None for a number that is not finite."""
-    value = scalar(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
 def _date_of(value: Any) -> Any:
     """A NumPy date as Python's; as it is where Python has none."""
     if np.datetime_data(value.dtype)[0] in _FINE:
@@ -255,27 +298,123 @@ def _date_of(value: Any) -> Any:
     return value if isinstance(date, int) or date is None else date
 
 
+# Outputs that are numbers: alone and in batches, these functions decide
+
+
 def number_of(value: Any, what: str) -> float:
-    """One number as a float; raise BadDecision if it is none, or if float64 rounds it."""
+    """One number as a float; raise BadDecision if it is none, or if float64 rounds it.
+
+    An array or a list that holds one number is that number, as models answer about one row.
+    """
     if isinstance(value, float):
         return value
     if type(value) is int and -EXACT <= value <= EXACT:
         return value
     if isinstance(value, np.ma.MaskedArray):
         value = unmasked(value, what)
-    plain = scalar(value)
-    try:
-        if not isinstance(plain, str | bytes) and getattr(plain, "ndim", 0) == 0:
-            number = float(plain)
-            if not is_rounded(plain):
-                return number
-    except _UNREADABLE:
-        pass
+    held = value
+    if isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1:
+        held = value[0] if len(value) == 1 else value
+    plain = scalar(held)
     if is_rounded(plain):
         raise UnexpectedValue(f"{what} is {short_repr(plain)}, {BEYOND}", advice=OFFSET)
+    try:
+        if not isinstance(plain, _NO_NUMBERS) and getattr(plain, "ndim", 0) == 0:
+            return float(plain)
+    except _UNREADABLE:
+        pass
     raise UnexpectedValue(
-        f"{what} is {short_repr(value)} of type {type(value).__name__}; expected one finite number."
+        f"{what} is {short_repr(value)} of type {type(value).__name__}; expected one finite"
+        " number.",
+        advice=_FOR_FLAGS if isinstance(plain, bool) else "",
     )
+
+
+def numbers_of_each(values: Any, what: str) -> npt.NDArray[np.float64]:
+    """One number for each decision of a batch, each as `number_of` reads it."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = unmasked(values, what)
+    array = values if isinstance(values, np.ndarray) else _plain_array(values)
+    if array is not None and array.dtype.kind in "fiu":
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1:
+            raise WrongShape(
+                f"the outputs have shape {array.shape}; expected one number for each decision."
+            )
+        exact = array.dtype.kind == "f" or array.dtype.itemsize < 8 or _largest(array) <= EXACT
+        if exact:
+            return np.ascontiguousarray(array, dtype=np.float64)
+    return np.array(_of_each(number_of, values, what), dtype=np.float64)
+
+
+def probabilities_of(value: Any, what: str) -> npt.NDArray[np.float64]:
+    """One vector of numbers."""
+    if isinstance(value, np.ma.MaskedArray):
+        value = unmasked(value, what)
+    if not isinstance(value, list | tuple):
+        value = array_of(value, what, "probabilities")
+    array = value if isinstance(value, np.ndarray) else _plain_array(value)
+    if array is None or (array.dtype.kind not in "fiu" and array.ndim == 1):
+        array = np.array([_probability(one, what) for one in value], dtype=np.float64)
+    if array.ndim != 1 or len(array) == 0:
+        raise WrongShape(f"{what} has shape {array.shape}; expected a vector of probabilities.")
+    if array.dtype.kind not in "f":
+        array = numbers_of_each(array, what)
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def probabilities_of_each(values: Any, what: str) -> list[npt.NDArray[np.float64]] | Array:
+    """A vector for each decision of a batch, each as `probabilities_of` reads it."""
+    array: Array | None = values if type(values) is np.ndarray and values.ndim == 2 else None
+    if (
+        type(values) is list
+        and set(map(type, values)) == {list}
+        and len(set(map(len, values))) == 1
+    ):
+        array = _plain_array(list(chain.from_iterable(values)))
+        array = None if array is None else array.reshape(len(values), -1)
+    if array is not None and array.dtype.kind == "f":
+        return np.ascontiguousarray(array, dtype=np.float64)
+    return _of_each(probabilities_of, values, what)
+
+
+def _of_each(read: Any, values: Any, what: str) -> list[Any]:
+    """What a function reads of each value; its error says at which place."""
+    answers = []
+    for place, value in enumerate(values):
+        try:
+            answers.append(read(value, what))
+        except BadDecision as error:
+            raise error.at(place) from None
+    return answers
+
+
+def _plain_array(values: Any) -> Array | None:
+    """The array of a list of Python's own numbers; None for others, and where NumPy would round."""
+    kinds = set(map(type, values))
+    if not kinds <= _OWN_NUMBERS:
+        return None
+    try:
+        array = np.asarray(values)
+    except _UNREADABLE:
+        return None
+    rounded = len(kinds) > 1 and _largest(array) >= EXACT
+    return None if rounded else array
+
+
+def _probability(value: Any, what: str) -> float:
+    """One number of a vector; one that holds others is refused."""
+    alone = not isinstance(value, list | tuple) and getattr(value, "ndim", 0) == 0
+    try:
+        return number_of(value if alone else None, what)
+    except UnexpectedValue:
+        if alone and is_rounded(scalar(value)):
+            raise
+        raise UnexpectedValue(
+            f"{what} has {short_repr(value)} of type {type(value).__name__}; expected a vector of"
+            " probabilities, each of them one finite number."
+        ) from None
 
 
 def label_of(value: Any, what: str) -> Hashable:
@@ -335,6 +474,11 @@ def _told_apart(value: Hashable, what: str) -> Hashable:
 
 class _ShortRepr(reprlib.Repr):
     """Of a long value the beginning and the end; NumPy's own as Python writes theirs."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > _MOST_BITS:  # Python refuses to write those of many digits
+            return f"a whole number of about {round(x.bit_length() * math.log10(2)):,} digits"
+        return super().repr_int(x, level)
 
     def repr1(self, x: Any, level: int) -> str:
         if type(x) is np.ndarray:

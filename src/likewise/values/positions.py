@@ -8,7 +8,7 @@ Invariant: what is no position is refused before anything changes.
 Not here: which positions came before (ledger/positions.py).
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from likewise.values.errors import BadDecision, UnexpectedValue, WrongShape
 from likewise.values.models import model_of, models_of
+from likewise.values.plain import list_of, short_repr
 
 Position: TypeAlias = int | tuple[int, int]
 Numbers: TypeAlias = npt.NDArray[np.uint64]
@@ -102,28 +103,15 @@ def places_of(sources: Any, positions: Any, count: int) -> Places | None:
     if sources is None and positions is None:
         return None
     names = models_of(sources, count, "source") or [None] * count
-    given = _listed(positions, count)
+    given = [None] * count
+    if positions is not None:
+        expected = "a list with a position or None for each decision"
+        given = list_of(positions, "the positions", expected)
     if len(given) != count:
         raise WrongShape(
             f"there are {count} decisions and {len(given)} positions; expected one for each."
         )
     return _places(names, given)
-
-
-def _listed(positions: Any, count: int) -> list[Any]:
-    if positions is None:
-        return [None] * count
-    for name in ("to_list", "tolist", "to_pylist"):
-        if hasattr(positions, name):
-            positions = getattr(positions, name)()
-            break
-    sized = hasattr(positions, "__len__") and hasattr(positions, "__iter__")
-    if not sized or isinstance(positions, str | bytes | Mapping | Set):
-        raise UnexpectedValue(
-            f"the positions are {positions!r:.80}; expected a list with a position or None for"
-            " each decision."
-        )
-    return list(positions)
 
 
 def _places(names: list[str | None], given: list[Any]) -> Places | None:
@@ -204,6 +192,6 @@ def _pair(position: Any) -> tuple[int, int]:
         if 0 <= first < _END and 0 <= second < _END:
             return first, second
     raise UnexpectedValue(
-        f"the position is {position!r:.80}; expected a whole number from 0 to 2**64 - 1, or a"
+        f"the position is {short_repr(position)}; expected a whole number from 0 to 2**64 - 1, or a"
         " pair of them."
     )

@@ -43,11 +43,14 @@ def text_of(value: Any) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def missing_in_words(missing: int, incomplete: int = 0, *, at_least: bool = False) -> str:
+def missing_in_words(
+    missing: int, incomplete: int = 0, *, at_least: bool = False, bound: str = ""
+) -> str:
     """A clause about decisions that are known to be missing; nothing if there are none.
 
     incomplete  how many others it was not compared with, since shards were down
     at_least    whether more may be missing than is known
+    bound       what else the number is: "at most "
 
     >>> missing_in_words(3)
     '; 3 earlier decisions are known to be missing'
@@ -59,7 +62,8 @@ def missing_in_words(missing: int, incomplete: int = 0, *, at_least: bool = Fals
     told = ""
     if missing:
         several = "decision is" if missing == 1 else "decisions are"
-        told = f"; {'at least ' * at_least}{missing:,} earlier {several} known to be missing"
+        bound = bound or "at least " * at_least
+        told = f"; {bound}{missing:,} earlier {several} known to be missing"
     if incomplete:
         told += f"; incomplete: not compared with {incomplete:,} other"
         told += "s" if incomplete > 1 else ""

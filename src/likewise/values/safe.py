@@ -1,8 +1,9 @@
 """Values from the data become text on a page, and stay text.
 
 Whatever a file holds may end up on the page: markup, quotes, marks that turn the direction of
-writing, characters that no page may hold, a megabyte in one place. Markup is escaped; what cannot
-be seen, or would change how the rest is read, is written out as \\u202e; what is long is cut.
+writing, characters that no page may hold, a megabyte in one place. Markup is escaped, by templates
+or by `safe`; what cannot be seen, or would change how the rest is read, is written out as \\u202e;
+what is long is cut.
 """
 
 import html
@@ -16,35 +17,21 @@ _UNSEEN = re.compile(
 )
 
 
+def readable(value: Any, longest: int | None = LONGEST) -> str:
+    """A value as text: what is long is cut, what cannot be seen is written out. Not yet escaped."""
+    text = str(value)
+    if longest is not None and len(text) > longest:
+        text = f"{text[: longest - 20]}… ({len(text):,} characters)"
+    return _UNSEEN.sub(_written_out, text)
+
+
 def safe(value: Any, longest: int | None = LONGEST) -> str:
-    """A value as HTML text, fit for an element and for a quoted attribute.
+    """A value as HTML text, for pictures; templates escape by themselves (templates.py).
 
     >>> safe("<b>bold</b>")
     '&lt;b&gt;bold&lt;/b&gt;'
     """
-    text = str(value)
-    cut = len(text) - longest if longest is not None else 0
-    if longest is not None and cut > 0:
-        text = f"{text[: longest - 20]}… ({len(text):,} characters)"
-    return html.escape(_UNSEEN.sub(_written_out, text), quote=True)
-
-
-def safe_name(name: Any) -> str:
-    """The name of a column as HTML, which may break after an underscore."""
-    return f"<bdi>{safe(name, 80).replace('_', '_<wbr>')}</bdi>"
-
-
-def safe_lines(text: str) -> str:
-    """A text of several lines, whole."""
-    return "\n".join(safe(line, None) for line in text.split("\n"))
-
-
-def folded(words: str, inside: str, on_paper: str) -> str:
-    """A part that unfolds, and what paper says while it is folded; all three are HTML."""
-    return (
-        f"<details><summary>{words}</summary>{inside}</details>"
-        f'<p class="on-paper small">{on_paper}</p>\n'
-    )
+    return html.escape(readable(value, longest), quote=True)
 
 
 def shown(value: Any) -> str:

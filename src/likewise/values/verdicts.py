@@ -5,197 +5,26 @@ A `Verdict` is what one decision revealed, its `Witnesses` are the past decision
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import compress
-from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from math import isnan
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.errors import BadRow
-from likewise.values.model_counts import ModelCounts, counts_by_model
-from likewise.values.verdict_fields import verdict_dict
+from likewise.values.beside import NOTHING_BESIDE, Beside, Compared, VerdictPast
+from likewise.values.errors import BadRow, BadRule
+from likewise.values.groups import Groups
+from likewise.values.model_counts import ModelCounts
+from likewise.values.side_by_side import SideBySide
+from likewise.values.steepest import Steepest
+from likewise.values.verdict_body import VerdictBody
 from likewise.values.verdict_html import html_of_verdict, html_of_verdicts
+from likewise.values.witnesses import NO_WITNESSES, Floats, Rows, Witnesses
 
-if TYPE_CHECKING:
-    from likewise.explaining.groups import Groups
-    from likewise.explaining.side_by_side import SideBySide
-    from likewise.values.past import Past
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Rows: TypeAlias = npt.NDArray[np.int64]
 _FEW_RUNS = 16  # runs of distances that are sorted one by one
 _SORTED_TOGETHER = 1 << 17  # distances, so that what is beside them fits into a cache
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """A past decision that the new one contradicts."""
-
-    row: int
-    input_distance: float
-    output_distance: float
-
-
-_ROW, _NUMBER = Struct("q").unpack_from, Struct("d").unpack_from
-
-
-class Witnesses:
-    """Past decisions near in input and different in output, by ascending row.
-
-    Columns are read-only arrays, or bytes of one: most verdicts are never looked at so closely, and
-    an array takes longer to make than to fill. Then each look makes one, without copying.
-    """
-
-    __slots__ = ("_input_distances", "_output_distances", "_rows")
-    _rows: Rows | bytes
-    _input_distances: Floats | bytes
-    _output_distances: Floats | bytes
-
-    def __init__(
-        self, rows: Rows | bytes, input_distances: Floats | bytes, output_distances: Floats | bytes
-    ) -> None:
-        for column in (rows, input_distances, output_distances):
-            if not isinstance(column, bytes):
-                column.flags.writeable = False
-        _set_rows(self, rows)
-        _set_input_distances(self, input_distances)
-        _set_output_distances(self, output_distances)
-
-    @property
-    def rows(self) -> Rows:
-        column = self._rows
-        return np.frombuffer(column, np.int64) if isinstance(column, bytes) else column
-
-    @property
-    def input_distances(self) -> Floats:
-        """In the user's unit."""
-        column = self._input_distances
-        return np.frombuffer(column) if isinstance(column, bytes) else column
-
-    @property
-    def output_distances(self) -> Floats:
-        column = self._output_distances
-        return np.frombuffer(column) if isinstance(column, bytes) else column
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def __reduce__(self) -> Any:
-        return Witnesses, (self.rows, self.input_distances, self.output_distances)
-
-    def __repr__(self) -> str:
-        columns = ("rows", "input_distances", "output_distances")
-        with np.printoptions(threshold=12):  # of more numbers, the first and last three
-            return f"Witnesses({', '.join(f'{name}={getattr(self, name)!r}' for name in columns)})"
-
-    def __len__(self) -> int:
-        column = self._rows
-        return len(column) // 8 if isinstance(column, bytes) else len(column)
-
-    def __getitem__(self, i: int) -> Witness:
-        rows, near, far = self._rows, self._input_distances, self._output_distances
-        if isinstance(rows, bytes) and isinstance(near, bytes) and isinstance(far, bytes):
-            at = 8 * range(len(self))[i]
-            return Witness(*_ROW(rows, at), *_NUMBER(near, at), *_NUMBER(far, at))
-        return Witness(
-            int(self.rows[i]), float(self.input_distances[i]), float(self.output_distances[i])
-        )
-
-    def pick(self, places: Sequence[int]) -> list[Witness]:
-        """Return those at these places; quicker than one by one."""
-        if len(places) == 0:
-            return []
-        columns = (self.rows, self.input_distances, self.output_distances)
-        return list(map(Witness, *(column[places].tolist() for column in columns)))
-
-    @property
-    def first(self) -> tuple[int, float, float]:
-        """The first one's row and distances, read without making arrays or a Witness."""
-        rows, near, far = self._rows, self._input_distances, self._output_distances
-        if isinstance(rows, bytes) and isinstance(near, bytes) and isinstance(far, bytes):
-            return *_ROW(rows), *_NUMBER(near), *_NUMBER(far)
-        return int(self.rows[0]), float(self.input_distances[0]), float(self.output_distances[0])
-
-    def __iter__(self) -> Iterator[Witness]:
-        columns = (self.rows, self.input_distances, self.output_distances)
-        return map(Witness, *(column.tolist() for column in columns))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Witnesses):
-            return NotImplemented
-        return (
-            np.array_equal(self.rows, other.rows)
-            and np.array_equal(self.input_distances, other.input_distances)
-            and np.array_equal(self.output_distances, other.output_distances)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def some(self, chosen: "npt.NDArray[np.bool_] | Rows") -> "Witnesses":
-        """Those that are chosen, in arrays of their own."""
-        return Witnesses(
-            self.rows[chosen], self.input_distances[chosen], self.output_distances[chosen]
-        )
-
-    def nearest(self, count: int = 5) -> "list[Witness]":
-        """The nearest few, nearest first; the earlier row first where equally near."""
-        return [self[i] for i in self.nearest_places(count)]
-
-    def nearest_places(self, count: int | None) -> list[int]:
-        """The places among these of the nearest few, in that order; of all if count is None."""
-        places: list[int] = np.argsort(self.input_distances, kind="stable")[:count].tolist()
-        return places
-
-
-_set_rows = vars(Witnesses)["_rows"].__set__
-_set_input_distances = vars(Witnesses)["_input_distances"].__set__
-_set_output_distances = vars(Witnesses)["_output_distances"].__set__
-
-NO_WITNESSES = Witnesses(np.empty(0, np.int64), np.empty(0), np.empty(0))
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The rows that a verdict ranges over: from `first` up to `stop`, less those `absent`."""
-
-    first: int
-    stop: int
-    absent: int
-    """Rows between that were erased, and could not be compared with."""
-
-    @property
-    def reduced(self) -> bool:
-        """Whether a part of the past was not there."""
-        return self.first > 0 or self.absent > 0
-
-
-class Beside(NamedTuple):
-    """What a monitor says beside the witnesses of one decision."""
-
-    past: "Past | None" = None
-    """Where the rows that a verdict names can be looked up."""
-    over: Compared | None = None
-    neighbours: int | None = None
-    alarm: bool = False
-    key: Any = None
-    witness_keys: tuple[Any, ...] | None = None
-    values: Mapping[str, Any] | None = None
-    """A row of a table as it came, if it was only checked: it cannot be looked up."""
-    comparable: bool | None = None
-    model: str | None = None
-    witness_models: tuple[str | None, ...] | None = None
-    missing: int = 0
-    known: bool = False
-    omitted: int = 0
-    incomplete: int = 0
-
-
-NOTHING_BESIDE = Beside()
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -225,8 +54,23 @@ class Verdict:
 
     @property
     def violation(self) -> bool:
-        """Whether a near past input got a different output."""
+        """Whether a near past input got a different output; of slopes, one above the limit."""
+        question = self._beside.question
+        if question is not None:
+            return (self.slope or 0.0) > question.limit
         return len(self.witnesses) > 0 or self._beside.omitted > 0
+
+    @property
+    def slope(self) -> float | None:
+        """The steepest slope to a past decision, which is then the only witness.
+
+        0 if no past output differs, NaN if an erasure has destroyed the distances. None where
+        contradictions are asked for (`Monitor(rule, slope=True)` asks for slopes).
+        """
+        question = self._beside.question
+        if question is None:
+            return None
+        return question.slope(*self.witnesses.first[1:]) if len(self.witnesses) else 0.0
 
     @property
     def count(self) -> int:
@@ -280,6 +124,7 @@ class Verdict:
         beside = self._beside
         return (
             not self.violation
+            and (beside.question is None or not isnan(self.slope or 0.0))
             and not beside.alarm
             and beside.missing == 0
             and beside.incomplete == 0
@@ -326,10 +171,11 @@ class Verdict:
         known = self._beside.witness_models
         return (None,) * len(self.witnesses) if known is None else known
 
-    def explain(self, count: int = 3) -> "SideBySide":
+    def explain(self, count: int = 3) -> SideBySide:
         """The decision beside its nearest witnesses, what differs first, in its own units."""
         if self._beside.past is None:
             raise BadRow("this verdict was made without a monitor, so its rows cannot be shown.")
+        _insist_on_contradictions(self._beside.question)
         return self._beside.past.explain(self, count)
 
     @property
@@ -348,20 +194,22 @@ class Verdict:
 
     def whole(self) -> "Verdict":
         """The same verdict, without the arrays of a batch behind its witnesses."""
+        if isinstance(self.witnesses._rows, bytes):  # a verdict alone has no batch behind it
+            return self
         return Verdict(self.row, self.witnesses.some(np.arange(len(self.witnesses))), self._beside)
 
     def to_dict(self, witnesses: int | None = None) -> dict[str, Any]:
-        """For JSON, by the names that every verdict has there; see verdict_fields.py.
+        """For JSON, by the names that every verdict has there; see verdict_body.py.
 
         witnesses: how many are named, nearest first; all of them unless given
 
         >>> Verdict(1, NO_WITNESSES).to_dict()
         {'row': 1, 'violation': False, 'count': 0, 'witnesses': []}
         """
-        return verdict_dict(self, witnesses)
+        return VerdictBody.of(self, witnesses).to_dict()
 
-    def _repr_html_(self) -> str:
-        return html_of_verdict(self)
+    def _repr_html_(self) -> str | None:
+        return html_of_verdict(self) if self._beside.question is None else None
 
 
 _set_row = vars(Verdict)["row"].__set__
@@ -409,8 +257,10 @@ class Verdicts:
     """The row of each, where some were sent before; else they count from `first_row` on."""
     incomplete: Rows | None = None
     """How many past decisions each was not compared with, since shards were down; None: none."""
+    question: Steepest | None = None
+    """Where slopes are asked for: the one witness of each is the steepest past decision."""
 
-    past: "Past | None" = None
+    past: VerdictPast | None = None
     """Where the rows that the verdicts name can be looked up."""
     values: Sequence[Mapping[str, Any] | None] | None = None
     """Of decisions that were only checked: rows of a table as they came. They have no rows."""
@@ -468,6 +318,7 @@ class Verdicts:
             models=tuple(one.model for one in beside) if decided else None,
             witness_models=tuple(one for some in decided for one in some) if decided else None,
             missing=beside[0].missing if beside else 0,
+            question=beside[0].question if beside else None,
             incomplete=lacking if lacking.any() else None,
             past=beside[0].past if beside else None,
             values=[one.values for one in beside],
@@ -508,6 +359,7 @@ class Verdicts:
             repeats=tuple(verdict if verdict.known else None for verdict in each),
             row_numbers=np.array([verdict.row for verdict in each], np.int64),
             past=beside[0].past,
+            question=beside[0].question,
             **more,
         )
 
@@ -592,8 +444,21 @@ class Verdicts:
 
     @property
     def violations(self) -> npt.NDArray[np.bool_]:
-        """Whether each decision has a witness."""
+        """Whether each decision has a witness; of slopes, one above the limit."""
+        if self.question is not None:
+            return self.slopes > self.question.limit
         return self.counts > 0
+
+    @property
+    def slopes(self) -> Floats:
+        """`Verdict.slope` of each, where slopes are asked for; elsewhere zeros."""
+        slopes = np.zeros(len(self))
+        if self.question is not None:
+            found = self.witnesses
+            steepest = self.question.slopes(found.input_distances, found.output_distances)
+            slopes[self._told > 0] = steepest
+        slopes.flags.writeable = False
+        return slopes
 
     @property
     def clean(self) -> npt.NDArray[np.bool_]:
@@ -604,6 +469,8 @@ class Verdicts:
         clean &= self.missing == 0
         if self.incomplete is not None:
             clean &= self.incomplete == 0
+        if self.question is not None:
+            clean &= ~np.isnan(self.slopes)
         for i, one in enumerate(self.repeats or ()):
             if one is not None:
                 clean[i] = one.clean
@@ -675,15 +542,16 @@ class Verdicts:
             self.missing,
             omitted=0 if self.left_out is None else int(self.left_out[i]),
             incomplete=0 if self.incomplete is None else int(self.incomplete[i]),
+            question=self.question,
         )
 
-    def by_group(self, column: str) -> "Groups":
+    def by_group(self, column: str) -> Groups:
         """Who got less, by protected group: these decisions and all before them, compared."""
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
         return self.past.by_group(self, column)
 
-    def by_model(self) -> "tuple[ModelCounts, ...]":
+    def by_model(self) -> tuple[ModelCounts, ...]:
         """Decisions and contradictions of each model; none where no decision has a model.
 
         Contradictions with earlier decisions of the same model are counted apart from those with
@@ -691,17 +559,27 @@ class Verdicts:
         """
         if self.past is None:
             raise BadRow("these verdicts were made without a monitor, so nothing can be counted.")
-        return counts_by_model(self, self.past.rule.compare)
+        _insist_on_contradictions(self.question)
+        return self.past.by_model(self)
 
     def to_dicts(self, witnesses: int | None = None) -> list[dict[str, Any]]:
         """`Verdict.to_dict` of each, in the order of the batch."""
-        return [verdict_dict(verdict, witnesses) for verdict in self]
+        return [verdict.to_dict(witnesses) for verdict in self]
 
-    def _repr_html_(self) -> str:
-        return html_of_verdicts(self)
+    def _repr_html_(self) -> str | None:
+        return html_of_verdicts(self) if self.question is None else None
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))
+
+
+def _insist_on_contradictions(question: Steepest | None) -> None:
+    if question is not None:
+        raise BadRule(
+            "these verdicts name slopes, and this is about contradictions: ask for `slope` and"
+            " `witnesses`.",
+            setting="slope",
+        )
 
 
 def _chosen(names: tuple[Any, ...] | None, chosen: npt.NDArray[np.bool_]) -> tuple[Any, ...] | None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
-from likewise.watching.settings import KEEP, QUEUE_CALLS, Choices
+from likewise.watching.settings import KEEP, WAIT_SECONDS, Choices, Told
 from likewise.watching.watched_mixin import Looks
 from likewise.watching.watcher import Watcher
 
@@ -41,6 +41,11 @@ def _has(name: str) -> Callable[[Any], bool]:
     return check
 
 
+def _method_of(watcher: Watcher) -> str:
+    """Which method makes decisions; `predict` while a service that is away has the rule."""
+    return "predict_proba" if watcher.output == "probabilities" else "predict"
+
+
 class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """An estimator whose predictions are watched; itself an estimator, for pipelines and searches.
 
@@ -60,7 +65,7 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
     estimator         to be watched; it has `predict`, or `predict_proba` for such a rule
     rule              when inputs are near, and outputs different
     on_violation      as for lw.watch; so are on_failure, on_bad_row, input, output, keep,
-                      background and queue_calls
+                      background, queue_calls, wait_seconds and when_unknown
     monitor_settings  a dictionary of settings for the Monitor
 
     What the fitted estimator has, such as `coef_` or `save_model`, this has. Copied or pickled (so
@@ -80,7 +85,9 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         output: Any = None,
         keep: int = KEEP,
         background: bool = False,
-        queue_calls: int = QUEUE_CALLS,
+        queue_calls: int | None = None,
+        wait_seconds: float = WAIT_SECONDS,
+        when_unknown: Any = "pass",
         monitor_settings: dict[str, Any] | None = None,
     ) -> None:
         self.estimator = estimator
@@ -93,6 +100,8 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         self.keep = keep
         self.background = background
         self.queue_calls = queue_calls
+        self.wait_seconds = wait_seconds
+        self.when_unknown = when_unknown
         self.monitor_settings = monitor_settings
 
     @classmethod
@@ -102,9 +111,10 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         """Around an estimator that is fitted already."""
         chosen = dict(chosen)
         key = chosen.pop("key")
-        watched = cls(
-            fitted, getattr(rule, "rule", rule), monitor_settings=settings or None, **chosen
-        )
+        told, known = Told.of(rule), rule
+        if told is not None and told.monitor is not None:  # no service is asked for its rule yet
+            known = told.monitor if told.monitor.remote is not None else told.monitor.rule
+        watched = cls(fitted, known, monitor_settings=settings or None, **chosen)
         watched._watcher = watched._new_watcher(rule, key)
         watched.estimator_ = fitted
         return watched
@@ -125,28 +135,29 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
                 keep=self.keep,
                 background=self.background,
                 queue_calls=self.queue_calls,
+                wait_seconds=self.wait_seconds,
+                when_unknown=self.when_unknown,
             ),
             settings=self.monitor_settings,
         )
-        output = watcher.monitor.rule.output
-        self._method = "predict_proba" if output == "probabilities" else "predict"
-        if not hasattr(self.estimator, self._method):
+        method = _method_of(watcher)
+        if not hasattr(self.estimator, method):
             raise BadRule(
-                f"the rule's output is {output!r}, but {self.estimator!r} has no {self._method}."
+                f"the rule's output is {watcher.output!r}, but {self.estimator!r} has no {method}."
                 " Choose another output, or another estimator."
             )
         return watcher
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit a clone of the estimator, and begin a new history."""
-        if not isinstance(self.rule, Rule):
-            raise BadRule(f"the rule is {self.rule!r}; expected a likewise.Rule")
         if hasattr(self, "_watcher") and not self._watcher.owned:
             raise BadRule(
                 f"this {type(self).__name__} tells a {type(self._watcher.monitor).__name__} that"
                 " it was given; fit would leave that history and begin another in memory. Fit the"
                 " estimator itself, and watch the newly fitted estimator: lw.watch(est, monitor)"
             )
+        if not isinstance(self.rule, Rule):
+            raise BadRule(f"the rule is {self.rule!r}; expected a likewise.Rule")
         watcher = self._new_watcher(self.rule)  # first: what is wrong with it shows at once
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         self._watcher = watcher
@@ -167,7 +178,7 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
         known = self.__dict__  # `__getattr__` makes other ways to attributes slower
         model = getattr(known["estimator_"] if "estimator_" in known else self._fitted(), method)
         watcher = known["_watcher"]
-        if method != known["_method"] or watcher.closed:
+        if method != _method_of(watcher) or watcher.closed:
             return model(X, **params)
         given = watcher.given((X,), params)
         answer = model(X, **params)
@@ -245,6 +256,8 @@ class WatchedEstimator(Looks, MetaEstimatorMixin, BaseEstimator):  # type: ignor
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
         watcher = state.pop("_watcher", None)
+        if not isinstance(state["rule"], Rule):
+            state["rule"] = state["rule"].rule
         if watcher is not None:
             state["_told"] = type(watcher.monitor).__name__
         return state

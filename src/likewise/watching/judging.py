@@ -14,11 +14,12 @@ import numpy as np
 
 from likewise.intake.copies import one_output, one_row, some_rows
 from likewise.intake.sifting import Unfit, sifted
-from likewise.rules.feature import plain
+from likewise.monitors.protocol import AnyMonitor
 from likewise.values.errors import BadDecision, RepeatedKey, UnexpectedValue
-from likewise.values.frames import columns_of, values_of
+from likewise.values.frames import columns_of
 from likewise.values.given import as_given
-from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.plain import list_of, scalar
+from likewise.values.verdicts import Verdict
 from likewise.watching.records import Flagged
 
 
@@ -52,7 +53,7 @@ class Outcome(NamedTuple):
 
 NOTHING_FOUND = Outcome(decisions=1)
 """What comes out of most calls."""
-_REPEATED = Outcome(repeated=1)
+REPEATED = Outcome(repeated=1)
 
 
 class Judge:
@@ -62,7 +63,7 @@ class Judge:
     keep    how many of the flagged decisions of a batch are wanted; None for all
     """
 
-    def __init__(self, monitor: Any, *, batched: bool, skip: bool, keep: int | None) -> None:
+    def __init__(self, monitor: AnyMonitor, *, batched: bool, skip: bool, keep: int | None) -> None:
         self._monitor = monitor
         self._batched = batched
         self._skip = skip
@@ -101,27 +102,17 @@ class Judge:
     def _one(self, x: Any, z: Any, key: Any, answer: Any) -> Outcome:
         observe = self._monitor.observe
         try:
-            verdict = observe(x, z) if key is None else observe(x, z, key=key)
+            return outcome_of(observe(x, z) if key is None else observe(x, z, key=key), answer)
         except RepeatedKey:
-            return _REPEATED
-        if isinstance(verdict, Verdict) and verdict.known:
-            return _REPEATED
-        violation = bool(verdict.violation)
-        alarm = isinstance(verdict, Verdict) and verdict.alarm
-        if not violation and not alarm:
-            return NOTHING_FOUND
-        return Outcome(1, violation, alarm, 1, [Flagged(verdict, answer)])
+            return REPEATED
 
     def _many(self, x: Any, z: Any, keys: Any) -> Outcome:
         observe_many = self._monitor.observe_many
         verdicts = observe_many(x, z) if keys is None else observe_many(x, z, keys=keys)
-        violating = np.asarray(verdicts.violations)
-        alarming, repeated = np.zeros_like(violating), 0
-        if isinstance(verdicts, Verdicts):
-            alarming = verdicts.alarms
-            if verdicts.repeats is not None:
-                known = verdicts.known
-                violating, repeated = violating & ~known, int(known.sum())
+        violating, alarming, repeated = verdicts.violations, verdicts.alarms, 0
+        if verdicts.repeats is not None:
+            known = verdicts.known
+            violating, repeated = violating & ~known, int(known.sum())
         at = np.flatnonzero(violating | alarming).tolist()
         wanted = at if self._keep is None else at[-self._keep :]
         return Outcome(
@@ -129,7 +120,7 @@ class Judge:
             int(np.count_nonzero(violating)),
             int(np.count_nonzero(alarming)),
             len(at),
-            [Flagged(_alone(verdicts[i]), _own(z[i])) for i in wanted],
+            [Flagged(verdicts[i].whole(), _own(z[i])) for i in wanted],
             repeated,
         )
 
@@ -146,7 +137,7 @@ class Judge:
                 if not isinstance(outcome, Unfit):
                     judged = judged.and_then(outcome.answer)
                 elif isinstance(outcome.error, RepeatedKey):
-                    judged = judged.and_then(_REPEATED)
+                    judged = judged.and_then(REPEATED)
                 else:
                     failed = (outcome.rows[0], outcome.error.at(None))
                     judged = judged.and_then(Outcome(failed=[failed]))
@@ -171,8 +162,6 @@ class Judge:
         With them go, unless bad rows are skipped, places that have the key of an earlier place; if
         they are skipped, the earlier row may be a bad one, and the monitor decides.
         """
-        if not hasattr(self._monitor, "row_of"):
-            return set()
         known: set[int] = set()
         seen: set[Any] = set()
         for i, key in self._keys(x, keys):
@@ -192,6 +181,16 @@ class Judge:
         return ((i, key) for i, key in enumerate(() if keys is None else keys) if key is not None)
 
 
+def outcome_of(verdict: Verdict, answer: Any) -> Outcome:
+    """What comes out of a call that has one verdict."""
+    if verdict.known:
+        return REPEATED
+    violation, alarm = verdict.violation, verdict.alarm
+    if not violation and not alarm:
+        return NOTHING_FOUND
+    return Outcome(1, violation, alarm, 1, [Flagged(verdict, answer)])
+
+
 def _check_rows(x: Any) -> None:
     if not hasattr(x, "__len__"):
         raise UnexpectedValue(
@@ -208,15 +207,10 @@ def keys_in(table: Any, column: str, rule: Any) -> Sequence[Any]:
     known = [*rule.features, *([outputs] if isinstance(outputs, str) else outputs)]
     try:
         columns = columns_of(table, names, known if rule.extra == "reject" else None)
-        return values_of(columns[column])
+        return list_of(columns[column])
     except BadDecision:
         return ()
 
 
-def _alone(verdict: Any) -> Any:
-    """A verdict of a batch, without the arrays of the batch behind its witnesses."""
-    return verdict.whole() if isinstance(verdict, Verdict) else verdict
-
-
 def _own(output: Any) -> Any:
-    return output.copy() if isinstance(output, np.ndarray) else plain(output)
+    return output.copy() if isinstance(output, np.ndarray) else scalar(output)

@@ -27,19 +27,18 @@ class Flagged:
     is the output of that one row.
     """
 
-    verdict: Any
+    verdict: Verdict
     answer: Any
 
     @property
     def key(self) -> Any:
-        """The caller's own key of the decision, if the monitor has one."""
-        return getattr(self.verdict, "key", None)
+        """The caller's own key of the decision, if it has one."""
+        return self.verdict.key
 
     @property
     def witness_keys(self) -> tuple[Any, ...]:
         """The keys of the decisions that it contradicts, in the order of their rows."""
-        keys: tuple[Any, ...] = getattr(self.verdict, "witness_keys", ())
-        return keys
+        return self.verdict.witness_keys
 
     def __str__(self) -> str:
         return told(self.verdict)
@@ -87,11 +86,15 @@ class Counts:
     repeated: int = 0
     """Decisions whose key the monitor had already; they are not judged again."""
     dropped: int = 0
-    """Decisions that came when the queue of the background was full; each call is a failure."""
+    """Decisions that found no room in the queue, or that a service never got. It is told how many
+    as soon as it can be."""
+    unknown: int = 0
+    """Decisions whose verdict did not come in time (`wait_seconds`), where "raise" was chosen."""
 
     def _rare(self) -> dict[str, int]:
         """Counts that are shown only if there is something to count."""
-        rare = {"alarms": self.alarms, "repeated": self.repeated, "dropped": self.dropped}
+        names = ("alarms", "repeated", "dropped", "unknown")
+        rare = {name: getattr(self, name) for name in names}
         return {name: count for name, count in rare.items() if count}
 
     def __repr__(self) -> str:
@@ -138,10 +141,10 @@ def _among(one: BaseException | None, several: Sequence[BaseException | None]) -
     return one is not None and any(one is other for other in several)
 
 
-def told(verdict: Any) -> str:
+def told(verdict: Verdict) -> str:
     """A violating or alarming verdict in words: rows and distances, and how many neighbours."""
-    if not isinstance(verdict, Verdict):
-        return str(verdict)  # a slope says it itself
+    if verdict.slope is not None:
+        return f"row {verdict.row} has slope {verdict.slope:.6g} against {_named(verdict)}"
     contradicted = [f"contradicts {_named(verdict)}"] if verdict.violation else []
     crowded = [f"raises an alarm ({verdict.neighbours:,} neighbours)"] if verdict.alarm else []
     return f"row {verdict.row} {' and '.join(contradicted + crowded)}"
@@ -166,9 +169,11 @@ def all_told(name: str, flagged: Sequence[Flagged], count: int) -> str:
 def rows_told(flagged: Sequence[Flagged], count: int) -> str:
     """The violations and alarms of one call for the log: rows, and no values."""
     verdict = flagged[0].verdict
-    many = len(getattr(verdict, "witnesses", ()))
+    many = len(verdict.witnesses)
     violation = f"contradicts {many:,} earlier decision{'s' * (many != 1)}"
+    if verdict.slope is not None:
+        violation = "is too steep"
     alarm = "raises an alarm"
-    told = [violation] * bool(verdict.violation) + [alarm] * getattr(verdict, "alarm", False)
+    told = [violation] * bool(verdict.violation) + [alarm] * verdict.alarm
     more = f", and {count - 1:,} more of its batch" * (count > 1)
     return f"row {verdict.row} {' and '.join(told)}{more}"

@@ -26,7 +26,8 @@ from likewise.reading.protocol import FROM_ROW
 from likewise.runtime.log import logger
 from likewise.values.printing import with_bounded_repr
 from likewise.watching.background import Backlog
-from likewise.watching.settings import QUEUE_CALLS, is_monitor
+from likewise.watching.delivery import rule_known_here
+from likewise.watching.settings import QUEUE_CALLS, Told
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -60,12 +61,12 @@ class RequestCounts:
     """What became of the requests to the watched path that were answered with success."""
 
     submitted: int = 0
-    """Decisions given to the buffer, whose `stats` say what became of them."""
+    """Decisions that wait in the buffer, or waited; its `stats` say what became of them."""
     unread: int = 0
     """No decision could be read out of them, or it was refused before it was judged."""
     too_large: int = 0
     dropped: int = 0
-    """Too many waited for the thread, or the buffer could not be made."""
+    """Too many waited for the thread, or in the buffer."""
 
 
 class WatchRequests:
@@ -101,13 +102,11 @@ class WatchRequests:
         queue_calls: int = QUEUE_CALLS,
     ) -> None:
         self.app = app
-        self._monitor = monitor
-        self._buffer: Buffered | None = monitor if isinstance(monitor, Buffered) else None
-        if self._buffer is None and not is_monitor(monitor):
+        told = Told.of(monitor)
+        if told is None or told.monitor is None:
             raise TypeError(f"the monitor is {monitor!r}; expected a client, a monitor or a buffer")
-        self._owned = self._buffer is None
-        if self._buffer is not None:
-            self._monitor = self._buffer.monitor
+        self._monitor, self._buffer = told.monitor, told.buffer
+        self._owned = told.buffer is None
         self._is_watched = path if callable(path) else (lambda one: one == path)
         self._read = read or partial(decision_in_json, self._is_table, output, key, model)
         self._max_bytes = max_bytes
@@ -172,12 +171,7 @@ class WatchRequests:
     # In the thread
 
     def _settle(self, exchanged: Exchanged, whole: bool) -> None:
-        try:
-            buffer = self._buffered()
-        except Exception as error:
-            self._lose("dropped")
-            self._say(exchanged, error)
-            return
+        buffer = self._buffered()
         try:
             if not whole:
                 raise ValueError("a body did not pass through here to its end")
@@ -188,8 +182,8 @@ class WatchRequests:
             return
         for x, z, key, time, model, *_ in decisions:
             try:
-                buffer.submit(x, z, key=key, time=time, model=model)
-                self._count("submitted")
+                receipt = buffer.submit(x, z, key=key, time=time, model=model)
+                self._count("submitted" if receipt.lost is None else "dropped")
             except Exception as error:
                 self._lose("unread")
                 self._say(exchanged, error)
@@ -197,10 +191,7 @@ class WatchRequests:
     def _tell(self) -> None:
         """Tell the monitor what was lost, if anything was and it can be told."""
         if self._untold:
-            try:
-                self._buffered()
-            except Exception as error:
-                logger.warning("%d losses were not told: %s", self._untold, type(error).__name__)
+            self._buffered()
 
     def _say(self, exchanged: Exchanged, error: Exception) -> None:
         kind = type(error).__name__
@@ -212,22 +203,24 @@ class WatchRequests:
             return []
         return [read] if isinstance(read, Decision) else list(read)
 
-    def _is_table(self) -> bool:
-        return self._monitor.rule.features is not None
+    def _is_table(self) -> bool | None:
+        """Whether the rule is about a table; None if only a service knows, and was not asked."""
+        rule = rule_known_here(self._monitor)
+        return None if rule is None else rule.features is not None
 
     def _buffered(self) -> Buffered:
-        """The buffer; made with the first decision, when the service has to be there."""
+        """The buffer; made with the first decision. Losses are told if the service is there."""
         if self._buffer is None:
             self._buffer = buffered(self._monitor, when_full="drop_newest")
-        with self._lock:
-            untold, self._untold = self._untold, 0
-        if untold:
+        if self._untold and self._buffer.stats.failing is None:
+            with self._lock:
+                untold, self._untold = self._untold, 0
             try:
                 self._monitor.lost(untold, _LOST)
-            except Exception:
+            except Exception as error:
                 with self._lock:
                     self._untold += untold
-                raise
+                logger.warning("%d losses were not told: %s", untold, type(error).__name__)
         return self._buffer
 
     # Counting
@@ -282,7 +275,7 @@ class _Copy:
 
 
 def decision_in_json(
-    is_table: Callable[[], bool],
+    is_table: Callable[[], bool | None],
     output: str,
     key: str | None,
     model: str | None,
@@ -297,6 +290,9 @@ def decision_in_json(
     x = sent
     if isinstance(sent, dict):
         x = {field: value for field, value in sent.items() if field != key}
-        if not is_table():
+        table = is_table()
+        if table is None:  # a vector, unless what is called x is none
+            table = not isinstance(x.get("x"), list)
+        if not table:
             x = x["x"]
     return Decision(x, FROM_ROW if z is None else z, name, None, model)

@@ -1,26 +1,29 @@
 """What a user chooses when a watch begins: checked then, not at the first decision."""
 
-import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
+from likewise.buffering.buffered import Buffered
 from likewise.monitors.monitor import Monitor
+from likewise.monitors.protocol import AnyMonitor
 from likewise.rules.burst import Burst
 from likewise.rules.rule import Rule
 from likewise.values.errors import BadRule
-from likewise.values.known_names import did_you_mean
+from likewise.values.known_names import check_one_of, did_you_mean
 from likewise.watching.records import Failure, Flagged
 
 KEEP = 100
 QUEUE_CALLS = 1000
+WAIT_SECONDS = 0.05
 
 POLICIES = ("record", "warn", "raise")
 
 OnViolation: TypeAlias = Literal["record", "warn", "raise"] | Callable[[Flagged], object]
 OnFailure: TypeAlias = Literal["record", "warn", "raise"] | Callable[[Failure], object]
 OnBadRow: TypeAlias = Literal["fail", "skip"]
+WhenUnknown: TypeAlias = Literal["pass", "raise"]
 
 
 class Settings(TypedDict, total=False):
@@ -35,7 +38,9 @@ class Settings(TypedDict, total=False):
     key: Callable[..., Any] | None
     keep: int
     background: bool
-    queue_calls: int
+    queue_calls: int | None
+    wait_seconds: float
+    when_unknown: WhenUnknown
     index: Any
     rows: str | os.PathLike[str] | None
     burst: Burst | None
@@ -53,7 +58,9 @@ class Choices:
     key: Callable[..., Any] | None = None
     keep: int = KEEP
     background: bool = False
-    queue_calls: int = QUEUE_CALLS
+    queue_calls: int | None = None
+    wait_seconds: float = WAIT_SECONDS
+    when_unknown: WhenUnknown = "pass"
 
     def __post_init__(self) -> None:
         for name in ("on_violation", "on_failure"):
@@ -78,33 +85,59 @@ class Choices:
             given = getattr(self, name)
             if given is not None and not callable(given):
                 raise TypeError(f"{name} is {given!r}; expected a callable, or None")
+        if not isinstance(self.wait_seconds, int | float) or not 0 <= self.wait_seconds < 1e6:
+            raise BadRule(
+                f"wait_seconds is {self.wait_seconds!r}; expected seconds, from 0",
+                setting="wait_seconds",
+            )
+        check_one_of("when_unknown", self.when_unknown, ("pass", "raise"))
         for name in ("keep", "queue_calls"):
             number = getattr(self, name)
+            if number is None and name == "queue_calls":
+                continue
             if not isinstance(number, int) or number < 1:
                 raise BadRule(f"{name} is {number!r}; expected a whole number from 1", setting=name)
 
 
-def monitor_of(given: Any, settings: dict[str, Any]) -> Any:
-    """A monitor for a rule, or the monitor that was given."""
-    if isinstance(given, Rule):
-        return Monitor(given, **settings)
-    if not is_monitor(given):
+class Told(NamedTuple):
+    """Who is to be told of decisions.
+
+    rule        for which a monitor is to be made
+    monitor     that was given, or stands behind the buffer that was given
+    buffer      the user's own
+    """
+
+    rule: Rule | None = None
+    monitor: AnyMonitor | None = None
+    buffer: Buffered | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> "Told | None":
+        """Sort out what a user gave; None if it is neither a rule, nor a monitor, nor a buffer.
+
+        Nothing is asked of a service.
+        """
+        if isinstance(given, Rule):
+            return cls(rule=given)
+        if isinstance(given, Buffered):
+            return cls(monitor=given.monitor, buffer=given)
+        names = ("observe", "observe_many", "remote", "accepting")
+        return cls(monitor=given) if all(hasattr(given, name) for name in names) else None
+
+
+def told_with(given: Any, settings: dict[str, Any]) -> tuple[Told, AnyMonitor]:
+    """Who is to be told, and the monitor: made here, for a rule."""
+    told = Told.of(given)
+    if told is None:
         raise BadRule(f"the rule is {given!r}; expected a likewise.Rule, or a monitor")
+    if told.monitor is None:
+        return told, Monitor(given, **settings)
     if settings:
         raise TypeError(
             f"{', '.join(settings)}: settings of a monitor, but a monitor was given. Give a rule"
             " and settings, or a monitor that has them."
         )
-    return given
-
-
-def is_monitor(given: Any) -> bool:
-    """Whether it can be told of decisions."""
-    # A client's class is looked at first: to look at its rule, a service would have to be asked.
-    names = ("observe", "observe_many", "rule")
-    if inspect.iscoroutinefunction(getattr(given, "observe", None)):
-        return False  # lw.AsyncClient: nobody here would await it
-    return all(hasattr(type(given), name) or hasattr(given, name) for name in names)
+    return told, told.monitor
 
 
 def shown(policy: Any) -> str:
@@ -112,15 +145,9 @@ def shown(policy: Any) -> str:
     return str(getattr(policy, "__qualname__", repr(policy)))
 
 
-def check_keys(monitor: Any) -> None:
-    """Raise TypeError if a monitor cannot be given keys beside decisions."""
-    if "key" not in inspect.signature(monitor.observe).parameters:
-        raise TypeError(
-            f"key is given, but a {type(monitor).__name__} keeps no keys. Leave it out, or watch"
-            " with a ledger: lw.open(folder, rule)."
-        )
-    features = monitor.rule.features or {}
-    for name, feature in features.items():
+def check_key_column(rule: Rule) -> None:
+    """Raise TypeError if a rule takes keys from a column, so that none can be given beside."""
+    for name, feature in (rule.features or {}).items():
         if feature.kind == "key":
             raise TypeError(
                 f"key is given, but the rule takes keys from the column {name!r}. Leave it out."

@@ -22,12 +22,13 @@ from likewise.watching.modules import Hooks
 from likewise.watching.predictor import WatchedPredictor
 from likewise.watching.settings import (
     KEEP,
-    QUEUE_CALLS,
+    WAIT_SECONDS,
     Choices,
     OnBadRow,
     OnFailure,
     OnViolation,
     Settings,
+    WhenUnknown,
 )
 from likewise.watching.watched_mixin import Looks
 from likewise.watching.watcher import Given, Watcher
@@ -170,7 +171,9 @@ def watch(
     key: Callable[..., Any] | None = None,
     keep: int = KEEP,
     background: bool = False,
-    queue_calls: int = QUEUE_CALLS,
+    queue_calls: int | None = None,
+    wait_seconds: float = WAIT_SECONDS,
+    when_unknown: WhenUnknown = "pass",
     **monitor_settings: Any,
 ) -> Any:
     """Have a monitor told of every decision that a model makes.
@@ -191,7 +194,9 @@ def watch(
     model         a callable (a function, a bound method), a fitted scikit-learn estimator, a
                   booster or what else has `predict`, or a torch module (in eval mode)
     rule          a Rule, for which a Monitor is made, with `monitor_settings`; or a monitor, such
-                  as lw.open(…), which stays open when the watch ends
+                  as lw.open(…), which stays open when the watch ends; or a client (lw.connect) or a
+                  buffer (lw.buffered): then decisions are queued, and the model never waits for a
+                  service. The verdicts of a buffer are its own
     on_violation  "record" keeps and counts it; "warn" warns as well (ViolationWarning); "raise"
                   raises Violation, which holds the answer, when the decision is remembered; a
                   callable gets a record with `.verdict`, `.answer`, `.key` and `.witness_keys`, one
@@ -213,8 +218,12 @@ def watch(
     background    whether decisions are judged in another thread, in their order, so that the caller
                   (an event loop) does not wait; `flush` and `close` wait for it. Callables that
                   were given here are called in that thread
-    queue_calls   how many calls may wait for the background; what comes when it is full is counted
-                  as dropped, and is a failure
+    queue_calls   how many calls may wait for the background (1,000), or decisions for a service
+                  (65,536); what comes when it is full is counted as dropped, and is a failure
+    wait_seconds  how long a call waits at most for the verdict of a service, if "raise" was chosen;
+                  otherwise it does not wait
+    when_unknown  what happens if the verdict did not come in that time: "pass" counts it
+                  (`counts.unknown`) and goes on, "raise" raises Unreachable
     """
     choices: dict[str, Any] = {
         "on_violation": on_violation,
@@ -226,6 +235,8 @@ def watch(
         "keep": keep,
         "background": background,
         "queue_calls": queue_calls,
+        "wait_seconds": wait_seconds,
+        "when_unknown": when_unknown,
     }
     if rule is None:
         raise TypeError(
@@ -263,7 +274,7 @@ def watch(
         settings=monitor_settings,
     )
     if predictor:
-        proba = watcher.monitor.rule.output == "probabilities" and hasattr(model, "predict_proba")
+        proba = watcher.output == "probabilities" and hasattr(model, "predict_proba")
         return WatchedPredictor(model, watcher, "predict_proba" if proba else "predict")
     return Watched(model, watcher)
 

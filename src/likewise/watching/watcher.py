@@ -18,20 +18,25 @@ from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
+from likewise.buffering.receipt import Receipt
 from likewise.intake.copies import as_answered
 from likewise.rules.rule import Rule
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 from likewise.values.errors import (
+    BadRule,
     FailureWarning,
     HintWarning,
     LikewiseError,
+    RepeatedKey,
+    Unreachable,
     Violation,
     ViolationWarning,
 )
 from likewise.values.given import as_given
 from likewise.watching.background import Backlog
-from likewise.watching.judging import NOTHING_FOUND, Judge, Outcome
+from likewise.watching.delivery import CAPACITY, Delivery, Ticket
+from likewise.watching.judging import NOTHING_FOUND, REPEATED, Judge, Outcome, outcome_of
 from likewise.watching.labels import LabelHints
 from likewise.watching.records import (
     Counts,
@@ -43,7 +48,13 @@ from likewise.watching.records import (
     let_go,
     rows_told,
 )
-from likewise.watching.settings import Choices, check_keys, monitor_of, shown
+from likewise.watching.settings import (
+    QUEUE_CALLS,
+    Choices,
+    check_key_column,
+    shown,
+    told_with,
+)
 from likewise.watching.warn import Line, calling_line, warn
 
 _CLOSE_SECONDS = 60.0  # that the end of a watch waits for its background
@@ -81,29 +92,47 @@ class Watcher:
         self.name = name
         self.batched = batched
         self.closed = False
-        self.owned = isinstance(watched_by, Rule)  # the monitor; else it is the user's
-        self.monitor = monitor_of(watched_by, settings or {})
+        told, self.monitor = told_with(watched_by, settings or {})
+        self.owned = told.rule is not None  # the monitor; else it is the user's
         self.hint: str | None = None
         """Warned of once, at the next answer."""
-        rule = self.monitor.rule
-        self._columns = rule.features is not None
         self._input, self._output, self._key = choices.input, choices.output, choices.key
-        if self._key is not None:
-            check_keys(self.monitor)
-        all_wanted = self.on_violation == "raise" or callable(self.on_violation)
-        self._judge = Judge(
-            self.monitor,
-            batched=batched,
-            skip=choices.on_bad_row == "skip",
-            keep=None if all_wanted else choices.keep,
-        ).judge
-        self._labels = LabelHints() if rule.output == "label" else None
-        self._backlog = Backlog(choices.queue_calls) if choices.background else None
-        self._queue_calls = choices.queue_calls
+        self._wait_seconds, self._when_unknown = choices.wait_seconds, choices.when_unknown
+        self._waits = "raise" in (self.on_violation, self.on_failure)
+        self._columns = True
+        self._labels: LabelHints | None = None
+        self._backlog: Backlog | None = None
+        self._delivery: Delivery | None = None
+        self._queue_calls = choices.queue_calls or QUEUE_CALLS
+        self._rule_known = False
+        if told.buffer is not None or self.monitor.remote is not None:
+            if told.buffer is not None and self.on_violation != "record":
+                raise BadRule(
+                    f"on_violation is {shown(self.on_violation)}, but the verdicts of a buffer go"
+                    " to its on_verdict, or to results(). Leave it out, or give a monitor instead"
+                    " of a buffer.",
+                    setting="on_violation",
+                )
+            self._queue_calls = choices.queue_calls or CAPACITY
+            self._delivery = Delivery(self.monitor, told.buffer, self._queue_calls, self._delivered)
+            self._learn(self._delivery.rule)
+        else:
+            if self._key is not None:
+                check_key_column(self.monitor.rule)
+            all_wanted = self.on_violation == "raise" or callable(self.on_violation)
+            self._judge = Judge(
+                self.monitor,
+                batched=batched,
+                skip=choices.on_bad_row == "skip",
+                keep=None if all_wanted else choices.keep,
+            ).judge
+            self._learn(self.monitor.rule)
+            if choices.background:
+                self._backlog = Backlog(self._queue_calls)
         self._violations: deque[Flagged] = deque(maxlen=choices.keep)
         self._failures: deque[Failure] = deque(maxlen=choices.keep)
         self._calls = 0
-        self._counted: tuple[int, ...] = (0,) * 6  # the fields of Counts, in their order
+        self._counted: tuple[int, ...] = (0,) * 7  # the fields of Counts, in their order
         self._dropped_told = 0  # of the dropped, those that the monitor was told of
         self._lock = Lock()
         self._warned: dict[Any, Any] = {}
@@ -113,6 +142,21 @@ class Watcher:
 
     def _after_fork(self) -> None:
         self._lock = Lock()
+
+    def _learn(self, rule: Rule | None) -> None:
+        """Look at the rule, when it is known: a service may be away."""
+        if rule is not None and not self._rule_known:
+            self._rule_known = True
+            self._columns = rule.features is not None
+            self._labels = LabelHints() if rule.output == "label" else None
+            if self._key is not None and self._delivery is not None:
+                check_key_column(rule)
+
+    @property
+    def output(self) -> str:
+        """The kind of output of the rule; "label" while the rule is not known."""
+        rule = self.monitor.rule if self._delivery is None else self._delivery.rule
+        return "label" if rule is None else rule.output
 
     # Around a call
 
@@ -140,7 +184,9 @@ class Watcher:
             return
         if self.hint is not None:
             self._say_hint(None)
-        if self._backlog is None:
+        if self._delivery is not None:
+            self._deliver(self._delivery, given, answer, sys.exception())
+        elif self._backlog is None:
             self._settle(given, answer, _NOT_READ, sys.exception(), None)
         else:
             self._settle_later(self._backlog, given, answer, sys.exception())
@@ -159,9 +205,7 @@ class Watcher:
         if backlog.put(partial(self._settle, given, answer, z, handled, line)):
             return
         dropped = len(z) if self.batched and hasattr(z, "__len__") else 1
-        with self._lock:
-            *others, before = self._counted
-            self._counted = (*others, before + dropped)
+        self._add(dropped=dropped)
         full = LikewiseError(
             f"the queue is full: {self._queue_calls:,} calls wait to be judged. What comes now is"
             " not judged, and counted as dropped. Make fewer calls, or more room: queue_calls="
@@ -192,29 +236,131 @@ class Watcher:
         with self._lock:
             self._calls += 1
             number = self._calls
-            # Counted in one step: an interruption leaves all of it, or nothing.
-            decisions, violations, failures, alarms, repeated, dropped = self._counted
-            if judged is NOTHING_FOUND:
-                self._counted = decisions + 1, violations, failures, alarms, repeated, dropped
-            else:
-                self._violations.extend(judged.flagged)
-                self._counted = (
-                    decisions + judged.decisions,
-                    violations + judged.violations,
-                    failures,
-                    alarms + judged.alarms,
-                    repeated + judged.repeated,
-                    dropped,
-                )
+            self._count(judged)
         if self._labels is not None:
             self._look_at(self._labels, z, line)
         if judged is not NOTHING_FOUND:
             self._react(_Call(number, (handled,), line), judged, answer)
 
+    def _count(self, judged: Outcome) -> None:
+        """In one step: an interruption leaves all of it, or nothing. The caller has the lock."""
+        decisions, violations, failures, alarms, repeated, *others = self._counted
+        if judged is NOTHING_FOUND:
+            self._counted = (decisions + 1, violations, failures, alarms, repeated, *others)
+            return
+        self._violations.extend(judged.flagged)
+        self._counted = (
+            decisions + judged.decisions,
+            violations + judged.violations,
+            failures,
+            alarms + judged.alarms,
+            repeated + judged.repeated,
+            *others,
+        )
+
+    def _add(self, dropped: int = 0, unknown: int = 0) -> None:
+        with self._lock:
+            *others, before, unknown_before = self._counted
+            self._counted = (*others, before + dropped, unknown_before + unknown)
+
+    # Through a buffer
+
+    def _deliver(
+        self, delivery: Delivery, given: Given, answer: Any, handled: BaseException | None
+    ) -> None:
+        """Submit the decisions of a call; wait for their verdicts if something may be raised."""
+        x, key, missing = given
+        line = calling_line()
+        if missing is not None:
+            error, earlier = missing
+            self._fail(_Call(self._next_call(), (earlier, handled), line), (None, error))
+            return
+        call = _Call(self._next_call(), (handled,), line)
+        ticket = Ticket(call, answer, self.batched)
+        if self._waits:
+            ticket.outcomes = []
+        try:
+            self._learn(delivery.rule)
+            z = as_given(self._read(answer))
+            lost = delivery.submit(ticket, x, z, key)
+        except Exception as failed:
+            self._fail(call, (None, failed))
+            return
+        if self._labels is not None:
+            self._look_at(self._labels, z, line)
+        if lost:
+            self._add(dropped=lost)
+            full = LikewiseError(
+                f"the queue is full: {self._queue_calls:,} decisions wait for the service. What"
+                " comes now is not judged, and counted as dropped. It is told to the service."
+            )
+            ticket.failed.append((None, full))
+        try:
+            if self._waits:
+                self._await(delivery, ticket, lost)
+        finally:
+            if ticket.failed:
+                self._fail(call, *ticket.failed)
+
+    def _await(self, delivery: Delivery, ticket: Ticket, lost: int) -> None:
+        unknown = lost + delivery.wait(ticket, self._wait_seconds)
+        with self._lock:
+            outcomes, ticket.outcomes = ticket.outcomes or [], None
+        for one in outcomes:
+            if one.failed:
+                ticket.failed.extend(one.failed)
+        flagged = [each for one in outcomes for each in one.flagged]
+        if flagged and self.on_violation != "record":
+            self._tell(
+                ticket.call, Outcome(flagged_count=len(flagged), flagged=flagged), ticket.answer
+            )
+        if unknown:
+            self._add(unknown=unknown)
+            if self._when_unknown == "raise":
+                raise Unreachable(
+                    f"{self.name} answered, but the verdict did not come within"
+                    f" {self._wait_seconds:g} s (when_unknown='raise').",
+                    in_doubt=True,
+                )
+
+    def _delivered(
+        self, ticket: Ticket, place: int | None, output: Any, receipt: Receipt | None
+    ) -> None:
+        """Count what the service answered to one decision, in the thread of the buffer."""
+        if receipt is None:
+            self._add(dropped=1)
+            return
+        if isinstance(receipt.refusal, RepeatedKey):
+            judged = REPEATED
+        elif receipt.refusal is not None:
+            judged = Outcome(failed=[(place, receipt.refusal)])
+        elif receipt.verdict is None:
+            judged = NOTHING_FOUND
+        else:
+            judged = outcome_of(receipt.verdict, output)
+        with self._lock:
+            self._count(judged)
+            waited = ticket.outcomes
+            if waited is not None:
+                waited.append(judged)
+        if waited is not None or judged is NOTHING_FOUND:
+            return
+        if not self._waits:
+            self._react(ticket.call, judged, ticket.answer)
+            return
+        # Too late for whoever called: nothing can be raised any more.
+        if judged.flagged and self.on_violation != "raise":
+            self._tell(ticket.call, judged, ticket.answer)
+        for place_there, error in judged.failed:
+            if self.on_failure == "raise":
+                self._note(ticket.call, error, place_there)
+            else:
+                self._fail(ticket.call, (place_there, error))
+
     def _tell_dropped(self) -> None:
         """Tell the monitor what the queue had no room for, before it judges anything further."""
-        dropped = self._counted[-1] - self._dropped_told
-        if dropped and hasattr(self.monitor, "lost"):
+        dropped = self._counted[5] - self._dropped_told
+        if dropped:
             self._dropped_told += dropped
             try:
                 self.monitor.lost(dropped, "full")
@@ -352,16 +498,22 @@ class Watcher:
 
     @property
     def waiting(self) -> int:
+        if self._delivery is not None:
+            return self._delivery.waiting
         return 0 if self._backlog is None else self._backlog.waiting
 
     def flush(self, seconds: float) -> bool:
+        if self._delivery is not None:
+            return self._delivery.flush(seconds)
         return self._backlog is None or self._backlog.drain(seconds)
 
     def close(self) -> None:
         """Watch no more; judge what waits; let go of the monitor, if it was made here."""
         if not self.closed:
             self.closed = True
-            if not self.flush(_CLOSE_SECONDS):
+            if self._delivery is not None:
+                self._delivery.close()
+            elif not self.flush(_CLOSE_SECONDS):
                 logger.warning("%s: closed before %d calls are judged", self.name, self.waiting)
             logger.info("%s: watched no more, after %s", self.name, self.counts.in_words())
         if self.owned:

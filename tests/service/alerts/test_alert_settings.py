@@ -1,14 +1,12 @@
 """The table [alerts]: what it means, what is refused, what is never shown."""
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
-from likewise.service.alerts import settings as module
 from likewise.service.alerts.conditions import KINDS
-from likewise.service.alerts.settings import alert_settings
+from likewise.service.alerts.settings import AlertsTable, ReceiverTable
 from likewise.service.settings import ServiceSettings
 from likewise.values.errors import BadRule
 from tests.refusals import raises
@@ -21,13 +19,12 @@ ENVIRONMENT = {"S": "a secret of some length", "URL": "json://user:password@loca
 def read(tmp_path, alerts, *, ledger="loans.ledger", environment=ENVIRONMENT):
     monitor = {"rule": "rule.toml"} | ({"ledger": ledger} if ledger else {})
     settings = ServiceSettings.of({"monitors": {"loans": monitor}, "alerts": alerts}, tmp_path)
-    return alert_settings(settings, environment)
+    return settings.resolve_alerts(environment)
 
 
 def test_without_a_table_there_are_no_alerts(tmp_path):
-    assert (
-        alert_settings(ServiceSettings.of({"monitors": {"a": {"rule": "r"}}}, tmp_path), {}) is None
-    )
+    settings = ServiceSettings.of({"monitors": {"a": {"rule": "r"}}}, tmp_path)
+    assert settings.resolve_alerts({}) is None
 
 
 def test_the_outbox_is_beside_the_ledger_or_where_it_is_said_to_be(tmp_path):
@@ -96,7 +93,5 @@ def test_every_setting_and_kind_is_on_the_page_about_alerts():
     page = Path(__file__).parents[3] / "docs" / "how-to" / "serve-alerts.md"
     rows = re.findall(r"^\| (`[^|]+`) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    settings = {
-        field.name for kind in (module._Table, module._Told) for field in dataclasses.fields(kind)
-    }
+    settings = {*AlertsTable.__struct_fields__, *ReceiverTable.__struct_fields__} - {"receivers"}
     assert named == settings | set(KINDS)

@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise.service.alerts.alerting import _Watched
-from likewise.service.alerts.conditions import Thresholds, began
+from likewise.service.alerts.conditions import began
 from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from likewise.service.alerts.sources import Heard
@@ -36,10 +36,10 @@ def loans(tmp_path):
 
 
 def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp_path):
-    hook = AlertReceiver("hook", "webhook", "http://127.0.0.1:1/", "s" * 16)
+    hook = AlertReceiver("hook", "webhook", url="http://127.0.0.1:1/", secret="s" * 16)
     settings = AlertSettings(
-        tmp_path / "alerts",
-        thresholds=Thresholds(no_decisions_seconds=0),
+        outbox=tmp_path / "alerts",
+        no_decisions_seconds=0,
         receivers=(hook,),
     )
     outbox = Outbox(settings)
@@ -66,7 +66,7 @@ def test_a_rate_that_rose_while_nobody_looked_is_told_with_its_counts(loans, tmp
 
 
 def test_what_was_there_before_alerts_were_wanted_is_not_told(loans, tmp_path):
-    settings = AlertSettings(tmp_path / "alerts")
+    settings = AlertSettings(outbox=tmp_path / "alerts")
     outbox = Outbox(settings)
     try:
         watched = _Watched(loans, settings, outbox)
@@ -82,7 +82,7 @@ def files_with(folder, word):
 
 @pytest.mark.parametrize("ledger", [True, False])
 def test_key_that_was_erased_is_in_no_alert_and_no_file(tmp_path, ledger):
-    rule, settings = lw.Rule("linf", 0.1), AlertSettings(tmp_path / "alerts", keys=True)
+    rule, settings = lw.Rule("linf", 0.1), AlertSettings(outbox=tmp_path / "alerts", keys=True)
 
     def opened():
         monitor = lw.open(tmp_path / "ledger", rule) if ledger else lw.Monitor(rule)

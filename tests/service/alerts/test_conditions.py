@@ -1,9 +1,8 @@
 """Which alerts there are, given counts over time, beside an oracle that looks at all of them."""
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from likewise.service.alerts.conditions import (
     KINDS,
@@ -13,12 +12,14 @@ from likewise.service.alerts.conditions import (
     resumed,
     step,
 )
-from likewise.service.alerts.usual_band import Band, RateWindow, conclude
+from likewise.service.alerts.usual_band import RateWindow, conclude
 
 SMALL = Thresholds(
     window_seconds=10.0,
     windows=5,
-    band=Band(deviations=2.0, least_comparable=5, least_windows=2),
+    deviations=2.0,
+    least_comparable=5,
+    least_windows=2,
     quiet_seconds=7.0,
     no_decisions_seconds=6.0,
     stale_head_seconds=4.0,
@@ -131,7 +132,7 @@ def test_rates_are_judged_window_by_window(steps):
         expected[window.number] = holds  # while it is open, the one before counts
         if i == len(windows) - 1:
             break
-        concluded = conclude(window, earlier, SMALL.band)
+        concluded = conclude(window, earlier, SMALL)
         if concluded.finding != "cannot be concluded":
             holds = concluded.finding != "usual"
     for one, state in zip(news, states, strict=True):
@@ -162,7 +163,7 @@ def test_there_is_one_alert_of_a_kind_while_it_lasts(steps):
 @given(steps=STEPS, kinds=st.sets(st.sampled_from(KINDS)))
 def test_kinds_that_are_not_wanted_are_not_told(steps, kinds):
     news = stream(steps)
-    _, changes, _ = played(news, replace(SMALL, kinds=tuple(kinds)))
+    _, changes, _ = played(news, structs.replace(SMALL, kinds=tuple(kinds)))
     _, all_changes, _ = played(news)
     for some, every in zip(changes, all_changes, strict=True):
         assert some == [change for change in every if change.kind in kinds]

@@ -26,7 +26,7 @@ def listening():
 
 def hook(name, url, **settings):
     given = {"pause_seconds": 0.01, "backoff_seconds": 0.01, "timeout_seconds": 5.0, **settings}
-    return AlertReceiver(name, "webhook", url, "a secret of some length", **given)
+    return AlertReceiver(name, "webhook", url=url, secret="a secret of some length", **given)
 
 
 def told(tmp_path, receivers, alerts, is_done, waited_seconds=0.0):
@@ -51,7 +51,7 @@ def told(tmp_path, receivers, alerts, is_done, waited_seconds=0.0):
         return deliveries
 
     with contextlib.closing(
-        Outbox(AlertSettings(tmp_path / "alerts", receivers=tuple(receivers)))
+        Outbox(AlertSettings(outbox=tmp_path / "alerts", receivers=tuple(receivers)))
     ) as outbox:
         for i in range(alerts):
             change = AlertChange("begun", "burst", 10.0, {"count": i + 1})
@@ -117,7 +117,13 @@ def test_no_log_has_an_address_or_a_secret(tmp_path, listening, caplog, kind, st
         url = url.replace("http", "json")
     secret = "" if kind == "apprise" else "a secret of some length"
     receiver = AlertReceiver(
-        "hook", kind, url, secret, pause_seconds=0.01, backoff_seconds=0.01, give_up_seconds=1000.0
+        "hook",
+        kind,
+        url=url,
+        secret=secret,
+        pause_seconds=0.01,
+        backoff_seconds=0.01,
+        give_up_seconds=1000.0,
     )
     told(tmp_path, [receiver], 1, lambda _: listening.taken or listening.refused)
     assert "a-secret-path" not in caplog.text

@@ -89,7 +89,7 @@ def sent(receiver, alerts):
 
 
 def test_alertmanager_takes_an_alert_and_its_end(alertmanager):
-    receiver = AlertReceiver("manager", "alertmanager", alertmanager, repeat_seconds=60.0)
+    receiver = AlertReceiver("manager", "alertmanager", url=alertmanager, repeat_seconds=60.0)
 
     def listed():
         with urllib.request.urlopen(f"{alertmanager}/api/v2/alerts", timeout=5) as answer:
@@ -115,7 +115,7 @@ def test_apprise_tells_people():
     listening = Listening()
     listening.start()
     try:
-        receiver = AlertReceiver("people", "apprise", f"json://127.0.0.1:{listening.port}/hook")
+        receiver = AlertReceiver("people", "apprise", url=f"json://127.0.0.1:{listening.port}/hook")
         sender = AppriseSender(receiver)
         alerts = [alert(), alert(ended=time.time())]
         asyncio.run(sender.send(alerts, time.time()))
@@ -135,7 +135,7 @@ def test_apprise_tells_people():
 def test_an_address_that_apprise_does_not_know_is_refused_without_being_shown():
     pytest.importorskip("apprise")
     with raises(BadRule) as refused:
-        AppriseSender(AlertReceiver("people", "apprise", "nonsense://secret-word"))
+        AppriseSender(AlertReceiver("people", "apprise", url="nonsense://secret-word"))
     assert "secret-word" not in str(refused.value)
 
 
@@ -145,7 +145,9 @@ def test_what_is_not_taken_says_so_without_where_it_was_sent(status, too_large):
     listening.status = status
     listening.start()
     try:
-        receiver = AlertReceiver("hook", "webhook", listening.url, "a secret of some length")
+        receiver = AlertReceiver(
+            "hook", "webhook", url=listening.url, secret="a secret of some length"
+        )
         with pytest.raises(NotTaken, match=f"it answered {status}") as refused:
             sent(receiver, [alert()])
         assert refused.value.too_large == too_large

@@ -12,8 +12,10 @@ from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from likewise.values.errors import BadFile
 from tests.refusals import raises
 
-HOOK = AlertReceiver("hook", "webhook", "http://127.0.0.1:1/", "s" * 16, repeat_seconds=100.0)
-MANAGER = AlertReceiver("manager", "alertmanager", "http://127.0.0.1:1/", repeat_seconds=60.0)
+HOOK = AlertReceiver(
+    "hook", "webhook", url="http://127.0.0.1:1/", secret="s" * 16, repeat_seconds=100.0
+)
+MANAGER = AlertReceiver("manager", "alertmanager", url="http://127.0.0.1:1/", repeat_seconds=60.0)
 BEGUN = AlertChange("begun", "burst", 10.0, {"count": 1})
 ENDED = AlertChange("ended", "burst", 50.0)
 SEEN = began(5.0, missing=0, head="a")
@@ -32,7 +34,9 @@ def made(tmp_path):
     def make(*receivers, **settings):
         while opened:
             opened.pop().close()
-        opened.append(Outbox(AlertSettings(tmp_path / "alerts", receivers=receivers, **settings)))
+        opened.append(
+            Outbox(AlertSettings(outbox=tmp_path / "alerts", receivers=receivers, **settings))
+        )
         return opened[-1]
 
     yield make
@@ -111,7 +115,9 @@ def test_an_alert_that_was_acknowledged_before_it_was_told_is_told(made):
 
 
 def test_receivers_hear_of_their_monitors_only(made):
-    mine = AlertReceiver("mine", "webhook", "http://127.0.0.1:1/", "s" * 16, monitors=("loans",))
+    mine = AlertReceiver(
+        "mine", "webhook", url="http://127.0.0.1:1/", secret="s" * 16, monitors=("loans",)
+    )
     outbox = made(HOOK, mine)
     keep(outbox, "other", 1, [BEGUN])
     assert len(outbox.due(HOOK, 10.0, 100)) == 1
@@ -154,8 +160,8 @@ def test_a_file_that_is_none_is_refused(tmp_path):
     path = tmp_path / "alerts"
     path.write_bytes(b"something else entirely, and long enough to be looked at" * 20)
     with raises(BadFile):
-        Outbox(AlertSettings(path))
+        Outbox(AlertSettings(outbox=path))
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
     with raises(BadFile):
-        Outbox(AlertSettings(link))
+        Outbox(AlertSettings(outbox=link))

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.service.alerts.usual_band import Band, RateWindow, conclude, spread, wilson
+from likewise.reports.intervals import wilson_bounds
+from likewise.service.alerts.usual_band import Band, RateWindow, conclude, spread
 
 
 def score_interval(found, of, deviations):
@@ -26,7 +27,7 @@ def score_interval(found, of, deviations):
 @given(of=st.integers(1, 10**6), share=st.floats(0, 1), deviations=st.floats(0.5, 6))
 def test_an_interval_has_the_rates_within_so_many_deviations(of, share, deviations):
     found = round(of * share)
-    assert wilson(found, of, deviations) == pytest.approx(
+    assert wilson_bounds(found, of, deviations) == pytest.approx(
         score_interval(found, of, deviations), abs=1e-9
     )
 

@@ -151,8 +151,10 @@ def test_settings_have_a_table_for_it(tmp_path):
         ServiceSettings.of(told | {"otlp": {}}, tmp_path)
 
 
-def test_endpoint_and_interval_are_checked():
+def test_endpoint_and_interval_are_checked(tmp_path):
+    told = {"monitors": {"a": {"rule": "r"}}}
     with raises(lw.BadRule, setting="endpoint"):
-        OtlpSettings("collector:4318")
+        ServiceSettings.of(told | {"otlp": {"endpoint": "collector:4318"}}, tmp_path)
     with raises(lw.BadRule, setting="every_seconds"):
-        OtlpSettings("http://a", every_seconds=0)
+        table = {"endpoint": "http://a", "every_seconds": 0}
+        ServiceSettings.of(told | {"otlp": table}, tmp_path)

@@ -5,12 +5,12 @@ import re
 import subprocess
 import sys
 import time as clock
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
@@ -291,7 +291,7 @@ GROWTH = """
 import gc, sys
 import numpy as np
 import likewise as lw
-from likewise.service.metrics.reading import read
+from likewise.service.readings import read
 
 def resident():
     gc.collect()

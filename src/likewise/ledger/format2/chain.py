@@ -27,11 +27,12 @@ from likewise.ledger.hashes import (
     digest_each,
     digests,
     key_bytes,
-    keys_as_bytes,
+    key_digests,
     sha256,
 )
+from likewise.ledger.verdict_facts import FACTS
 from likewise.values.keys import Key
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 DECISION = np.dtype(
     [
@@ -42,7 +43,7 @@ DECISION = np.dtype(
         ("model", "<i4"),
     ]
 )
-VERDICT = np.dtype([("first", "<i8"), ("count", "<i8"), ("missing", "<i8"), ("comparable", "<i8")])
+VERDICT = np.dtype([("first", "<i8"), ("count", "<i8"), ("facts", FACTS)])
 DECISIONS, VERDICTS, JUDGED = "decisions", "verdicts", "judged"
 """The kinds of events that stand for runs of rows: accepted, judged later, and both at once."""
 SECRET = "key_secret"
@@ -71,11 +72,7 @@ def record_type(outputs: int, input_bytes: int) -> np.dtype[Any]:
 def commitments(salts: Bytes, outputs: Floats, inputs: Bytes, keys: Sequence[Key] | None) -> bytes:
     """One for each row, joined: of salt, the hash of the key, output, input."""
     count = len(salts)
-    named = np.zeros((count, DIGEST), np.uint8)
-    if keys is not None:
-        given_one = np.array([key is not None for key in keys], np.bool_)
-        there = keys_as_bytes([key for key in keys if key is not None])
-        named[given_one] = digests(digest_each(there))
+    named = digests(bytes(DIGEST * count) if keys is None else key_digests(keys))
     given = np.ascontiguousarray(outputs, "<f8").view(np.uint8).reshape(count, -1)
     rows = np.ascontiguousarray(np.concatenate([salts, named, given, inputs], axis=1))
     return digest_each(rows.view(f"V{rows.shape[1]}").reshape(-1).tolist())

@@ -12,10 +12,10 @@ import numpy as np
 from likewise.ledger.format2.chain import SECRET, key_mark
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import MOST, Decisions, LedgerState
-from likewise.ledger.stored_witnesses import WITNESS, Kept
+from likewise.ledger.stored_witnesses import NONE_KEPT, WITNESS, Kept
 from likewise.values.errors import BadFile
 from likewise.values.keys import Key
-from likewise.values.verdicts import Floats, Rows
+from likewise.values.witnesses import Floats, Rows
 
 EVENTS = "first IS NULL"
 """What tells events from runs of rows."""
@@ -109,11 +109,10 @@ def key_marks(reader: Reading, rows: list[int]) -> dict[str, str]:
 def groups(reader: Reading, inputs: Any) -> dict[str, Rows]:
     """Return the codes of inputs in each protected column, as the table `member` has them."""
     layout, found = reader.layout, {}
-    if layout is not None and layout.shape is None:
+    if layout is not None and reader.protected:
         columns = np.ascontiguousarray(inputs).view(layout.dtype).reshape(-1)
-        for name, feature in (reader.rule.features or {}).items():
-            if feature.kind == "protected":
-                found[name] = columns[name].astype(np.int64)
+        for name in reader.protected:
+            found[name] = columns[name].astype(np.int64)
     return found
 
 
@@ -133,13 +132,12 @@ def decisions(reader: Reading, first: int, stop: int, *, keys: bool, witnesses: 
         outputs=_outputs(reader, first, some["output"]),
         firsts=verdicts["first"].copy(),
         counts=verdicts["count"].copy(),
-        witnesses=_witnesses(reader, first, stop) if witnesses else Kept.none(),
+        witnesses=_witnesses(reader, first, stop) if witnesses else NONE_KEPT,
         records=some,
         models=decided["model"].astype(np.int64),
         sources=decided["source"].astype(np.int64),
         positions=decided["position"].copy(),
-        missing=verdicts["missing"].copy(),
-        comparable=verdicts["comparable"].astype(np.int8),
+        facts=verdicts["facts"].copy(),
     )
 
 
@@ -168,7 +166,7 @@ def _witnesses(reader: Reading, first: int, stop: int) -> Kept:
     """The kept witnesses of a run of rows; those whose distances were destroyed have NaN."""
     cells = reader.all(_VERDICTS, first, stop)
     if not cells:
-        return Kept.none()
+        return NONE_KEPT
     rows, named, far = zip(*cells, strict=True)
     return kept_of(np.array(rows, np.int64) - first, named, far)
 

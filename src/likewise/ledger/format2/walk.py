@@ -16,14 +16,13 @@ import numpy.typing as npt
 
 from likewise.ledger.anchors import begin_walk
 from likewise.ledger.format2 import chain
-from likewise.ledger.format2.note_walk import check_notes
 from likewise.ledger.format2.reading import groups
+from likewise.ledger.format2.text_walk import check_notes, check_words
 from likewise.ledger.hashes import DIGEST, GENESIS, SALT, differing, event_link
 from likewise.ledger.heads import Head, check_met, written_anew
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import MOST, Altered, ChainEnd, Decisions
-from likewise.ledger.word_walk import check_words
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 _EVENTS = """
 SELECT number, at_row, time, kind, first, stop, latest, body, link FROM event
@@ -55,7 +54,7 @@ class Walk:
         self._met = head is None
         self.first = self.rows = self.events = self.erased = 0
         self.end: ChainEnd | None = None
-        self._judged = 0
+        self.judged = 0
         self._link = GENESIS
         self._flagged = self._keys = 0
         self._members: dict[str, list[npt.NDArray[np.int64]]] = defaultdict(list)
@@ -64,7 +63,7 @@ class Walk:
     def chunks(self) -> Iterator[Decisions]:
         reader = self._reader
         state = reader.state()
-        self.first = self.rows = self._judged = state.first
+        self.first = self.rows = self.judged = state.first
         self._erased = reader.erased()
         self.erased = int((self._erased >= state.first).sum())
         start = begin_walk(reader)
@@ -80,7 +79,7 @@ class Walk:
             accepted, judged = self._pass_some(state.events)
             yield from self._check_accepted(accepted)
             self._check_judged(judged)
-        if (self.rows, self._link) != (state.rows, state.link) or self._judged != state.judged:
+        if (self.rows, self._link) != (state.rows, state.link) or self.judged != state.judged:
             raise Altered(None, "the end of the chain is not where it should be")
         self._check_orphans()
         self._check_members()
@@ -110,6 +109,8 @@ class Walk:
                 run = (first, upto, latest, body, kind == chain.JUDGED)
                 (judged if kind == chain.VERDICTS else accepted).append(run)
                 rows += upto - first
+                if kind != chain.DECISIONS and upto > self.first:
+                    self._judge(first, upto)
             if kind in (chain.DECISIONS, chain.JUDGED) and upto > self.first:
                 self.rows = at_row
             if at_row != max(self.rows, self.first) and at_row >= self.first:
@@ -164,8 +165,6 @@ class Walk:
             self._latest = max(self._latest, time)
             if latest != self._latest:
                 raise _altered(start, upto, "latest time")
-            if with_verdicts:
-                self._judge(start, upto)
         yield chunk
 
     def _check_judged(self, runs: list[Run]) -> None:
@@ -178,12 +177,11 @@ class Walk:
             content = chain.packed(chunk.records, "verdict")
             if chain.run_digest(start, stop, content, *told) != body:
                 raise _altered(start, stop, "verdict")
-            self._judge(start, stop)
 
     def _judge(self, start: int, stop: int) -> None:
-        if start != self._judged:
-            raise Altered(self._judged, f"row {self._judged:,} has no verdict, or two")
-        self._judged = stop
+        if start != self.judged:
+            raise Altered(self.judged, f"row {self.judged:,} has no verdict, or two")
+        self.judged = stop
 
     def _check_commitments(self, chunk: Decisions) -> None:
         """Name the first row whose values do not match its commitment, unless it was erased."""

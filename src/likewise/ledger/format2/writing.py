@@ -20,20 +20,20 @@ from likewise.ledger.format2.reading import groups
 from likewise.ledger.hashes import (
     DIGEST,
     SALT,
-    digest_each,
     digests,
     event_link,
+    sha256,
     word_commitment,
 )
 from likewise.ledger.notes import Note
 from likewise.ledger.positions import PAIR
 from likewise.ledger.protocol import Reading, Writing
-from likewise.ledger.stored import ChainEnd
+from likewise.ledger.stored import NOT_JUDGED, ChainEnd
+from likewise.ledger.verdict_facts import facts_of_many
 from likewise.values.keys import Key
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 ERASED_FIELDS = ["output", "input"]
-_NOT_ASKED = -1
 _MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"
 _REVIEWED_WHOLE = """
 UPDATE note SET text = NULL, salt = NULL WHERE row = ? AND other IS NULL
@@ -100,11 +100,14 @@ def append(
 ) -> ChainEnd:
     files, first, count = store.records, end.rows, len(entries)
     assert files is not None
-    models, end = _codes(store, database, "model", entries.models, count, end)
+    models: Codes | int = NO_CODE
+    sources: Codes | int = NO_CODE
     places = entries.places
-    named = None if places is None else places.sources
-    pairs = dict.fromkeys(() if places is None else places.pairs, PAIR)
-    sources, end = _codes(store, database, "source", named, count, end, pairs)
+    if entries.models is not None:
+        models, end = _codes(store, database, "model", entries.models, end)
+    if places is not None:
+        pairs = dict.fromkeys(places.pairs, PAIR)
+        sources, end = _codes(store, database, "source", places.sources, end, pairs)
     records = np.zeros(count, files.dtype)
     salts = np.frombuffer(os.urandom(SALT * count), np.uint8).reshape(count, -1)
     outputs = entries.outputs.reshape(count, -1)
@@ -117,9 +120,11 @@ def append(
     decided["time"], decided["model"], decided["source"] = entries.times, models, sources
     if places is not None:
         decided["position"] = places.numbers
-    judged = None if entries.waiting else entries.judged(first).by_row()
+    judged = None if entries.waiting else entries.judged(first)
     if judged is not None:
         _fill_verdicts(records["verdict"], judged)
+    else:
+        records["verdict"]["count"] = NOT_JUDGED
     files.write(first, records, sync=store.sync)
     for table in ("key", "verdict"):  # somebody may have put something there that had yet to come
         database.execute(f"DELETE FROM {table} WHERE row >= ?", (first,))
@@ -168,8 +173,7 @@ def _codes(
     store: Writing,
     database: sqlite3.Connection,
     kind: str,
-    names: list[str | None] | None,
-    count: int,
+    names: list[str | None],
     end: ChainEnd,
     more: Mapping[str, dict[str, str]] = MappingProxyType({}),
 ) -> tuple[Codes, ChainEnd]:
@@ -177,70 +181,62 @@ def _codes(
 
     more: what else that event says of some of them
     """
-    codes = np.full(count, NO_CODE, np.int32)
-    if names is None:
-        return codes, end
     known, different = store.codes(kind), dict.fromkeys(names)
     for name in different:
         if name is not None and name not in known:
             end = add_event(store, database, kind, {"name": name, **more.get(name, {})}, end)
             known[name] = len(known)
-    if len(different) == 1:
-        codes[:] = NO_CODE if names[0] is None else known[names[0]]
-    else:
-        codes[:] = [NO_CODE if name is None else known[name] for name in names]
-    return codes, end
+    codes = [NO_CODE if name is None else known[name] for name in names]
+    return np.array(codes, np.int32), end
 
 
 def _fill_verdicts(verdicts: Any, judged: Judged) -> None:
     verdicts["first"], verdicts["count"] = judged.firsts, judged.counts
-    if judged.missing is not None:
-        verdicts["missing"] = judged.missing
-    verdicts["comparable"] = _NOT_ASKED if judged.comparable is None else judged.comparable
-
-
-def _flagged(judged: Judged) -> tuple[Rows, Rows, Rows]:
-    """Places of verdicts with witnesses, and where the kept ones of each begin and end."""
-    places = np.flatnonzero(judged.counts > 0)
-    owners = judged.witnesses.owners
-    return places, owners.searchsorted(places), owners.searchsorted(places, side="right")
+    verdicts["facts"] = facts_of_many(None, len(judged)) if judged.facts is None else judged.facts
 
 
 def _add_verdicts(
     store: Writing, database: sqlite3.Connection, judged: Judged, records: Any
 ) -> bytes:
     """Verdicts with witnesses, to be looked up; the commitments to their distances, joined."""
-    places, starts, ends = _flagged(judged)
+    places = np.flatnonzero(judged.counts > 0)
     if len(places) == 0:
         return b""
-    found, decided = judged.witnesses.found, records["decision"]
+    owners, found = judged.witnesses.owners, judged.witnesses.found
+    starts, ends = owners.searchsorted(places), owners.searchsorted(places, side="right")
+    decided = records["decision"][places]
     words, begin = _salted_distances(found, starts, ends)
-    messages = _spans(words, begin)
-    committed = digest_each(messages)
     some = ends > starts
     near = np.full(len(places), np.nan)  # for SQLite that is NULL
     if some.any():
         near[some] = np.minimum.reduceat(found["input_distance"], starts[some])
-    rows = bytearray(found["row"].astype("<i8").tobytes())
+    # Python's sqlite3 takes byte arrays as they are; for each `bytes` it first looks for an
+    # adapter, which takes as long as the rest of the insertion.
+    rows, salted = bytearray(found["row"].astype("<i8").tobytes()), bytearray(words.tobytes())
     bounds = zip((8 * starts).tolist(), (8 * ends).tolist(), strict=True)
-    hidden = bytearray(committed)
+    committed, cells = bytearray(), []
+    for (start, stop), (begins, ends_at) in zip(
+        bounds, pairwise((8 * begin).tolist()), strict=True
+    ):
+        message = salted[begins:ends_at]
+        commitment = sha256(message).digest()
+        committed += commitment
+        cells.append((rows[start:stop], message[SALT:], message[:SALT], bytearray(commitment)))
     database.executemany(
         "INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
         zip(
             (judged.first + places).tolist(),
-            decided["time"][places].tolist(),
-            decided["model"][places].tolist(),
+            decided["time"].tolist(),
+            decided["model"].tolist(),
             judged.counts[places].tolist(),
             near.tolist(),
-            [rows[start:stop] for start, stop in bounds],
-            [message[SALT:] for message in messages],
-            [message[:SALT] for message in messages],
-            [hidden[at : at + DIGEST] for at in range(0, len(hidden), DIGEST)],
+            *zip(*cells, strict=True),
             strict=True,
         ),
     )
-    _add_members(store.reader, database, judged.first, places, records["input"])
-    return committed
+    if store.reader.protected:
+        _add_members(store.reader, database, judged.first, places, records["input"])
+    return bytes(committed)
 
 
 def _salted_distances(found: Any, starts: Rows, ends: Rows) -> tuple[npt.NDArray[Any], Rows]:
@@ -261,16 +257,6 @@ def _salted_distances(found: Any, starts: Rows, ends: Rows) -> tuple[npt.NDArray
     words[into] = found["input_distance"][source].astype("<f8").view("<u8")
     words[into + sizes[owner]] = found["output_distance"][source].astype("<f8").view("<u8")
     return words, np.append(begin, len(words))
-
-
-def _spans(words: npt.NDArray[Any], begin: Rows) -> list[bytearray]:
-    """Those bytes one by one.
-
-    They are byte arrays because Python's sqlite3 takes those as they are; for each `bytes` it first
-    looks for an adapter, which takes as long as the rest of the insertion.
-    """
-    data = bytearray(words.tobytes())
-    return [data[start:stop] for start, stop in pairwise((8 * begin).tolist())]
 
 
 def _add_members(

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
+
+from likewise.values.times import iso_text_of_seconds
 
 NAMES = {
     "violation_rate": "LikewiseViolationRate",
@@ -15,6 +18,22 @@ NAMES = {
 }
 """As Alertmanager calls them."""
 _SEVERITY = {"burst": "critical", "same_input": "critical", "stale_head": "critical"}
+
+
+class AlertBody(Struct):
+    """An alert, as `Alert.to_dict` has it."""
+
+    id: str
+    kind: str
+    monitor: str
+    severity: str
+    status: str
+    summary: str
+    details: dict[str, Any]
+    began: str
+    ended: str | None
+    acknowledged: str | None
+    acknowledged_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +67,21 @@ class Alert:
         """In words, with every rate beside its denominator."""
         return f"{self.monitor}: {_SUMMARIES[self.kind](self.details)}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def body(self) -> AlertBody:
         """What GET …/alerts says of it."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "monitor": self.monitor,
-            "severity": self.severity,
-            "status": self.status,
-            "summary": self.summary,
-            "details": dict(self.details),
-            "began": shown(self.began),
-            "ended": None if self.ended is None else shown(self.ended),
-            "acknowledged": None if self.acknowledged is None else shown(self.acknowledged),
-            "acknowledged_by": self.acknowledged_by,
-        }
-
-
-def shown(time: float) -> str:
-    """As RFC 3339, in UTC, to the millisecond."""
-    moment = datetime.fromtimestamp(time, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return AlertBody(
+            self.id,
+            self.kind,
+            self.monitor,
+            self.severity,
+            self.status,
+            self.summary,
+            dict(self.details),
+            iso_text_of_seconds(self.began),
+            None if self.ended is None else iso_text_of_seconds(self.ended),
+            None if self.acknowledged is None else iso_text_of_seconds(self.acknowledged),
+            self.acknowledged_by,
+        )
 
 
 def _rate(details: Mapping[str, Any]) -> str:

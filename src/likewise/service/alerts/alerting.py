@@ -15,7 +15,10 @@ import time as clock
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from likewise.ledger.ledger import Ledger
 from likewise.runtime.log import logger
@@ -26,9 +29,33 @@ from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertSettings
 from likewise.service.alerts.sources import Heard, source_of
 from likewise.service.hosted import Hosted
-from likewise.values.verdicts import Rows
+from likewise.values.witnesses import Rows
 
 _END_SECONDS = 5.0  # for a last message under way
+
+
+class RateBody(Struct):
+    """How the rate of a monitor stands, as it was last concluded."""
+
+    finding: str
+    because: str | None
+    violations: int
+    comparable: int
+    usual_violations: int
+    usual_comparable: int
+    usual_low: float | None
+    usual_high: float | None
+
+
+class ReceiverBody(Struct):
+    """Who is told, and how that goes."""
+
+    name: str
+    kind: str
+    waiting: int
+    given_up: int
+    failures: int
+    last_failure: str | None
 
 
 class _Watched:
@@ -40,7 +67,7 @@ class _Watched:
         self.heard = Heard()
         self._settings = settings
         self._outbox = outbox
-        self._source = source_of(hosted, settings.thresholds.window_seconds, keys=settings.keys)
+        self._source = source_of(hosted, settings.window_seconds, keys=settings.keys)
         self._lock = threading.Lock()
         self._forget_erased_before()
         hosted.monitor.when_erased.append(self.forget)
@@ -67,6 +94,14 @@ class _Watched:
         with self._lock:
             self._outbox.forget_keys(self.hosted.name, None if rows is None else rows.tolist())
 
+    def change(self, settings: AlertSettings) -> None:
+        """Judge by other settings from now on; waits for a look that is under way."""
+        with self._lock:
+            self._settings = settings
+            if self.hosted.monitor.durable:  # what a monitor in memory has counted stays
+                seconds = settings.window_seconds
+                self._source = source_of(self.hosted, seconds, keys=settings.keys)
+
     def look(self, heard: Heard) -> bool:
         """In a thread: see what is new and keep it; whether an alert began or ended."""
         with self._lock:
@@ -78,7 +113,7 @@ class _Watched:
         changes: list[AlertChange] = []
         for one in news:
             told = one if self._settings.keys else replace(one, last_key=None)
-            seen, more = step(seen, told, self._settings.thresholds)
+            seen, more = step(seen, told, self._settings)
             changes += more
         if changes or rows != self._rows or seen.worth_keeping != self.seen.worth_keeping:
             self._outbox.keep(self.hosted.name, seen, rows, changes, now=clock.time())
@@ -97,23 +132,47 @@ class Alerting:
         """
         self.settings = settings
         self.outbox = Outbox(settings)
+        self._names = monitors
         self._watched: dict[str, _Watched] = {}
         try:
-            self.outbox.end_unwatched(monitors, settings.thresholds.kinds, clock.time())
+            self.outbox.end_unwatched(monitors, settings.kinds, clock.time())
         except BaseException:
             self.outbox.close()
             raise
         self._looking = ThreadPoolExecutor(1, thread_name_prefix="likewise-alerts-look")
         self._keeping = ThreadPoolExecutor(1, thread_name_prefix="likewise-alerts-tell")
-        self.deliveries = [
-            Delivery(
-                receiver, sender_of(receiver, settings.public_url), self.outbox, self.in_thread
-            )
-            for receiver in settings.receivers
-        ]
+        self.deliveries = self.deliver_to(settings)
         self._wake = asyncio.Event()
         self._looker: asyncio.Task[None] | None = None
         self._tellers: list[asyncio.Task[None]] = []
+
+    def deliver_to(self, settings: AlertSettings) -> list[Delivery]:
+        """Make what tells the receivers; BadRule if one cannot be told."""
+        return [
+            Delivery(one, sender_of(one, settings.public_url), self.outbox, self.in_thread)
+            for one in settings.receivers
+        ]
+
+    async def change(self, settings: AlertSettings, deliveries: list[Delivery]) -> None:
+        """Use other settings from now on; a message that is under way is sent again.
+
+        deliveries: of these settings, by `deliver_to`
+        """
+        await _cancelled(self._tellers)
+        for delivery in self.deliveries:
+            await delivery.close()
+        self.settings = self.outbox.settings = settings
+        self.deliveries = deliveries
+        for watched in list(self._watched.values()):
+            await asyncio.to_thread(watched.change, settings)
+        kinds = settings.kinds
+        try:
+            await self.in_thread(self.outbox.end_unwatched, self._names, kinds, clock.time())
+        except Exception as error:  # the disk; alerts of such a kind last until it is mended
+            logger.warning("alerts: the outbox cannot be written (%s)", type(error).__name__)
+        if self._looker is not None:
+            self._tellers = [asyncio.create_task(delivery.run()) for delivery in deliveries]
+            self._wake.set()
 
     def watch(self, hosted: Hosted) -> None:
         """Look at a monitor from now on; in any thread, before decisions come to it."""
@@ -152,42 +211,43 @@ class Alerting:
 
     # What the routes ask
 
-    def state(self, monitor: str) -> dict[str, Any]:
+    def watches(self, monitor: str) -> bool:
+        return monitor in self._watched
+
+    def rate(self, monitor: str) -> RateBody:
         """How the rate of a monitor stands, as it was last concluded."""
         rate = self._watched[monitor].seen.rate
-        return {
-            "finding": rate.finding,
-            "because": rate.because or None,
-            "violations": rate.violations,
-            "comparable": rate.comparable,
-            "usual_violations": rate.usual_violations,
-            "usual_comparable": rate.usual_comparable,
-            "usual_low": rate.low if not rate.because else None,
-            "usual_high": rate.high if not rate.because else None,
-        }
+        return RateBody(
+            rate.finding,
+            rate.because or None,
+            rate.violations,
+            rate.comparable,
+            rate.usual_violations,
+            rate.usual_comparable,
+            None if rate.because else rate.low,
+            None if rate.because else rate.high,
+        )
 
     async def alerts(self, monitor: str, most: int, status: str | None) -> list[Alert]:
-        found: list[Alert] = await self.in_thread(self._alerts, monitor, most, status)
+        read = partial(self.outbox.alerts, monitor, most=most, status=status)
+        found: list[Alert] = await self.in_thread(read)
         return found
 
-    def _alerts(self, monitor: str, most: int, status: str | None) -> list[Alert]:
-        return self.outbox.alerts(monitor, most=most, status=status)
-
-    async def receivers(self, monitor: str) -> list[dict[str, Any]]:
+    async def receivers(self, monitor: str) -> list[ReceiverBody]:
         """Who is told of a monitor, and how that goes."""
         waiting = await self.in_thread(self.outbox.waiting)
         given_up = await self.in_thread(self.outbox.given_up)
         return [
-            {
-                "name": delivery.receiver.name,
-                "kind": delivery.receiver.kind,
-                "waiting": waiting.get(delivery.receiver.name, 0),
-                "given_up": given_up.get(delivery.receiver.name, 0),
-                "failures": delivery.failures,
-                "last_failure": delivery.last_failure,
-            }
-            for delivery in self.deliveries
-            if delivery.receiver.takes(monitor)
+            ReceiverBody(
+                one.receiver.name,
+                one.receiver.kind,
+                waiting.get(one.receiver.name, 0),
+                given_up.get(one.receiver.name, 0),
+                one.failures,
+                one.last_failure,
+            )
+            for one in self.deliveries
+            if one.receiver.takes(monitor)
         ]
 
     async def acknowledge(self, monitor: str, id: str, by: str) -> Alert | None:

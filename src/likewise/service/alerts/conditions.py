@@ -18,39 +18,31 @@ Not here: reading the counts (sources.py), keeping and delivering (outbox.py, de
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from likewise.service.alerts.usual_band import Band, Conclusion, RateWindow, conclude
+from likewise.service.toml_tables import Count, NotNegative, Positive
 
 Kind = Literal["violation_rate", "burst", "same_input", "losses", "no_decisions", "stale_head"]
-KINDS: tuple[Kind, ...] = (
-    "violation_rate",
-    "burst",
-    "same_input",
-    "losses",
-    "no_decisions",
-    "stale_head",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Details = Mapping[str, Any]
 """Counts, rows and times; never values of people, and keys only if the settings say so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(Band, frozen=True):
     """When something is worth an alert."""
 
-    window_seconds: float = 3600.0
+    window_seconds: Positive = 3600.0
     """How long a window of the rate is."""
-    windows: int = 168
+    windows: Count = 168
     """Earlier windows that make up what is usual."""
-    band: Band = field(default_factory=Band)
-    quiet_seconds: float = 900.0
+    quiet_seconds: NotNegative = 900.0
     """After so long without another one, an alert of a count ends."""
-    no_decisions_seconds: float = 900.0
+    no_decisions_seconds: NotNegative = 900.0
     """0: not told."""
-    stale_head_seconds: float = 300.0
+    stale_head_seconds: NotNegative = 300.0
     """0: not told."""
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[Kind, ...] = KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +126,13 @@ def step(seen: Seen, news: News, thresholds: Thresholds) -> tuple[Seen, list[Ale
     after = _with_window(seen, news, now, thresholds)
     if after.rate is not seen.rate:
         changes += _rate(after.rate, holding, now)
-    grown = {
+    grown: dict[Kind, int] = {
         "burst": news.alarms,
         "same_input": news.same_input,
         "losses": max(0, news.missing - seen.missing),
     }
     for kind, count in grown.items():
-        changes += _counted(kind, count, news, holding, now, thresholds.quiet_seconds)  # type: ignore[arg-type]
+        changes += _counted(kind, count, news, holding, now, thresholds.quiet_seconds)
     last = now if news.decisions else seen.last_decision
     moved = news.head != seen.head or not news.waiting
     head_since = now if moved else seen.head_since
@@ -150,7 +142,7 @@ def step(seen: Seen, news: News, thresholds: Thresholds) -> tuple[Seen, list[Ale
     ):
         holds = limit > 0 and now - since > limit
         details = {"seconds": round(now - since, 3)}
-        changes += _whether(kind, holds, details, holding, now)  # type: ignore[arg-type]
+        changes += _whether(kind, holds, details, holding, now)
     after = replace(
         after,
         time=now,
@@ -168,7 +160,7 @@ def _with_window(seen: Seen, news: News, now: float, thresholds: Thresholds) -> 
     number = int(now // thresholds.window_seconds)
     window, earlier, rate = seen.window or RateWindow(number), seen.earlier, seen.rate
     if number > window.number:
-        rate = conclude(window, earlier, thresholds.band)
+        rate = conclude(window, earlier, thresholds)
         if window.comparable:
             earlier = (*earlier, window)[-thresholds.windows :]
         window = RateWindow(number)

@@ -15,7 +15,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from likewise.service.alerts.alert import Alert, shown
+from likewise.service.alerts.alert import Alert
+from likewise.values.times import iso_text_of_seconds
 
 SIGNATURE = "Likewise-Signature"
 _NEVER = "0001-01-01T00:00:00Z"
@@ -33,10 +34,7 @@ def webhook_body(
     each = [
         {
             "status": alert.status,
-            "labels": labels(alert, more),
-            "annotations": annotations(alert),
-            "startsAt": shown(alert.began),
-            "endsAt": _NEVER if alert.ended is None else shown(alert.ended),
+            **_told(alert, more, _NEVER),
             "generatorURL": _url(alert, public_url),
             "fingerprint": alert.id,
         }
@@ -69,19 +67,22 @@ def alertmanager_body(
 
     An alert that lasts gets an end in the future, beyond the next time that it is told.
     """
-    until = now + _KEPT_ALIVE * repeat_seconds
+    until = iso_text_of_seconds(now + _KEPT_ALIVE * repeat_seconds)
     body = []
     for alert in alerts:
-        one = {
-            "labels": labels(alert, more),
-            "annotations": annotations(alert),
-            "startsAt": shown(alert.began),
-            "endsAt": shown(until if alert.ended is None else alert.ended),
-        }
-        if public_url:
-            one["generatorURL"] = _url(alert, public_url)
-        body.append(one)
+        url = {"generatorURL": _url(alert, public_url)} if public_url else {}
+        body.append({**_told(alert, more, until), **url})
     return json.dumps(body).encode()
+
+
+def _told(alert: Alert, more: Mapping[str, str], lasting: str) -> dict[str, Any]:
+    """What both kinds of receivers are told of an alert. lasting: the end of one that lasts"""
+    return {
+        "labels": labels(alert, more),
+        "annotations": annotations(alert),
+        "startsAt": iso_text_of_seconds(alert.began),
+        "endsAt": lasting if alert.ended is None else iso_text_of_seconds(alert.ended),
+    }
 
 
 def text_of(alerts: Sequence[Alert]) -> tuple[str, str]:
@@ -89,7 +90,10 @@ def text_of(alerts: Sequence[Alert]) -> tuple[str, str]:
     firing = sum(alert.ended is None for alert in alerts)
     over = len(alerts) - firing
     counts = [f"{firing} firing"] * bool(firing) + [f"{over} resolved"] * bool(over)
-    lines = [f"[{alert.status}] {alert.summary} (since {shown(alert.began)})" for alert in alerts]
+    lines = [
+        f"[{alert.status}] {alert.summary} (since {iso_text_of_seconds(alert.began)})"
+        for alert in alerts
+    ]
     return f"likewise: {', '.join(counts)}", "\n".join(lines)
 
 

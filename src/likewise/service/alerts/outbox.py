@@ -54,7 +54,8 @@ class Outbox:
     """The file; its methods may be called from any thread, and wait for the disk."""
 
     def __init__(self, settings: AlertSettings) -> None:
-        self._settings = settings
+        self.settings = settings
+        """May be replaced while alerts are told."""
         self._lock = threading.Lock()
         self._database = _opened(settings.outbox)
 
@@ -121,7 +122,7 @@ class Outbox:
                 json.dumps(change.details),
             ),
         ).lastrowid
-        for receiver in self._settings.receivers:
+        for receiver in self.settings.receivers:
             if receiver.takes(monitor):
                 database.execute(
                     "INSERT INTO delivery VALUES (?, ?, NULL, ?, ?)",
@@ -147,7 +148,7 @@ class Outbox:
             "SELECT count(*) FROM delivery WHERE receiver = ? AND due IS NOT NULL",
             (receiver.name,),
         ).fetchone()
-        over = count - self._settings.waiting
+        over = count - self.settings.waiting
         if over > 0:
             database.execute(
                 "UPDATE delivery SET due = NULL WHERE receiver = ? AND alert IN (SELECT number FROM"
@@ -163,7 +164,7 @@ class Outbox:
             "DELETE FROM alert WHERE ended IS NOT NULL AND number NOT IN (SELECT number FROM alert"
             " WHERE ended IS NOT NULL ORDER BY number DESC LIMIT ?) AND number NOT IN (SELECT alert"
             " FROM delivery WHERE due IS NOT NULL)",
-            (self._settings.kept,),
+            (self.settings.kept,),
         )
         database.execute("DELETE FROM delivery WHERE alert NOT IN (SELECT number FROM alert)")
 
@@ -264,7 +265,7 @@ class Outbox:
                     "UPDATE alert SET acknowledged = ?, acknowledged_by = ? WHERE number = ?",
                     (now, by, number),
                 )
-                for receiver in self._settings.receivers:
+                for receiver in self.settings.receivers:
                     if receiver.kind != "alertmanager":
                         database.execute(
                             "UPDATE delivery SET due = NULL WHERE alert = ? AND receiver = ?"

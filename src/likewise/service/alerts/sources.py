@@ -12,7 +12,7 @@ Cost: a quarter of a microsecond a decision and two milliseconds a look, in a th
 import time as clock
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,17 +28,17 @@ from likewise.values.verdicts import Verdict
 _CHUNK = 1 << 16  # rows that are looked at together
 
 
+@dataclass
 class Heard:
     """What verdicts said as they were given; the event loop alone calls `hear` and `taken`."""
 
-    def __init__(self) -> None:
-        self.alarms = 0
-        self.same_input = 0
-        self.row: int | None = None
-        """Of the latest that was heard of."""
-        self.alarm_row: int | None = None
-        self.urgent = False
-        """Whether there is something that cannot wait for the next look."""
+    alarms: int = 0
+    same_input: int = 0
+    row: int | None = None
+    """Of the latest that was heard of."""
+    alarm_row: int | None = None
+    urgent: bool = False
+    """Whether there is something that cannot wait for the next look."""
 
     def hear(self, _: Hosted, verdict: Verdict) -> None:
         same = bool(len(verdict.witnesses)) and bool((verdict.witnesses.input_distances == 0).any())
@@ -62,9 +62,7 @@ class Heard:
 
     def taken(self) -> "Heard":
         """What was heard since the last time."""
-        since = Heard()
-        since.alarms, since.same_input = self.alarms, self.same_input
-        since.row, since.alarm_row = self.row, self.alarm_row
+        since = replace(self, urgent=False)
         self.alarms = self.same_input = 0
         self.row = self.alarm_row = None
         self.urgent = False
@@ -137,10 +135,8 @@ class LedgerSource:
         for start, stop in zip(starts, [*starts[1:], len(some)], strict=True):
             counts = some.counts[start:stop]
             judged = counts != NOT_JUDGED
-            comparable = judged
-            if some.comparable is not None:
-                asked = some.comparable[start:stop]
-                comparable = judged & (asked != 0)  # -1: not asked, so all of them count
+            asked = some.facts["comparable"][start:stop]
+            comparable = judged & (asked != 0)  # -1: not asked, so all of them count
             here = same[(same >= some.first + start) & (same < some.first + stop)]
             yield News(
                 float(times[stop - 1]) / 1e6,

@@ -10,10 +10,12 @@ Where there are too few decisions, or too few earlier windows, nothing is conclu
 is said.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from likewise.reports.intervals import wilson_bounds
+from likewise.service.toml_tables import Count, Positive, Settings
 
 Finding = Literal["usual", "above", "below", "cannot be concluded"]
 
@@ -29,14 +31,13 @@ class RateWindow:
     violations: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(Settings, frozen=True):
     """How much is needed to conclude something, and how far is unusual."""
 
-    deviations: float = 4.0
-    least_comparable: int = 100
+    deviations: Positive = 4.0
+    least_comparable: Count = 100
     """In the window that is judged."""
-    least_windows: int = 12
+    least_windows: Count = 12
     """Earlier windows with comparable decisions."""
 
 
@@ -76,8 +77,10 @@ def conclude(window: RateWindow, earlier: Sequence[RateWindow], band: Band) -> C
         because = f"{window.comparable} comparable decisions of at least {band.least_comparable}"
         return Conclusion("cannot be concluded", because, **counts)
     wide = spread(known)
-    low, high = wilson(usual / wide, of / wide, band.deviations)
-    from_here, to_here = wilson(window.violations / wide, window.comparable / wide, band.deviations)
+    low, high = wilson_bounds(usual / wide, of / wide, band.deviations)
+    from_here, to_here = wilson_bounds(
+        window.violations / wide, window.comparable / wide, band.deviations
+    )
     finding: Finding = "above" if from_here > high else "below" if to_here < low else "usual"
     return Conclusion(finding, "", **counts, low=low, high=high, spread=wide)
 
@@ -94,11 +97,3 @@ def spread(windows: Sequence[RateWindow]) -> float:
         if one.comparable
     )
     return max(1.0, squares / (len(windows) - 1))
-
-
-def wilson(found: float, of: float, deviations: float) -> tuple[float, float]:
-    """All rates that so many found are within so many standard deviations of."""
-    square = deviations * deviations
-    middle = (found + square / 2) / (of + square)
-    half = deviations * math.sqrt(found * (of - found) / of + square / 4) / (of + square)
-    return max(0.0, middle - half), min(1.0, middle + half)

@@ -12,7 +12,7 @@ import base64
 import binascii
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -44,8 +44,8 @@ class CloudEvent:
     endpoint: str = ""
 
 
-class _Structured(msgspec.Struct, frozen=True):
-    """An event whose attributes stand beside its body, in JSON."""
+class _Attributes(msgspec.Struct, frozen=True):
+    """What stands beside the body of an event, in headers or in JSON."""
 
     specversion: str
     id: str
@@ -56,6 +56,11 @@ class _Structured(msgspec.Struct, frozen=True):
     namespace: str = ""
     component: str = ""
     endpoint: str = ""
+
+
+class _Structured(_Attributes, frozen=True):
+    """An event in JSON."""
+
     data: msgspec.Raw = msgspec.Raw()
     data_base64: str | None = None
 
@@ -89,23 +94,7 @@ def events_of(headers: list[tuple[bytes, bytes]], body: bytes, limits: Limits) -
     missing = [n for n in ("specversion", "id", "type", "source") if n not in attributes]
     if missing:
         raise Refusal(400, f"the event has no header ce-{missing[0]}.")
-    return [
-        _checked(
-            attributes["specversion"],
-            attributes["type"],
-            CloudEvent(
-                attributes["id"],
-                "",
-                body,
-                attributes.get("time"),
-                attributes.get("inferenceservicename", ""),
-                attributes.get("namespace", ""),
-                attributes.get("component", ""),
-                attributes.get("endpoint", ""),
-            ),
-            limits,
-        )
-    ]
+    return [_event(msgspec.convert(attributes, _Attributes), body, limits)]
 
 
 def _of_structured(one: _Structured, limits: Limits, inflater: "_Inflater") -> CloudEvent:
@@ -118,37 +107,28 @@ def _of_structured(one: _Structured, limits: Limits, inflater: "_Inflater") -> C
         body = bytes(one.data)
         if body.startswith(b'"'):  # a body that is text, which may be JSON in turn
             body = _decoded(_decode_text, body).encode()
-    event = CloudEvent(
-        one.id,
-        "",
-        inflater.inflate(body),
-        one.time,
-        one.inferenceservicename,
-        one.namespace,
-        one.component,
-        one.endpoint,
-    )
-    return _checked(one.specversion, one.type, event, limits)
+    return _event(one, inflater.inflate(body), limits)
 
 
-def _checked(version: str, type_: str, event: CloudEvent, limits: Limits) -> CloudEvent:
-    if version != "1.0":
+def _event(one: _Attributes, body: bytes, limits: Limits) -> CloudEvent:
+    """The event with this body; Refusal if it makes no sense."""
+    if one.specversion != "1.0":
         raise Refusal(400, "the event's specversion is not 1.0.")
-    kind = next((kind for end, kind in _KINDS.items() if type_.endswith(end)), None)
+    kind = next((kind for end, kind in _KINDS.items() if one.type.endswith(end)), None)
     if kind is None:
         raise Refusal(
             422,
             "the event's type is neither org.kubeflow.serving.inference.request nor .response.",
         )
     most = limits.key_bytes - _PLACE_DIGITS
-    if not event.id or len(event.id.encode()) > most:
+    if not one.id or len(one.id.encode()) > most:
         raise Refusal(422, f"the event's id has no bytes, or more than {most}.")
-    for name in (event.service, event.namespace, event.component, event.endpoint):
-        if len(name.encode()) > limits.label_bytes:
-            raise Refusal(413, f"an attribute has more than {limits.label_bytes} bytes.")
-    if not event.body:
+    names = (one.inferenceservicename, one.namespace, one.component, one.endpoint)
+    if any(len(name.encode()) > limits.label_bytes for name in names):
+        raise Refusal(413, f"an attribute has more than {limits.label_bytes} bytes.")
+    if not body:
         raise Refusal(422, "the event has no data.")
-    return replace(event, kind=kind)
+    return CloudEvent(one.id, kind, body, one.time, *names)
 
 
 class _Inflater:

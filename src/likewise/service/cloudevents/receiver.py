@@ -155,7 +155,7 @@ class EventReceiver:
                 received.refuse(place, answer)
             else:
                 received.decisions += 1
-                received.violations += self._hosted.is_violation(answer)
+                received.violations += answer.violation
 
     # Halves that are given up
 

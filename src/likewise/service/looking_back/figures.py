@@ -5,11 +5,11 @@ this process.
 """
 
 from likewise.ledger.ledger import Ledger
-from likewise.ledger.times import shown
 from likewise.service.hosted import Hosted
 from likewise.service.looking_back.plain_values import plain_position
 from likewise.service.refusals import Refusal
 from likewise.service.wire import MonitorBody, PositionsBody, StatsBody
+from likewise.values.times import iso_text
 
 
 async def described(hosted: Hosted) -> MonitorBody:
@@ -22,7 +22,7 @@ async def stats_of(hosted: Hosted, last: str | None = None) -> StatsBody:
 
     last    only those of the last "1 hour", "7 days"
     """
-    if hosted.monitor.durable and hosted.slopes is None:
+    if hosted.monitor.durable and hosted.monitor.slope is None:
         await hosted.flush()
         return await hosted.look(lambda ledger: _from_ledger(ledger, last))
     if last is not None:
@@ -54,8 +54,8 @@ def _described(hosted: Hosted) -> MonitorBody:
         comparable=monitor.comparable,
         exact=True,
         waiting=hosted.waiting_rows,
-        kind="contradictions" if hosted.slopes is None else "slopes",
-        level=None if hosted.slopes is None else hosted.slopes.level,
+        kind="contradictions" if monitor.slope is None else "slopes",
+        level=None if monitor.slope is None else monitor.slope.finite_limit,
     )
 
 
@@ -70,9 +70,11 @@ def _from_ledger(ledger: Ledger, last: str | None) -> StatsBody:
         stats.rate,
         stats.comparable_rate,
         stats.missing,
-        None if stats.since is None else shown(stats.since),
-        None if stats.until is None else shown(stats.until),
+        None if stats.since is None else iso_text(stats.since),
+        None if stats.until is None else iso_text(stats.until),
         "ledger",
+        stats.asked,
+        stats.comparable,
     )
 
 

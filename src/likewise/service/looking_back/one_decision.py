@@ -10,11 +10,11 @@ import numpy as np
 
 from likewise.ledger.ledger import Entry, Ledger
 from likewise.service.hosted import Hosted
-from likewise.service.looking_back.plain_values import plain, plain_position, plain_row
+from likewise.service.looking_back.plain_values import plain_position, plain_row
 from likewise.service.wire import LookBody, ReviewSaid, SideBody
+from likewise.values.codec import json_value
 from likewise.values.errors import BadRow
-from likewise.values.plain import json_value
-from likewise.values.verdicts import Witness
+from likewise.values.witnesses import Witness
 
 
 async def look_at(hosted: Hosted, row: int) -> LookBody:
@@ -65,7 +65,7 @@ def _side(ledger: Ledger, entry: Entry, witness: Witness | None = None) -> SideB
         entry.erased,
         values=None if values is None or vector is not None else plain_row(values),
         x=None if vector is None else np.asarray(vector).tolist(),
-        output=plain(entry.output),
+        output=json_value(entry.output),
         key=json_value(entry.key),
         time=entry.time,
         model=entry.model,
@@ -104,7 +104,7 @@ def _side_in_memory(hosted: Hosted, row: int, witness: Witness | None = None) ->
         erased=False,
         values=plain_row(past.values(row)) if table else None,
         x=None if table else past.inputs([row])[0].tolist(),
-        output=plain(past.outputs([row])[0]),
+        output=json_value(past.outputs([row])[0]),
         key=json_value(past.keys([row])[0]),
         model=past.models([row])[0],
         **distances,

@@ -18,7 +18,6 @@ from typing import Any
 from likewise.service.counts import Durations
 from likewise.service.hosted import Hosted
 from likewise.service.metrics.names import ALL, Metric
-from likewise.service.metrics.reading import Readings
 from likewise.service.metrics.samples import Sample, all_samples
 from likewise.service.service import Service
 from likewise.service.settings import OtlpSettings
@@ -46,7 +45,6 @@ class Otlp:
             raise BadRule("[otlp] needs OpenTelemetry: install the extra `otlp`") from None
         self._service = service
         self._every = settings.every_seconds
-        self._readings = Readings()
         self._snapshot: dict[str, list[Sample]] = {}
         base = settings.endpoint.rstrip("/")
         about = Resource.create({"service.name": "likewise", "service.version": __version__})
@@ -57,19 +55,10 @@ class Otlp:
         self._meters = MeterProvider([reader], resource=about, shutdown_on_exit=False)
         meter = self._meters.get_meter("likewise", __version__)
         for metric in ALL:
-            if metric.kind == "histogram":
-                for end, take in _OF_DURATIONS.items():
-                    name = f"{metric.name}_{end}"
-                    call = self._reads(metric, take)
-                    meter.create_observable_counter(name, [call], description=metric.text)
-            elif metric.kind == "counter":
-                meter.create_observable_counter(
-                    metric.name, [self._reads(metric, _itself)], description=metric.text
-                )
-            else:
-                meter.create_observable_gauge(
-                    metric.name, [self._reads(metric, _itself)], description=metric.text
-                )
+            is_gauge = metric.kind == "gauge"
+            make = meter.create_observable_gauge if is_gauge else meter.create_observable_counter
+            for end, take in _PARTS[metric.kind].items():
+                make(metric.name + end, [self._reads(metric, take)], description=metric.text)
         self._logs = LoggerProvider(resource=about, shutdown_on_exit=False)
         self._logs.add_log_record_processor(
             BatchLogRecordProcessor(
@@ -89,7 +78,7 @@ class Otlp:
     async def send(self) -> None:
         """Read the numbers now, and send them."""
         snapshot: dict[str, list[Sample]] = {}
-        for sample in await all_samples(self._service, self._readings, lambda _: True):
+        for sample in await all_samples(self._service, lambda _: True):
             snapshot.setdefault(sample.name, []).append(_copied(sample))
         self._snapshot = snapshot
         await asyncio.to_thread(self._meters.force_flush, _WAIT_MILLISECONDS)
@@ -137,10 +126,6 @@ class Otlp:
         )
 
 
-def _itself(value: float) -> float:
-    return value
-
-
 def _copied(sample: Sample) -> Sample:
     """Durations go on being counted while a thread sends them."""
     if isinstance(sample.value, Durations):
@@ -149,7 +134,12 @@ def _copied(sample: Sample) -> Sample:
     return sample
 
 
-_OF_DURATIONS: Mapping[str, Callable[[Any], float]] = {
-    "sum": lambda durations: durations.total,
-    "count": lambda durations: sum(durations.buckets),
+_PARTS: Mapping[str, Mapping[str, Callable[[Any], float]]] = {
+    "counter": {"": float},
+    "gauge": {"": float},
+    "histogram": {
+        "_sum": lambda durations: durations.total,
+        "_count": lambda durations: sum(durations.buckets),
+    },
 }
+"""By kind of metric, what is sent: the end of its name, and how its value follows."""

@@ -8,7 +8,7 @@ from prometheus_client import ProcessCollector
 from likewise.service.counts import Durations
 from likewise.service.hosted import Hosted
 from likewise.service.metrics.names import BY_NAME, MODELS, OTHER
-from likewise.service.metrics.reading import MetricsReading, Readings
+from likewise.service.readings import MetricsReading
 from likewise.service.service import Service
 from likewise.values.errors import BY_CODE, BadDecision
 from likewise.version import __version__
@@ -24,6 +24,7 @@ _KNOWN: Mapping[str, Labels] = {
     "likewise_dropped_decisions_total": ("unpaired request", "unpaired response"),
     "likewise_unpaired_events_total": _KINDS,
     "likewise_repeated_events_total": _KINDS,
+    "likewise_reloads_total": ("applied", "refused"),
     "likewise_refused_requests_total": (
         *("400", "401", "403", "404", "405", "413", "422", "429", "500", "503"),
     ),
@@ -41,16 +42,14 @@ class Sample:
     """Row and time of the newest violation; None for other metrics."""
 
 
-async def all_samples(
-    service: Service, readings: Readings, allows: Callable[[str], bool]
-) -> list[Sample]:
+async def all_samples(service: Service, allows: Callable[[str], bool]) -> list[Sample]:
     """Those of the process, and of the monitors that somebody may see."""
     seen = [*process_samples(service)]
     for name in filter(allows, list(service.pending)):
         seen.append(Sample("likewise_monitor_up", 0, (name,)))
     for name, hosted in service.monitors.items():
         if allows(name):
-            seen += samples(hosted, await readings.of(hosted))
+            seen += samples(hosted, await service.readings.of(hosted))
     return seen
 
 
@@ -59,6 +58,7 @@ def process_samples(service: Service) -> Iterator[Sample]:
     yield from _by_label("likewise_refused_requests_total", service.refused)
     for route, durations in list(service.durations.items()):
         yield Sample("likewise_request_duration_seconds", durations, (route,))
+    yield from _by_label("likewise_reloads_total", service.reloads)
     yield Sample("likewise_build_info", 1, (__version__,))
     for family in _process.collect():
         for one in family.samples:

@@ -13,61 +13,53 @@ Bound: `Limits.readers` connections; a write that takes longer than `body_second
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
+from starlette.responses import StreamingResponse
 
-from likewise.intake.verdict_json import stored_answer
 from likewise.ledger.ledger import Ledger
+from likewise.service.calls import AdmittedRequest
 from likewise.service.door import ASGIScope, Receive, Send
 from likewise.service.hosted import Hosted
-from likewise.service.operations import Operation, Query
+from likewise.service.operations import MONITOR, Operations, Query
 from likewise.service.refusals import Refusal
 from likewise.service.routes.query_values import whole
-from likewise.service.service import Service
+from likewise.service.service import LongAnswer, Service
 from likewise.service.wire import encode
-
-if TYPE_CHECKING:
-    from likewise.service.app import App
 
 _ALIVE_SECONDS = 15.0
 _AT_ONCE = 100  # verdicts in one write
 
-OPERATIONS = [
-    Operation(
-        "GET",
-        "/v1/monitors/{name}/events",
-        "read",
-        "Verdicts with a witness or an alarm as they are made (server-sent events)",
-        media="text/event-stream",
-        queries=(Query("after", "begin behind that row, not with what comes next", int),),
-        headers=(Query("Last-Event-ID", "the same, as browsers say it", int),),
-    ),
-]
+_REVOKED = b'event: end\ndata: {"message":"the token is no longer allowed to read this."}\n\n'
+
+OPERATIONS = Operations()
 
 
-def routes(app: "App") -> list[BaseRoute]:
-    service, door = app.service, app.door
-
-    async def events(request: Request) -> Response:
-        name = request.path_params["name"]
-        door.admit(request.scope, "read", name)
-        hosted = service.named(name)
-        said = request.headers.get("last-event-id") or request.query_params.get("after")
-        row = hosted.next_row - 1 if said is None else whole("the last id", said)
-        return EventStream(service, _told(service, hosted, row))
-
-    return [Route("/v1/monitors/{name}/events", events, methods=["GET"])]
+@OPERATIONS.get(
+    f"{MONITOR}/events",
+    "read",
+    media="text/event-stream",
+    queries=(Query("after", "begin behind that row, not with what comes next", int),),
+    headers=(Query("Last-Event-ID", "the same, as browsers say it", int),),
+)
+async def events(asked: AdmittedRequest) -> "EventStream":
+    """Verdicts with a witness or an alarm as they are made (server-sent events)."""
+    hosted, service, scope = asked.hosted, asked.service, asked.request.scope
+    said = asked.request.headers.get("last-event-id") or asked.query.get("after")
+    row = hosted.next_row - 1 if said is None else whole("the last id", said)
+    is_allowed = partial(asked.door.still_allows, scope, "read", hosted.name)
+    return EventStream(service, _told(service, hosted, row), is_allowed)
 
 
 class EventStream(StreamingResponse):
-    """An answer that goes on, for as long as somebody reads it."""
+    """An answer that goes on, for as long as somebody reads it and may."""
 
-    def __init__(self, service: Service, content: AsyncIterator[bytes]) -> None:
+    def __init__(
+        self, service: Service, content: AsyncIterator[bytes], is_allowed: Callable[[], bool]
+    ) -> None:
         """Raise Refusal if as many listen as may."""
         most = service.settings.limits.readers
         if service.readers >= most:
@@ -78,6 +70,7 @@ class EventStream(StreamingResponse):
             headers={"x-accel-buffering": "no"},
         )
         self._service = service
+        self._is_allowed = is_allowed
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         seconds = self._service.settings.limits.body_seconds
@@ -88,7 +81,20 @@ class EventStream(StreamingResponse):
 
         self._service.readers += 1
         try:
-            await super().__call__(scope, receive, in_time)
+            with LongAnswer(self._service, self._is_allowed) as answer:
+                sending = asyncio.ensure_future(super().__call__(scope, receive, in_time))
+                revoked = asyncio.ensure_future(answer.revoked.wait())
+                try:
+                    await asyncio.wait((sending, revoked), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    revoked.cancel()
+                    if not sending.done():
+                        sending.cancel()
+                        await asyncio.wait((sending,))
+                if not sending.cancelled():
+                    sending.result()
+                elif answer.revoked.is_set():
+                    await in_time({"type": "http.response.body", "body": _REVOKED})
         except* TimeoutError:  # nobody reads it; the connection ends with this
             pass
         finally:
@@ -104,12 +110,12 @@ async def _told(service: Service, hosted: Hosted, row: int) -> AsyncIterator[byt
         yield _event("gap", {"message": why}, None)
         row = -1
     if row < recent.dropped:
-        if hosted.monitor.durable and hosted.slopes is None:
+        if hosted.monitor.durable and hosted.monitor.slope is None:
             async for reached, piece in _of_ledger(hosted, row):
                 row = reached
                 yield piece
         else:
-            kept = "in memory" if hosted.slopes is None else "one of slopes"
+            kept = "in memory" if hosted.monitor.slope is None else "one of slopes"
             why = f"earlier verdicts are not known any more: this monitor is {kept}."
             row = recent.dropped
             yield _event("gap", {"message": why}, row)
@@ -134,19 +140,10 @@ async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes
     while row < (target := hosted.recent.dropped):
 
         def page(ledger: Ledger, after: int = row, last: int = target) -> list[tuple[int, bytes]]:
-            found = islice(ledger.violations(after=after), _AT_ONCE)
-            witnesses = hosted.limits.witnesses
+            rows = ledger.flagged_rows(after, last, alarms=hosted.monitor.burst is not None)
             return [
-                (
-                    entry.row,
-                    _event(
-                        "verdict",
-                        stored_answer(entry, witnesses, ledger.keys_of),
-                        entry.row,
-                    ),
-                )
-                for entry in found
-                if entry.row <= last
+                (row, _verdict_event(hosted, ledger.verdict_of(ledger.entry(row))))
+                for row in islice(rows, _AT_ONCE)
             ]
 
         pieces = await hosted.look(page)
@@ -155,7 +152,7 @@ async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes
 
 
 def _verdict_event(hosted: Hosted, verdict: Any) -> bytes:
-    return _event("verdict", hosted.told(verdict), verdict.row)
+    return _event("verdict", hosted.body_of(verdict).to_dict(), verdict.row)
 
 
 def _event(kind: str, data: dict[str, Any], row: int | None) -> bytes:

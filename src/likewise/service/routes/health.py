@@ -4,6 +4,7 @@
 not mend it. /readyz answers 503 with reasons while a ledger is being opened, a queue is full, or a
 ledger's disk has less than `Limits.disk_bytes` free: then decisions should not be sent here.
 A monitor that failed is named, and is no reason: the others can be asked, and would not be.
+Nor is a reload of the settings that was refused: those from before are in use.
 
 Neither needs a token. Where there are tokens, only one that may read a monitor is told its name.
 """
@@ -11,61 +12,67 @@ Neither needs a token. Where there are tokens, only one that may read a monitor 
 import asyncio
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
+from likewise.service.calls import AdmittedRequest
 from likewise.service.door import header
 from likewise.service.hosted import Hosted
-from likewise.service.metrics.reading import Disk
+from likewise.service.operations import Operations
+from likewise.service.readings import Disk
 from likewise.service.wire import encode
-
-if TYPE_CHECKING:
-    from likewise.service.app import App
+from likewise.values.times import iso_text_of_seconds
+from likewise.version import __version__
 
 _WRITTEN = 65_536  # bytes: about what a commit takes
+OPERATIONS = Operations()
 
 
-def routes(app: "App") -> list[BaseRoute]:
-    service = app.service
+@OPERATIONS.get("/healthz", None, answers=dict[str, Any])
+async def alive(asked: AdmittedRequest) -> Response:
+    """Whether the server is alive."""
+    paths = {
+        name: path
+        for name, hosted in asked.service.monitors.items()
+        if _is_shown(asked, name) and (path := _path(hosted))
+    }
+    writable = {name: await asyncio.to_thread(_writable, path) for name, path in paths.items()}
+    told = {"alive": True, "version": __version__}
+    return _answer(200, told | ({"disk_writable": writable} if writable else {}))
 
-    def is_shown(request: Request, monitor: str | None) -> bool:
-        """Whether whoever asks may know of a monitor; None: of none in particular."""
-        if monitor is None or not service.tokens:
-            return True
-        token = service.tokens.of(header(request.scope, b"authorization"))
-        return token is not None and token.allows("read", monitor)
 
-    async def alive(request: Request) -> Response:
-        paths = {
-            name: path
-            for name, hosted in service.monitors.items()
-            if is_shown(request, name) and (path := _path(hosted))
-        }
-        writable = {name: await asyncio.to_thread(_writable, path) for name, path in paths.items()}
-        return _answer(200, {"alive": True} | ({"disk_writable": writable} if writable else {}))
+@OPERATIONS.get("/readyz", None, answers=dict[str, Any])
+async def ready(asked: AdmittedRequest) -> Response:
+    """Whether it can be asked."""
+    service = asked.service
+    reasons, failed = [], []
+    for name, pending in list(service.pending.items()):
+        if pending.failed is None:
+            about = _reason(name, "opening", f"it {pending}.")
+            reasons.append(about | {"rows": pending.rows, "of": pending.of})
+        else:
+            failed.append(_reason(name, pending.failed, f"it {pending}."))
+    if not (service.ready or reasons):
+        reasons.append(_reason(None, "closed", "the server is ending."))
+    for hosted in service.monitors.values():
+        reasons += [one for one in (_queue(hosted), await _disk(hosted)) if one is not None]
+    told: dict[str, Any] = {"ready": not reasons}
+    for name, some in (("reasons", reasons), ("failed", failed)):
+        if shown := [one for one in some if _is_shown(asked, one["monitor"])]:
+            told[name] = shown
+    if service.refused_reload is not None:
+        code, when = service.refused_reload
+        told["reload"] = {"refused": code, "time": iso_text_of_seconds(when)}
+    return _answer(503 if reasons else 200, told)
 
-    async def ready(request: Request) -> Response:
-        reasons, failed = [], []
-        for name, pending in list(service.pending.items()):
-            if pending.failed is None:
-                about = _reason(name, "opening", f"it {pending}.")
-                reasons.append(about | {"rows": pending.rows, "of": pending.of})
-            else:
-                failed.append(_reason(name, pending.failed, f"it {pending}."))
-        if not (service.ready or reasons):
-            reasons.append(_reason(None, "closed", "the server is ending."))
-        for hosted in service.monitors.values():
-            reasons += [one for one in (_queue(hosted), await _disk(hosted)) if one is not None]
-        told: dict[str, Any] = {"ready": not reasons}
-        for name, some in (("reasons", reasons), ("failed", failed)):
-            if shown := [one for one in some if is_shown(request, one["monitor"])]:
-                told[name] = shown
-        return _answer(503 if reasons else 200, told)
 
-    return [Route("/healthz", alive), Route("/readyz", ready)]
+def _is_shown(asked: AdmittedRequest, monitor: str | None) -> bool:
+    """Whether whoever asks may know of a monitor; None: of none in particular."""
+    if monitor is None or not asked.service.tokens:
+        return True
+    token = asked.service.tokens.of(header(asked.request.scope, b"authorization"))
+    return token is not None and token.allows("read", monitor)
 
 
 def _queue(hosted: Hosted) -> dict[str, Any] | None:

@@ -1,36 +1,20 @@
 """For Prometheus: what the service has counted."""
 
-from typing import TYPE_CHECKING
-
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
+from likewise.service.calls import AdmittedRequest
 from likewise.service.metrics.prometheus import page
-from likewise.service.metrics.reading import Readings
 from likewise.service.metrics.samples import all_samples
-from likewise.service.operations import Operation
+from likewise.service.operations import Operations
 
-if TYPE_CHECKING:
-    from likewise.service.app import App
-
-OPERATIONS = [
-    Operation("GET", "/metrics", "read", "Counts, for Prometheus", media="text/plain"),
-]
+OPERATIONS = Operations()
 
 
-def routes(app: "App") -> list[BaseRoute]:
-    service, door = app.service, app.door
-    readings = Readings()
-
-    async def metrics(request: Request) -> Response:
-        token = door.admit(request.scope, "read")
-
-        def allows(name: str) -> bool:
-            return token is None or token.allows("read", name)
-
-        seen = await all_samples(service, readings, allows)
-        body, kind = page(seen, service.settings.labels, request.headers.get("accept", ""))
-        return Response(body, headers={"content-type": kind})
-
-    return [Route("/metrics", metrics)]
+@OPERATIONS.get("/metrics", "read", media="text/plain")
+async def metrics(asked: AdmittedRequest) -> Response:
+    """Counts, for Prometheus."""
+    token, service = asked.token, asked.service
+    seen = await all_samples(service, lambda name: token is None or token.allows("read", name))
+    accept = asked.request.headers.get("accept", "")
+    body, kind = page(seen, service.settings.labels, accept)
+    return Response(body, headers={"content-type": kind})

@@ -1,25 +1,16 @@
 """GET /openapi.json: what can be asked, made from the types that bodies and answers have."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from likewise.service.operations import Operation, Query
-from likewise.service.wire import ErrorBody, encode
+from likewise.service.routes.past import LOOKS
+from likewise.service.wire import ErrorBody
+from likewise.values.exact_verdicts import EXACT
 from likewise.version import __version__
 
-if TYPE_CHECKING:
-    from likewise.service.app import App
-
-OPERATIONS = [
-    Operation("GET", "/openapi.json", None, "This description", answers=dict[str, Any]),
-    Operation("GET", "/healthz", None, "Whether the server is alive", answers=dict[str, Any]),
-    Operation("GET", "/readyz", None, "Whether it can be asked", answers=dict[str, Any]),
-]
 _TYPES = {str: "string", int: "integer", float: "number"}
 _REFUSALS = {
     "400": "The request makes no sense",
@@ -37,17 +28,21 @@ _REFUSALS = {
 }
 
 _ROW = {"type": "integer", "minimum": 0}
-
-
-def routes(app: "App") -> list[BaseRoute]:
-    made: list[bytes] = []
-
-    async def openapi(_: Request) -> Response:
-        if not made:
-            made.append(encode(description(app.operations)))
-        return Response(made[0], media_type="application/json")
-
-    return [Route("/openapi.json", openapi, methods=["GET"])]
+_PLACES = {"row": _ROW, "witness": _ROW, "look": {"type": "string", "enum": list(LOOKS)}}
+"""Of the parts of a path that are no names."""
+_TAGS = {
+    "observe": "decisions",
+    "read": "history",
+    "review": "reviews",
+    "erase": "erasure",
+    "admin": "administration",
+    None: "service",
+}
+"""What a generated client groups functions by, from what a token must allow."""
+_BINARY = {"type": "string", "format": "binary"}
+OPERATIONS = [
+    Operation("GET", "/openapi.json", None, "This description", answers=dict[str, Any]),
+]
 
 
 def description(operations: list[Operation]) -> dict[str, Any]:
@@ -59,6 +54,7 @@ def description(operations: list[Operation]) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
+    schemas, components = _complete(schemas), _complete(components)
     by_type = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for one in operations:
@@ -81,9 +77,13 @@ def description(operations: list[Operation]) -> dict[str, Any]:
 def _operation(one: Operation, by_type: dict[int, Any]) -> dict[str, Any]:
     schema = {"type": "string"} if one.answers is None else by_type[id(one.answers)]
     answered = {"description": one.about, "content": {one.media: {"schema": schema}}}
+    takes = dict(one.takes)
+    if one.exact and takes:
+        takes[EXACT] = ()
     told: dict[str, Any] = {
         "summary": one.about,
         "operationId": _name(one),
+        "tags": ["pages" if one.path.startswith("/m/") else _TAGS[one.scope]],
         "parameters": _parameters(one),
         "responses": {str(one.status): answered},
     }
@@ -94,12 +94,16 @@ def _operation(one: Operation, by_type: dict[int, Any]) -> dict[str, Any]:
     if one.scope is not None:
         told["security"] = [{"token": []}, {}]
         told["x-scope"] = one.scope
-    if one.takes:
+    if one.exact:  # as a second content, generators would take every answer for one of the two
+        told["x-exact"] = EXACT
+    if one.also is not None:
+        told["x-scope-or"] = one.also
+    if takes:
         told["requestBody"] = {
             "required": True,
             "content": {
                 media: {"schema": _one_of([by_type[id(kind)] for kind in kinds])}
-                for media, kinds in one.takes.items()
+                for media, kinds in takes.items()
             },
         }
     return told
@@ -107,7 +111,7 @@ def _operation(one: Operation, by_type: dict[int, Any]) -> dict[str, Any]:
 
 def _one_of(schemas: list[Any]) -> dict[str, Any]:
     if not schemas:
-        return {"type": "string"}
+        return _BINARY
     found: dict[str, Any] = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     return found
 
@@ -126,7 +130,7 @@ def _parameters(one: Operation) -> list[dict[str, Any]]:
             "name": place,
             "in": "path",
             "required": True,
-            "schema": _ROW if place in ("row", "witness") else {"type": "string"},
+            "schema": _PLACES.get(place, {"type": "string"}),
         }
         for place in places
     ]
@@ -153,5 +157,38 @@ def _parameter(query: Query, place: str) -> dict[str, Any]:
 
 
 def _name(one: Operation) -> str:
-    words = [re.sub(r"[{}]", "", part).replace(".", "_") for part in one.path.split("/") if part]
-    return "_".join([one.method.lower(), *words])
+    """Name the function of a generated client: observe, get_verdicts, get_monitor."""
+    words: list[str] = []
+    for part in one.path.removesuffix(".json").split("/"):
+        if not part.startswith("{"):
+            words += [part] if part not in ("", "v1", "m") else []
+        elif words and words[-1].endswith("s"):  # one of them
+            words[-1] = words[-1][:-1]
+        elif words:
+            words.append(part[1:-1])
+    words = words[1:] if words[0] == "monitor" and len(words) > 1 else words
+    if one.method != "GET":
+        return "_".join(reversed(words))
+    return "_".join(["get", *words, *(["page"] if one.path.startswith("/m/") else [])])
+
+
+def _complete(schema: Any) -> Any:
+    """Say of lists and objects whose members may be anything that they may be.
+
+    JSON Schema does not ask for it. Generators of clients refuse a list without `items`, and
+    take an object without `additionalProperties` for one that is always empty. A field with a
+    default is taken for one that has to be there, so defaults of null are left out.
+    """
+    if isinstance(schema, dict):
+        schema = {
+            name: _complete(inner)
+            for name, inner in schema.items()
+            if (name, inner) != ("default", None)
+        }
+        if schema.get("type") == "array":
+            schema.setdefault("items", {})
+        if schema.get("type") == "object" and "properties" not in schema:
+            schema.setdefault("additionalProperties", True)
+    elif isinstance(schema, list | tuple):
+        schema = [_complete(one) for one in schema]
+    return schema

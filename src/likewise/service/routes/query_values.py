@@ -1,10 +1,14 @@
 """Values of a query or a path: text that is a number or a time, or refused."""
 
-from likewise.ledger.times import microseconds
+import re
+from collections.abc import Mapping
+
 from likewise.service.refusals import Refusal
 from likewise.values.errors import BadDecision
+from likewise.values.times import microseconds
 
 _MOST_ROW = 1 << 62
+_NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,9})?")
 
 
 def whole(name: str, text: str) -> int:
@@ -14,13 +18,18 @@ def whole(name: str, text: str) -> int:
     return int(text)
 
 
+def limit_of(query: Mapping[str, str], usual: int, most: int) -> int:
+    """How many are asked for."""
+    limit = whole("limit", query["limit"]) if "limit" in query else usual
+    if not 1 <= limit <= most:
+        raise Refusal(400, f"limit is {limit}; expected 1 to {most}.")
+    return limit
+
+
 def number(name: str, text: str) -> float:
     """A finite number from 0 on."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
+    value = _as_number(text)
+    if not isinstance(value, float) or not 0 <= value < float("inf"):
         raise Refusal(400, f"{name} is {text[:100]!r}; expected a number from 0 on.")
     return value
 
@@ -36,7 +45,5 @@ def moment(name: str, text: str) -> float:
 
 
 def _as_number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    """A number where JSON would have one, too; Python also reads 1_0, nan and other digits."""
+    return float(text) if _NUMBER.fullmatch(text) else text

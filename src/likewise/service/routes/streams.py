@@ -13,7 +13,7 @@ Bound: what one read brings, and one line of `line_bytes`.
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from likewise.monitors.protocol import Decision
 from likewise.service import wire
@@ -22,20 +22,16 @@ from likewise.service.hosted import Hosted
 from likewise.service.operations import Operation
 from likewise.service.refusals import Refusal, fields_of, status_of
 from likewise.service.routes.decisions import _WAIT, decision_of, waits
-from likewise.service.service import Service
+from likewise.service.service import LongAnswer, Service
 from likewise.service.strict import decoded
 from likewise.service.wire import LineError
 from likewise.values.errors import BadFile, LikewiseError
-from likewise.values.verdicts import Verdict
-
-if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-
-    from likewise.service.app import App
 
 NDJSON = "application/x-ndjson"
 _AT_ONCE = 1024  # lines that are judged together at most
 _ENDING = "the server is ending: what was not answered may be sent again, under its key."
+
+_REVOKED = "the token is no longer allowed to observe here; this line was not judged."
 
 OPERATIONS = [
     Operation(
@@ -49,11 +45,6 @@ OPERATIONS = [
         hot=True,
     ),
 ]
-
-
-def routes(_: "App") -> "list[BaseRoute]":
-    """The application itself serves it (app.py)."""
-    return []
 
 
 class StreamLines:
@@ -88,16 +79,21 @@ class StreamLines:
 
 
 async def stream(
-    service: Service, hosted: Hosted, query: Mapping[str, str], receive: Receive, send: Send
+    service: Service,
+    hosted: Hosted,
+    query: Mapping[str, str],
+    receive: Receive,
+    send: Send,
+    answer: LongAnswer,
 ) -> None:
-    """Answer line by line until the client, or the server, ends."""
+    """Answer line by line until the client or the server ends, or the token is revoked."""
     durable = waits(query) == "durable"
     lines, number, more = StreamLines(hosted.limits.line_bytes), 0, True
     seconds = hosted.limits.body_seconds
     start = {"type": "http.response.start", "status": 200}
     await send({**start, "headers": [(b"content-type", NDJSON.encode()), *PRIVATE]})
-    while more:
-        message = await _next(service, receive)
+    while more and not answer.revoked.is_set():
+        message = await _next(receive, service.ended, answer.revoked)
         if message is None:
             break
         if message["type"] == "http.disconnect":
@@ -107,25 +103,30 @@ async def stream(
         if not more:
             complete += lines.end()
         for begin in range(0, len(complete), _AT_ONCE):
+            if answer.revoked.is_set():
+                more = True
+                break
             some = complete[begin : begin + _AT_ONCE]
             body = await _answered(hosted, some, number, durable)
             number += len(some)
             if body and not await _sent(send, body, seconds):
                 return
-    last = b"" if not more else _error(Refusal(503, _ENDING), number + 1)
+    why = Refusal(401, _REVOKED) if answer.revoked.is_set() else Refusal(503, _ENDING)
+    last = _error(why, number + 1) if more else b""
     await send({"type": "http.response.body", "body": last})
 
 
-async def _next(service: Service, receive: Receive) -> Any:
-    """What comes next; None if the server ends before."""
+async def _next(receive: Receive, *ends: asyncio.Event) -> Any:
+    """What comes next; None if one of the events has happened."""
     coming = asyncio.ensure_future(receive())
-    ending = asyncio.ensure_future(service.ended.wait())
+    ending = [asyncio.ensure_future(event.wait()) for event in ends]
     try:
-        await asyncio.wait((coming, ending), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((coming, *ending), return_when=asyncio.FIRST_COMPLETED)
         return await coming if coming.done() else None
     finally:
         coming.cancel()
-        ending.cancel()
+        for one in ending:
+            one.cancel()
 
 
 async def _sent(send: Send, body: bytes, seconds: float) -> bool:
@@ -157,10 +158,10 @@ def _tell(hosted: Hosted, read: Sequence[Any], number: int, answers: Sequence[An
     coming, told = iter(answers), []
     for place, one in enumerate(read, number + 1):
         said = next(coming) if isinstance(one, Decision) else one
-        if isinstance(said, Verdict):
-            told.append(hosted.told_bytes(said) + b"\n")
-        elif said is not None:
+        if isinstance(said, Refusal | LikewiseError):
             told.append(_error(said, place))
+        elif said is not None:  # else the line is blank
+            told.append(hosted.told_bytes(said) + b"\n")
     return b"".join(told)
 
 

@@ -1,0 +1,271 @@
+"""An audit from a file of decisions to findings: in memory, into a ledger, or cell by cell.
+
+Invariant: cells find what one monitor finds; only how it was computed is told otherwise, and what
+no cell can know: there is no file of pairs, no ledger and no count of near inputs.
+Cost: in memory the history, one chunk of the file, the first decisions once more (FIRST_ROWS), and
+for a page or a file of pairs the columns that they show and the history lacks (kept_rows.py). A
+file that is not in order of its times is held whole (sources/time_order.py).
+Not here: how options are said and results printed (cli/).
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from likewise.audit.alarms import Alarms
+from likewise.audit.feeding import (
+    Decisions,
+    OpenAgain,
+    ReadFrom,
+    evidence_of,
+    order_of,
+)
+from likewise.audit.kept_rows import KeptRows
+from likewise.audit.options import AuditOptions, ignored_columns, settings_of
+from likewise.intake.binding import Binding, judge_with
+from likewise.intake.refused_rows import RefusedRows
+from likewise.monitors.calibration import calibrate, like_cases
+from likewise.monitors.monitor import Monitor
+from likewise.monitors.varying import ROWS as VARIED_ROWS
+from likewise.monitors.varying import vary
+from likewise.reports.evidence import computed
+from likewise.reports.findings import Findings, Tally, curve_of, findings_of
+from likewise.reports.loosening import loosening
+from likewise.runtime.load import Load
+from likewise.sources.chunk import Chunk, joined
+from likewise.sources.files import DecisionFile
+from likewise.values.errors import BadDecision, BadFile, BadRule
+
+FIRST_ROWS = 200_000
+"""Decisions from which the curves of a page are computed."""
+Progress = Callable[[int, int | None, str], None]
+"""Is told how much is done, of how much if that is known, and what is being done."""
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What was found, how the data were read, and where each decision stood."""
+
+    findings: Findings
+    read: ReadFrom
+    refused: RefusedRows
+    place: Callable[[int], tuple[int, str | None]]
+    """By row, its line or row in its file; and that file, where there are several."""
+    alarms: Alarms | None = None
+    pairs_left_out: int = 0
+    """For which the file of pairs has no room."""
+
+
+def _nothing(done: int, total: int | None, what: str) -> None:
+    pass
+
+
+def audit_file(
+    source: DecisionFile,
+    binding: Binding,
+    options: AuditOptions,
+    *,
+    again: OpenAgain,
+    ledger: Monitor | None = None,
+    progress: Progress = _nothing,
+) -> AuditResult:
+    """Judge every decision of a file; raise BadFile, BadDecision or BadRule.
+
+    again   opens the file once more
+    ledger  an empty monitor with a ledger that is to keep the decisions; else they are judged in
+            memory
+
+    With options.cells, `source` is the first of their files and tells their columns.
+    """
+    if options.cells is not None:
+        return _audit_cells(source.columns, binding, options, progress)
+    pairs, kept = None, None
+    if options.page or options.out is not None:
+        binding = binding.with_beside(source.columns)
+        ignored = [one for one in binding.wanted if one not in binding.remembered]
+        columns = ignored if options.out is None else binding.wanted
+        kept = KeptRows(columns, ignored_columns(binding, options), source.unit)
+    decisions = Decisions(source, binding, options, again)
+    first = _FirstRows(FIRST_ROWS if options.page else VARIED_ROWS)
+    alarms = None if options.burst is None else Alarms(options.burst)
+    with ExitStack() as stack:
+        monitor = ledger
+        if monitor is None:
+            settings: dict[str, Any] = {"burst": options.burst, "within": options.within}
+            monitor = stack.enter_context(Monitor(binding.rule, comparable=True, **settings))
+        if options.out is not None and kept is not None:
+            from likewise.audit.violations import Violations
+
+            about = f"Contradicting pairs of {source.name}. {options.command or ''}"
+            pairs = stack.enter_context(Violations(options.out, monitor, kept, about))
+        tally = Tally(monitor, columns=binding.inputs or None)
+        judge = judge_with(
+            monitor,
+            binding,
+            lambda rows: settings_of(options, rows, ledger=ledger is not None),
+        )
+        for part in decisions.judged(judge):
+            tally.add(part.answer, part.rows.times)
+            if alarms is not None:
+                alarms.add(part.answer)
+            if kept is not None:
+                kept.add(part.rows)
+            if pairs is not None:
+                pairs.add(part.answer)
+            first.add(part.rows)
+            progress(*source.progress, f"{len(monitor):,} decisions")
+        decisions.add_remarks()
+        head = None if ledger is None else str(ledger.head())
+        findings = tally.findings(source=decisions.evidence(head), bad_rows=decisions.refused.count)
+        findings = _with_first_rows(findings, first.rows(), binding, options)
+        if kept is not None:
+            findings = replace(findings, worst=tuple(map(kept.beside, findings.worst)))
+    return AuditResult(
+        findings,
+        source,
+        decisions.refused,
+        lambda row: (int(decisions.places(np.array([row]))[0]), None),
+        alarms,
+        0 if pairs is None else pairs.left_out,
+    )
+
+
+class _FirstRows:
+    """The first rows of a file, so many at most."""
+
+    def __init__(self, most: int) -> None:
+        self._room = most
+        self._parts: list[Chunk] = []
+
+    def add(self, rows: Chunk) -> None:
+        if self._room > 0:
+            self._parts.append(rows[: self._room])
+            self._room -= len(self._parts[-1])
+
+    def rows(self) -> Chunk:
+        times = [part.times for part in self._parts if part.times is not None]
+        return Chunk(
+            joined([part.table for part in self._parts]),
+            np.concatenate([part.places for part in self._parts]),
+            times=np.concatenate(times) if times else None,
+        )
+
+
+def _with_first_rows(
+    findings: Findings, first: Chunk, binding: Binding, options: AuditOptions
+) -> Findings:
+    """Add what is computed from the first decisions.
+
+    For a page, how contradictions and like cases depend on epsilon. For a page, and where nothing
+    could be compared, what each line of the rule does; in the latter case also what would have to
+    change.
+    """
+    rule, limited = binding.rule, options.within is not None
+    if options.page and not limited:
+        arguments = binding.arguments(first.table)
+        try:
+            curve = curve_of(calibrate(rule, *arguments), rule, like_cases(rule, *arguments))
+            findings = replace(findings, curve=curve)
+        except (BadRule, BadDecision):
+            pass  # a rule by which nearness is more than a distance; see calibrate
+    if options.page or findings.nothing_compared:
+        some = first[:VARIED_ROWS]
+        arguments = binding.arguments(some.table)
+        settings: dict[str, Any] = settings_of(options, some)
+        if limited:
+            settings["within"] = options.within
+        varied = vary(rule, *arguments, columns=binding.inputs or None, **settings)
+        findings = replace(findings, varied=varied)
+        if findings.nothing_compared:
+            found = loosening(varied, *(() if limited else arguments))
+            findings = replace(findings, loosening=found)
+    return findings
+
+
+# Cell by cell
+
+
+def _audit_cells(
+    columns: Sequence[str], binding: Binding, options: AuditOptions, progress: Progress
+) -> AuditResult:
+    """The same for files larger than memory."""
+    from likewise.audit.cells import audit
+    from likewise.audit.job import Job
+    from likewise.audit.tasks import workers_of
+
+    load, cells = Load(), options.cells
+    assert cells is not None
+    job = Job(
+        folder=cells.folder.absolute(),
+        files=cells.files,
+        binding=_with_columns_held(binding, columns, options),
+        reading=cells.reading,
+        dates=options.dates,
+        time_column=options.time_column,
+        within=options.within,
+        model_column=options.model_column,
+        skip=options.skip,
+        cell_rows=cells.rows,
+        threads=None if cells.workers == 1 and cells.ray is None else 1,
+        first_rows=FIRST_ROWS,
+    )
+    done = audit(
+        job,
+        workers_of(cells.workers, cells.ray),
+        told=lambda what, some, many: progress(some, many, what),
+        ignored=options.page,
+    )
+    order, found = done.order, done.finished
+    evidence = evidence_of(
+        done,
+        (done.sha256, done.size),
+        order_of(options, order.arrangement, order.ties),
+        done.bad,
+        load,
+        options,
+    )
+    explained = replace(
+        found.explained,
+        remembered=order.rows,
+        reason=f"{found.explained.reason}; decisions were sorted into {len(done.cells):,} cells,"
+        f" with {done.copies - 1:.0%} copied to a second one or more (--partition)",
+    )
+    findings = findings_of(
+        found.totals,
+        job.rule,
+        found.worst,
+        computed(evidence, job.rule, explained, None),
+        groups=found.groups,
+        likes=found.likes,
+        bad_rows=done.bad.count,
+    )
+    first = Chunk(found.first.table, found.first.ranks, times=found.first.times)
+    findings = _with_first_rows(findings, first, job.binding, options)
+
+    def place(row: int) -> tuple[int, str | None]:
+        number, at = found.places[row]
+        return at, cells.files[number] if len(cells.files) > 1 else None
+
+    return AuditResult(findings, done, done.bad, place)
+
+
+def _with_columns_held(binding: Binding, columns: Sequence[str], options: AuditOptions) -> Binding:
+    """With all columns, if a page is to show them, or if the cells hold them already."""
+    from likewise.audit.folder import Folder
+
+    assert options.cells is not None
+    whole, folder = binding.with_beside(columns), options.cells.folder
+    held = Folder(folder).columns_held()
+    if not options.page:
+        return whole if held == list(whole.wanted) else binding
+    lacking = [name for name in whole.wanted if name not in binding.wanted]
+    if lacking and held == list(binding.wanted):
+        some = ", ".join(map(repr, lacking[:3])) + (" and more" if len(lacking) > 3 else "")
+        raise BadFile(
+            f"{folder} was begun without --report, and its cells do not hold {some},"
+            " which a report shows. Leave out --report, or name another folder for --partition."
+        )
+    return whole

@@ -1,0 +1,113 @@
+"""Counts decisions and contradictions by model (values/model_counts.py).
+
+Cost: a look at each decision and at each witness; seven numbers for each model.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.values.model_counts import Likes, ModelCounts, ModelSide
+from likewise.values.verdicts import Verdicts
+
+
+class ModelTally:
+    """Adds up the verdicts of a stream, batch by batch.
+
+    Decisions of batches in which no model was known count as decisions without a model.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[str | None, npt.NDArray[np.float64]] = {}
+        self._known = self._compared = False
+
+    def add(self, verdicts: Verdicts) -> None:
+        """The next batch."""
+        count, owners = len(verdicts), verdicts.owners
+        number: dict[str | None, int] = {None: 0}
+        mine: npt.NDArray[np.int64] = np.zeros(count, np.int64)
+        same = np.ones(len(owners), np.bool_)
+        if verdicts.models is not None and verdicts.witness_models is not None:
+            self._known = True
+            names = (*verdicts.models, *verdicts.witness_models)
+            number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+            mine = _numbers(verdicts.models, number)
+            same = mine[owners] == _numbers(verdicts.witness_models, number)
+        within = np.bincount(owners[same], minlength=count)
+        across = np.bincount(owners[~same], minlength=count)
+        comparable = np.zeros(count)
+        if verdicts.comparable is not None:
+            self._compared = True
+            comparable = verdicts.comparable.astype(np.float64)
+        columns = (
+            np.ones(count),
+            comparable,
+            verdicts.violations,
+            within > 0,
+            within,
+            across > 0,
+            across,
+        )
+        sums = np.array([np.bincount(mine, column, len(number)) for column in columns])
+        for name, i in number.items():
+            if sums[0, i]:
+                self._sums[name] = self._sums.get(name, 0.0) + sums[:, i]
+
+    def merge(self, other: "ModelTally") -> None:
+        """Add the decisions of another part of the stream."""
+        for name, sums in other._sums.items():
+            self._sums[name] = self._sums.get(name, 0.0) + sums
+        self._known |= other._known
+        self._compared |= other._compared
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; `of_dict` gives it back."""
+        sums = [[name, *one.tolist()] for name, one in self._sums.items()]
+        return {"sums": sums, "known": self._known, "compared": self._compared}
+
+    @classmethod
+    def of_dict(cls, told: Mapping[str, Any]) -> "ModelTally":
+        made = cls()
+        made._sums = {name: np.array(one, np.float64) for name, *one in told["sums"]}
+        made._known, made._compared = told["known"], told["compared"]
+        return made
+
+    def counts(self, compare: str, likes: Likes | None = None) -> tuple[ModelCounts, ...]:
+        """By model, the one with the most decisions first; none where no model was known.
+
+        compare   which decisions the rule compares
+        likes     where all are compared, how many have a like case within and across models
+        """
+        if not self._known:
+            return ()
+        names = sorted(self._sums, key=lambda name: (-self._sums[name][0], name or ""))
+        return tuple(self._counts_of(name, compare, likes) for name in names)
+
+    def _counts_of(self, name: str | None, compare: str, likes: Likes | None) -> ModelCounts:
+        sums: list[int] = self._sums[name].astype(np.int64).tolist()
+        decisions, count, flagged, *apart = sums
+        comparable = count if self._compared else None
+        like: tuple[int | None, int | None] = (None, None)
+        if compare != "all":
+            like = (comparable, None) if compare == "within" else (None, comparable)
+        elif likes is not None:
+            like = likes.get(name, (0, 0))
+        within = ModelSide(compare != "across", like[0], *apart[:2])
+        across = ModelSide(compare != "within", like[1], *apart[2:])
+        pairs = within.pairs + across.pairs
+        return ModelCounts(name, decisions, comparable, flagged, pairs, within, across)
+
+
+def counts_by_model(verdicts: Verdicts, compare: str) -> tuple[ModelCounts, ...]:
+    """The counts of one batch."""
+    tally = ModelTally()
+    tally.add(verdicts)
+    return tally.counts(compare)
+
+
+def _numbers(
+    names: Sequence[str | None], number: Mapping[str | None, int]
+) -> npt.NDArray[np.int64]:
+    return np.fromiter((number[name] for name in names), np.int64, len(names))

@@ -1,0 +1,79 @@
+"""What a record says of a verdict beside its witnesses: fixed numbers, as they are stored.
+
+A further fact of a verdict is a field of `FACTS` and of `Facts`; everything between a verdict and
+the disk hands an array of `FACTS` on as it is. The chain hashes all of it (format2/chain.py).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.values.beside import Beside
+from likewise.values.verdicts import Verdicts
+
+FACTS = np.dtype(
+    [
+        ("missing", "<i8"),
+        ("incomplete", "<i8"),
+        ("neighbours", "<i4"),
+        ("alarm", "<i2"),
+        ("comparable", "<i2"),
+    ]
+)
+NOT_ASKED = -1
+"""Stands for neighbours that were not counted, and for not asking whether there was a like case."""
+FactsArray = npt.NDArray[Any]
+
+
+class Facts(NamedTuple):
+    """What one verdict says beside its witnesses, by the names that `Beside` has."""
+
+    missing: int = 0
+    incomplete: int = 0
+    neighbours: int | None = None
+    alarm: bool = False
+    comparable: bool | None = None
+
+    @classmethod
+    def of(cls, stored: Any) -> "Facts":
+        """Read one element of an array of `FACTS`."""
+        missing, incomplete, near, alarm, like = stored.item()
+        return cls(
+            missing,
+            incomplete,
+            None if near == NOT_ASKED else near,
+            bool(alarm),
+            None if like == NOT_ASKED else bool(like),
+        )
+
+
+NOTHING = Facts()
+
+
+def stored_facts(beside: Beside) -> tuple[int, ...]:
+    """Return one element for an array of `FACTS`."""
+    near, like = beside.neighbours, beside.comparable
+    return (
+        beside.missing,
+        beside.incomplete,
+        NOT_ASKED if near is None else near,
+        beside.alarm,
+        NOT_ASKED if like is None else like,
+    )
+
+
+def facts_of_many(verdicts: Verdicts | None, count: int) -> FactsArray:
+    """Return what the verdicts of a batch say; of decisions that were not judged, nothing."""
+    facts = np.zeros(count, FACTS)
+    facts["neighbours"] = facts["comparable"] = NOT_ASKED
+    if verdicts is None:
+        return facts
+    facts["missing"] = verdicts.missing
+    if verdicts.incomplete is not None:
+        facts["incomplete"] = verdicts.incomplete
+    if verdicts.neighbours is not None:
+        facts["neighbours"], facts["alarm"] = verdicts.neighbours, verdicts.alarms
+    if verdicts.comparable is not None:
+        facts["comparable"] = verdicts.comparable
+    return facts

@@ -1,0 +1,244 @@
+"""The query for contradictions of a ledger: by time, model, group, review, distance and output.
+
+`ViolationQuery` says which are wanted, `Search` finds their rows by the database's indexes. What no
+index knows, or no hash covers (an output, a group), `Ledger.violations_page` compares with records.
+
+`rows` are all of them, in order. `page` is a few, the oldest, newest or nearest first: it follows
+the table's own order, or the index of distances, and stops as soon as it has enough.
+
+Cost of a page: the rows that it gives where nothing is filtered out. Filters are asked of at most
+`STRIDE` verdicts at a time, and no further once `seconds` have passed; where it stopped is told.
+"""
+
+import math
+import time as clock
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from likewise.ledger.protocol import Reading
+from likewise.values.errors import BadRule
+from likewise.values.times import duration, microseconds
+
+STRIDE = {"oldest": 100_000, "newest": 100_000, "nearest": 30_000}
+"""By order, how many verdicts are asked at a time whether they pass the filters: those that are
+nearest lie scattered in the table, and cost more."""
+
+
+_COLUMNS = "row, time, model, distance, review"
+
+
+class Place(NamedTuple):
+    """Where a page ends: the verdict that was looked at last."""
+
+    row: int
+    distance: float | None = None
+    """Of its nearest witness; where the nearest come first."""
+
+
+class RowPage(NamedTuple):
+    """A few rows, and where to go on."""
+
+    rows: list[int]
+    next: Place | None
+    """None: there are no more."""
+
+
+def stretch(last: str | None, since: Any, until: Any) -> tuple[int | None, int | None]:
+    """From when on, and until when, in microseconds since 1970; None for no limit."""
+    begin = None if since is None else microseconds(since)
+    end = None if until is None else microseconds(until)
+    if last is None:
+        return begin, end
+    length = duration(last)
+    if length is None or begin is not None or end is not None:
+        raise BadRule(
+            f'last is {last!r}; expected how long before now, such as "1 hour", and then neither'
+            " since nor until",
+            setting="last",
+        )
+    return clock.time_ns() // 1000 - length, None
+
+
+@dataclass(frozen=True)
+class ViolationQuery:
+    """Which contradictions are wanted; all of them unless something is said."""
+
+    order: str = "oldest"
+    """"oldest" or "newest" row first; "nearest" witness first, and of equal ones the earlier row:
+    there those whose distances were destroyed are left out."""
+    since: Any = None
+    """Of decisions from that time on."""
+    until: Any = None
+    """Of decisions before that time."""
+    model: str | None = None
+    group: tuple[str, Any] | None = None
+    """Of decisions with that value in a protected column: ("sex", "f")."""
+    review: str | None = None
+    """With that disposition as the last one; "open" for those with none."""
+    within: float | None = None
+    """With a witness at most that far away."""
+    output: str | None = None
+    """Of decisions with that output, as text (`as_text`)."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Finds the rows of a query, but for what no index knows."""
+
+    reader: Reading
+    where: str
+    values: tuple[Any, ...]
+    begin: int = 0
+    """No earlier row can pass: those before it are too old."""
+    review: str | None = None
+    """The disposition that is asked for, which has an index of its own; None: any, or none."""
+
+    @classmethod
+    def of(
+        cls,
+        reader: Reading,
+        query: ViolationQuery,
+        words: Mapping[str, Sequence[Any]],
+    ) -> "Search":
+        parts: list[tuple[str, Any]] = []
+        model, group, review = query.model, query.group, query.review
+        begin, end = stretch(None, query.since, query.until)
+        first = 0
+        if begin is not None:
+            runs = reader.runs_since(begin)
+            first = runs[0][0] if runs else reader.state().rows
+            parts.append(("time >= ?", begin))
+        if end is not None:
+            parts.append(("time < ?", end))
+        if model is not None:
+            parts.append(("model = ?", reader.names("model").codes.get(model, -2)))
+        if query.within is not None:
+            parts.append(("distance <= ?", float(query.within)))
+        if review == "open":
+            parts.append(("review IS ?", None))
+        elif review is not None:
+            parts.append(("review = ?", review))
+        if group is not None:
+            code = _code(reader, group, words)
+            member = (
+                'EXISTS (SELECT 1 FROM member WHERE "column" = ? AND code = ?'
+                " AND member.row = verdict.row)"
+            )
+            parts.append((member, (group[0], code)))
+        where = "".join(f" AND {part}" for part, _ in parts)
+        values: list[Any] = []
+        for _, value in parts:
+            values += value if isinstance(value, tuple) else (value,)
+        return cls(reader, where, tuple(values), first, None if review == "open" else review)
+
+    def rows(self, first: int, stop: int) -> list[int]:
+        return self.reader.flagged_where(self.where, self.values, max(first, self.begin), stop)
+
+    def page(
+        self,
+        order: str,
+        first: int,
+        stop: int,
+        *,
+        after: Place | None = None,
+        limit: int = 50,
+        seconds: float = 0.15,
+    ) -> RowPage:
+        """The next rows behind a place, from `first` up to `stop`."""
+        first = max(first, self.begin)
+        until = clock.monotonic() + seconds
+        rows: list[int] = []
+        while True:
+            some, last = self._stride(order, first, stop, after, limit + 1 - len(rows))
+            rows += some
+            if len(rows) > limit:
+                return RowPage(rows[:limit], place_of(self.reader, order, rows[limit - 1]))
+            if last is None:
+                return RowPage(rows, None)
+            after = place_of(self.reader, order, last)
+            if clock.monotonic() >= until:
+                return RowPage(rows, after)
+
+    def _stride(
+        self, order: str, first: int, stop: int, after: Place | None, limit: int
+    ) -> tuple[list[int], int | None]:
+        """Rows among the next verdicts, and the last of these; None if no more follow them."""
+        span: tuple[Any, ...]
+        index = "INDEXED BY verdict_distance WHERE" if order == "nearest" else "NOT INDEXED WHERE"
+        reviewed: tuple[str, ...] = ()
+        if self.review is not None:  # as many as people have written: these may be sorted
+            index, reviewed = "INDEXED BY verdict_review WHERE review = ? AND", (self.review,)
+        if order == "oldest":
+            span = (first if after is None else max(first, after.row + 1), stop)
+            verdicts = f"verdict {index} row >= ? AND row < ? ORDER BY row"
+        elif order == "newest":
+            span = (first, stop if after is None else min(stop, after.row))
+            verdicts = f"verdict {index} row >= ? AND row < ? ORDER BY row DESC"
+        else:
+            distance = -math.inf if after is None or after.distance is None else after.distance
+            span = (distance, distance, -1 if after is None else after.row, first, stop)
+            verdicts = (
+                f"verdict {index} distance >= ?"
+                " AND (distance > ? OR row > ?) AND row >= ? AND row < ? ORDER BY distance, row"
+            )
+        span = (*reviewed, *span)
+        stride = STRIDE[order]
+        query = (
+            f"SELECT row FROM (SELECT {_COLUMNS} FROM {verdicts} LIMIT {stride}) AS verdict"
+            f" WHERE 1{self.where} LIMIT ?"
+        )
+        rows = [row for (row,) in self.reader.all(query, *span, *self.values, limit)]
+        if len(rows) == limit:
+            return rows, rows[-1]
+        last = self.reader.all(f"SELECT row FROM {verdicts} LIMIT 1 OFFSET {stride - 1}", *span)
+        return rows, last[0][0] if last else None
+
+
+def place_of(reader: Reading, order: str, row: int) -> Place:
+    """The place of a row with witnesses, to go on behind it."""
+    if order != "nearest":
+        return Place(row)
+    return Place(row, reader.all("SELECT distance FROM verdict WHERE row = ?", row)[0][0])
+
+
+def naming(reader: Reading, row: int, after: int, limit: int, seconds: float) -> RowPage:
+    """Rows behind `after` whose kept witnesses have a row among them."""
+    until = clock.monotonic() + seconds
+    sought = np.int64(row).tobytes()
+    span = "verdict NOT INDEXED WHERE row > ? ORDER BY row"
+    stride = STRIDE["newest"]
+    rows: list[int] = []
+    while True:
+        query = (
+            f"SELECT row, witnesses FROM (SELECT row, witnesses FROM {span} LIMIT {stride})"
+            " WHERE instr(witnesses, ?) > 0 LIMIT ?"
+        )
+        some = reader.all(query, after, sought, limit + 1)
+        rows += [found for found, blob in some if row in np.frombuffer(blob, "<i8")]
+        if len(rows) > limit:
+            return RowPage(rows[:limit], Place(rows[limit - 1]))
+        full = len(some) > limit  # of which some only looked like it
+        last = (
+            [(some[-1][0],)]
+            if full
+            else reader.all(f"SELECT row FROM {span} LIMIT 1 OFFSET {stride - 1}", after)
+        )
+        if not last:
+            return RowPage(rows, None)
+        after = last[0][0]
+        if clock.monotonic() >= until:
+            return RowPage(rows, Place(after))
+
+
+def _code(reader: Reading, group: tuple[str, Any], words: Mapping[str, Sequence[Any]]) -> int:
+    """The code of a value of a protected column; one that no row has, if it never occurs."""
+    column, value = group
+    feature: Any = (reader.rule.features or {}).get(column)
+    if feature is None or feature.kind != "protected":
+        raise BadRule(f"{column!r} is no protected column of this ledger's rule.")
+    listed = feature.order or feature.values
+    known = list(words.get(column, ()) if listed is None else listed)
+    return known.index(value) if value in known else -2

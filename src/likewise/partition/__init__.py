@@ -1,1 +1,0 @@
-"""Files larger than memory, audited cell by cell: the same verdicts, the same report."""

@@ -1,0 +1,1 @@
+"""Commit queue: ordered, bounded, written in groups, answered after the commit."""

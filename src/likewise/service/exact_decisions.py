@@ -1,0 +1,164 @@
+"""Decisions with exact values, as a monitor takes them, and the answers to them.
+
+Fields are those of JSON. Values come with their types, so the monitor alone says what is wrong with
+them; here is only checked what is too large.
+
+Bound: an answer names all witnesses that were asked for while they fit into `Limits.body_bytes`;
+beyond, the nearest `Limits.witnesses` of each, and how many were left out.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from likewise.intake.exact import decoder_of
+from likewise.monitors.protocol import Decision
+from likewise.reading.protocol import FROM_ROW
+from likewise.rules.rule import Rule
+from likewise.service.admission import (
+    check_columns,
+    check_names,
+    check_table,
+    check_words,
+    checked_time,
+)
+from likewise.service.hosted import Hosted
+from likewise.service.media import decode_exact
+from likewise.service.refusals import Refusal
+from likewise.service.settings import Limits
+from likewise.service.wire import CheckBatchBody, ColumnsBody, DecisionBody
+from likewise.values.exact_verdicts import exact_body, exact_columns
+from likewise.values.frames import ColumnTable
+from likewise.values.times import all_microseconds
+from likewise.values.verdicts import Verdict, Verdicts
+from likewise.values.witnesses import Rows
+
+_WITNESS_BYTES = 24  # its row and two distances
+_OF_RULE = ("x", "z", "values")
+
+
+def _decoder(body: type[msgspec.Struct]) -> Callable[[bytes], Any]:
+    """Return what reads a body that has the fields of one in JSON, with whatever values."""
+    names = [name for name in body.__struct_fields__ if name != "type"]
+    fields = [(name, Any, msgspec.UNSET if name in _OF_RULE else None) for name in names]
+    kind = msgspec.defstruct(body.__name__, fields, forbid_unknown_fields=True, frozen=True)
+    return decoder_of(kind)
+
+
+_decode_one, _decode_many = _decoder(DecisionBody), _decoder(ColumnsBody)
+_decode_checks = _decoder(CheckBatchBody)
+
+
+def read_decision(hosted: Hosted, body: bytes) -> Decision:
+    """Read one decision."""
+    sent, limits = decode_exact(_decode_one, body), hosted.limits
+    x, z = _input(hosted.monitor.rule, sent)
+    _check_words(hosted, x, (z,))
+    check_names(limits, {"keys": (sent.key,), "models": sent.model, "sources": sent.source})
+    time = checked_time(limits, sent.time)
+    return Decision(x, z, sent.key, time, sent.model, sent.source, sent.position)
+
+
+def read_batch(hosted: Hosted, body: bytes) -> dict[str, Any]:
+    """Read the arguments of `observe_many`, or of `load`."""
+    columns = _columns(hosted, decode_exact(_decode_many, body))
+    if columns["times"] is not None:
+        known = all_microseconds(columns["times"], count_of(columns))
+        if len(known):
+            checked_time(hosted.limits, int(known.min()) / 1e6)
+            checked_time(hosted.limits, int(known.max()) / 1e6)
+    return columns
+
+
+def read_checks(hosted: Hosted, body: bytes) -> dict[str, Any]:
+    """Read the arguments of `check_many`."""
+    columns = _columns(hosted, decode_exact(_decode_checks, body))
+    return columns | {"time": checked_time(hosted.limits, columns["time"])}
+
+
+def count_of(columns: dict[str, Any]) -> int:
+    """Return how many decisions a batch has."""
+    x, z = columns["x"], columns["z"]
+    try:
+        return len(x if z is FROM_ROW else z)
+    except TypeError:
+        return 1  # the monitor says what is wrong with it
+
+
+def _columns(hosted: Hosted, sent: Any) -> dict[str, Any]:
+    x, z = _input(hosted.monitor.rule, sent, many=True)
+    named = {name: getattr(sent, name) for name in sent.__struct_fields__ if name not in _OF_RULE}
+    columns = {"x": x, "z": z, **named}
+    check_count(hosted.limits, count_of(columns))
+    _check_words(hosted, x, z)
+    check_names(hosted.limits, columns)
+    return columns
+
+
+def check_count(limits: Limits, count: int) -> None:
+    """Raise Refusal if a batch has too many decisions."""
+    if count > limits.batch_rows:
+        raise Refusal(
+            413, f"the batch has {count} decisions; at most {limits.batch_rows} are taken."
+        )
+
+
+def _input(rule: Rule, sent: Any, *, many: bool = False) -> tuple[Any, Any]:
+    """Return the inputs and the outputs of a body."""
+    z = FROM_ROW if sent.z is msgspec.UNSET else sent.z
+    own, other = (sent.x, sent.values) if rule.features is None else (sent.values, sent.x)
+    if own is msgspec.UNSET or other is not msgspec.UNSET:
+        kind, name, wrong = (
+            ("vectors", "x", "values") if rule.features is None else ("a table", "values", "x")
+        )
+        raise Refusal(422, f"the rule is about {kind}: expected `{name}`, without `{wrong}`.")
+    if rule.features is None:
+        return own, z
+    for row in own if isinstance(own, list) else [own]:
+        if isinstance(row, dict):
+            if not all(isinstance(name, str) for name in row):
+                raise Refusal(422, "the names of the columns of `values` are no text.")
+            check_columns(row)
+    return (_table(own) if many and isinstance(own, dict) else own), z
+
+
+def _table(columns: dict[str, Any]) -> ColumnTable:
+    whole = all(
+        isinstance(column, list) or (isinstance(column, np.ndarray) and column.ndim)
+        for column in columns.values()
+    )
+    if not whole or len({len(column) for column in columns.values()}) > 1:
+        raise Refusal(422, "the columns of `values` are not equally long.")
+    return ColumnTable(columns)
+
+
+def _check_words(hosted: Hosted, x: Any, z: Any) -> None:
+    """Raise Refusal if a label or a text of a table is too long."""
+    limits, rule = hosted.limits, hosted.monitor.rule
+    if rule.output == "label":
+        check_words("an output", z, limits.label_bytes)
+    if rule.features is not None:
+        check_table(limits, rule, x)
+
+
+def exact_fields(limits: Limits, asked: int | None, verdict: Verdict) -> dict[str, Any]:
+    """Return the answer to one decision.
+
+    asked   how many witnesses the request wants; None: all
+    """
+    return exact_body(verdict, _most(limits, asked, np.array([len(verdict.witnesses)])))
+
+
+def exact_batch(limits: Limits, asked: int | None, verdicts: Verdicts) -> dict[str, Any]:
+    """Return the answer to a batch."""
+    return exact_columns(verdicts, _most(limits, asked, np.diff(verdicts.offsets)))
+
+
+def _most(limits: Limits, asked: int | None, counts: Rows) -> int | None:
+    """Return how many witnesses of each verdict are named; None: all of them."""
+    wanted = int((counts if asked is None else np.minimum(counts, asked)).sum())
+    if wanted <= limits.body_bytes // _WITNESS_BYTES:
+        return asked
+    return limits.named(asked)

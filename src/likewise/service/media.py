@@ -1,0 +1,60 @@
+"""The two content types of bodies and answers: JSON, and MessagePack with exact values.
+
+A request says with Content-Type what its body is, and with Accept what it wants. Every answer is an
+object, so its first byte tells which of the two it is: an answer that was kept for a request that
+comes twice is told as what it is.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from likewise.intake.exact import BadMessage, TooManyParts, decoder_of, pack, unpack
+from likewise.service.refusals import Refusal
+from likewise.service.strict import decoded
+from likewise.service.wire import encode
+from likewise.values.exact_verdicts import EXACT
+
+EXACT_BYTES = EXACT.encode()
+JSON = "application/json"
+OPEN_OBJECT = ord("{")
+"""The first byte of an answer in JSON, and of none in MessagePack."""
+_T = TypeVar("_T")
+
+
+def read_body(kind: type[_T], content_type: bytes, body: bytes) -> _T:
+    """Read a body of a type, in either form; raise Refusal if it is not what is expected."""
+    known: Any = kind
+    json, exact = _decoders(known)
+    is_exact = content_type.startswith(EXACT_BYTES)
+    value: _T = decode_exact(exact, body) if is_exact else decoded(json, body)
+    return value
+
+
+@cache
+def _decoders(kind: type) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+    return msgspec.json.Decoder(kind).decode, decoder_of(kind)
+
+
+def decode_exact(decode: Callable[[bytes], _T], body: bytes) -> _T:
+    """Decode MessagePack as a value of a type; raise Refusal if it is none."""
+    try:
+        return unpack(body, decode)
+    except msgspec.ValidationError as error:
+        raise Refusal(422, f"the body is not what is expected: {error}.") from None
+    except TooManyParts as error:
+        raise Refusal(413, f"the body is too large: {error}.") from None
+    except BadMessage as error:
+        raise Refusal(400, f"the body is no MessagePack of likewise: {error}.") from None
+
+
+def write(accept: bytes, body: Any) -> bytes:
+    """Write an answer in the form that a request wants; JSON unless it says otherwise."""
+    return pack(body, "the answer") if EXACT_BYTES in accept else encode(body)
+
+
+def media_of(answer: bytes) -> str:
+    """Return the content type of an answer."""
+    return JSON if answer[0] == OPEN_OBJECT else EXACT

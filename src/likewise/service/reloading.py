@@ -1,0 +1,151 @@
+"""SIGHUP: read the settings again and apply what can be changed while the service runs.
+
+Tokens, limits, alerts and the certificate are applied; for everything else a restart is needed,
+which the log says.
+
+Invariant: all or nothing. Everything that can be refused is made before anything is changed, so a
+file that is missing, empty or wrong leaves the settings as they were. A service that has tokens
+never loses all of them.
+"""
+
+import asyncio
+import ssl
+import time as clock
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from likewise.runtime.log import logger
+from likewise.service.service import Service, warn_of_open_secrets
+from likewise.service.settings import Server, ServiceSettings
+from likewise.values.errors import BadRule, LikewiseError
+
+_AT_START = ("pairs", "pair_seconds", "pair_bytes")  # limits that are used when a monitor is opened
+
+
+class Certificate:
+    """The certificate that new connections are answered with."""
+
+    def __init__(self, server: Server) -> None:
+        self._current = self.listening = _load_certificate(server)
+        """What the listening socket has; each handshake looks up the current one."""
+        self.listening.sni_callback = self._choose
+
+    def _choose(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+    def change(self, context: ssl.SSLContext) -> None:
+        self._current = context
+
+
+def _load_certificate(server: Server) -> ssl.SSLContext:
+    """Read certificate and key; BadRule if they cannot be used."""
+    assert server.certificate is not None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(server.certificate, server.key, password=lambda: "")
+    except OSError as error:
+        raise BadRule(
+            f"the certificate {str(server.certificate)!r} and its key cannot be used: {error}",
+            setting="certificate",
+        ) from None
+    return context
+
+
+class Reloader:
+    """Applies changed settings to a running service."""
+
+    def __init__(
+        self,
+        service: Service,
+        read: Callable[[], ServiceSettings],
+        certificate: Certificate | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        """read: reads the settings again; tell: told in a line what became of it"""
+        self._service = service
+        self._read = read
+        self._certificate = certificate
+        self._tell = tell
+        self._turn = asyncio.Lock()
+
+    async def reload(self) -> None:
+        """Read and apply, or keep everything and say why."""
+        async with self._turn:
+            if self._service.stopping:
+                return
+            try:
+                stays = await self._reload()
+            except Exception as error:
+                code = error.code if isinstance(error, LikewiseError) else type(error).__name__
+                self._service.reloads["refused"] += 1
+                self._service.refused_reload = (code, clock.time())
+                self._tell(f"the settings were not reloaded, and stay as they were: {error}")
+                logger.error(
+                    "the settings were not reloaded",
+                    exc_info=None if isinstance(error, LikewiseError) else error,
+                    extra={"fields": {"event": "reload refused", "code": code}},
+                )
+                return
+            self._service.reloads["applied"] += 1
+            self._service.refused_reload = None
+            more = f"; a restart is needed for {', '.join(stays)}" if stays else ""
+            self._tell(f"the settings were reloaded{more}")
+            logger.info(
+                "the settings were reloaded",
+                extra={"fields": {"event": "reloaded", "needs_restart": stays}},
+            )
+
+    async def _reload(self) -> list[str]:
+        """Apply the settings; return the names of those that need a restart."""
+        service, old = self._service, self._service.settings
+        settings, stays = _merge(old, await asyncio.to_thread(self._read))
+        if old.tokens and not settings.tokens:
+            raise BadRule(
+                "there are no tokens any more, and everybody who reaches the service could do"
+                " everything. To serve without tokens, restart it.",
+                setting="tokens",
+            )
+        context = None
+        if self._certificate is not None:
+            context = await asyncio.to_thread(_load_certificate, settings.server)
+        alerts, alerting = settings.resolve_alerts(), service.alerting
+        changed = alerting is not None and alerts != alerting.settings
+        deliveries = alerting.deliver_to(alerts) if alerting and alerts and changed else []
+        # Nothing is refused from here on.
+        service.apply(settings)
+        warn_of_open_secrets(settings, self._tell)
+        if self._certificate is not None and context is not None:
+            self._certificate.change(context)
+        if alerting is not None and alerts is not None and changed:
+            await alerting.change(alerts, deliveries)
+        if settings.limits.labels != old.limits.labels:
+            for hosted in service.monitors.values():
+                with suppress(LikewiseError):  # A monitor that has failed takes no words at all.
+                    await asyncio.to_thread(hosted.monitor.limit_words, settings.limits.labels)
+        return stays
+
+
+def _merge(old: ServiceSettings, new: ServiceSettings) -> tuple[ServiceSettings, list[str]]:
+    """The old settings with what can be changed of the new ones, and names of all that cannot."""
+    stays = [one for one in ("monitors", "otlp", "pages", "labels") if _differ(one, old, new)]
+    server, alerts = old.server, new.alerts
+    if (server.certificate is None) == (new.server.certificate is None):
+        server = replace(server, certificate=new.server.certificate, key=new.server.key)
+    names = Server.__struct_fields__
+    stays += [f"server.{one}" for one in names if _differ(one, server, new.server)]
+    stays += [f"limits.{one}" for one in _AT_START if _differ(one, old.limits, new.limits)]
+    limits = replace(new.limits, **{one: getattr(old.limits, one) for one in _AT_START})
+    if alerts is None or old.alerts is None:
+        stays += ["alerts"] if alerts != old.alerts else []
+        alerts = old.alerts
+    elif alerts.outbox != old.alerts.outbox:
+        stays.append("alerts.outbox")
+        alerts = replace(alerts, outbox=old.alerts.outbox)
+    merged = replace(old, tokens=new.tokens, limits=limits, alerts=alerts, server=server)
+    return merged, stays
+
+
+def _differ(name: str, one: object, other: object) -> bool:
+    return bool(getattr(one, name) != getattr(other, name))

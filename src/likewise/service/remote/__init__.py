@@ -1,1 +1,0 @@
-"""What `lw.connect` asks of a served monitor: one module for each kind of question."""

@@ -1,0 +1,116 @@
+"""Read tables of a TOML file into frozen structs.
+
+Types and bounds stand in the struct; msgspec checks them, and unknown names are refused: a limit
+with a typing mistake would be no limit. What is refused is a BadRule that names the key as it
+stands in the file (`monitors.loans.burst.last`), what came and what was expected.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, TypeVar, get_args
+
+import msgspec
+from msgspec import Meta, Struct, ValidationError, inspect, structs
+
+from likewise.values.errors import BadRule
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+"""What a monitor, a token or a receiver may be called."""
+Count = Annotated[int, Meta(ge=1)]
+CountOrNone = Annotated[int, Meta(ge=0)]
+"""A count that may be 0."""
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+
+_T = TypeVar("_T")
+_PLACE = re.compile(r" - at `\$([^`]*)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_WORDS = {
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.BoolType: "true or false",
+    inspect.StrType: "a text",
+    inspect.CustomType: "a path",
+    inspect.StructType: "a table",
+    inspect.DictType: "a table",
+}
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the settings."""
+
+
+def read_table(kind: type[_T], table: Any, folder: Path, where: str = "") -> _T:
+    """Make a struct of a table; BadRule if it cannot be made.
+
+    folder  what paths in the table are relative to
+    where   the dotted name of the table
+    """
+    try:
+        return msgspec.convert(table, kind, dec_hook=partial(_path, folder))
+    except ValidationError as error:
+        raise _refusal(error, kind, table, folder, where) from None
+
+
+def _path(folder: Path, kind: type[Any], value: Any) -> Path:
+    if not isinstance(value, str):
+        raise TypeError
+    return folder / value
+
+
+def _refusal(error: ValidationError, kind: Any, value: Any, folder: Path, where: str) -> BadRule:
+    """Say in our words what msgspec refuses: go to the value that it names, and look at it."""
+    key: str | int = ""
+    found = _PLACE.search(str(error))
+    for name, place in _STEP.findall(found[1]) if found else ():
+        if name:
+            fields = structs.fields(kind)
+            key, kind = name, next(one.type for one in fields if one.encode_name == name)
+        elif place == "...":  # msgspec does not say which value of a dictionary it is
+            kind = get_args(kind)[1]
+            key = next(one for one in value if _is_refused(kind, value[one], folder))
+        else:
+            key, kind = int(place), get_args(kind)[0]
+        if isinstance(kind, UnionType):  # with None
+            kind = get_args(kind)[0]
+        value = value[key]
+        where += f"[{key}]" if isinstance(key, int) else f".{key}" if where else key
+    at = f"{where}: " if where else ""
+    cause = error.__cause__
+    if isinstance(cause, BadRule):
+        return BadRule(f"{at}{cause}", setting=cause.setting)
+    if isinstance(kind, type) and issubclass(kind, Struct) and isinstance(value, Mapping):
+        known = {one.encode_name: one.required for one in structs.fields(kind)}
+        for unknown in (one for one in value if one not in known):
+            names = ", ".join(sorted(known))
+            return BadRule(f"{at}{unknown!r} is no setting; there are {names}", setting=unknown)
+        missing = next(one for one, required in known.items() if required and one not in value)
+        return BadRule(f"{at}{missing!r} is missing", setting=missing)
+    expected = _words(inspect.type_info(kind))
+    return BadRule(f"{where} is {value!r}; expected {expected}", setting=str(key))
+
+
+def _is_refused(kind: Any, value: Any, folder: Path) -> bool:
+    try:
+        msgspec.convert(value, kind, dec_hook=partial(_path, folder))
+    except ValidationError:
+        return True
+    return False
+
+
+def _words(kind: inspect.Type) -> str:
+    """Describe what is expected."""
+    if isinstance(kind, inspect.UnionType):
+        return " or ".join(_words(one) for one in kind.types if type(one) is not inspect.NoneType)
+    if isinstance(kind, inspect.LiteralType):
+        return " or ".join(map(str, kind.values))
+    if isinstance(kind, inspect.VarTupleType):
+        return f"a list; each item is {_words(kind.item_type)}"
+    words = _WORDS[type(kind)]
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        words += "" if kind.ge is None else f" of at least {kind.ge}"
+        words += "" if kind.gt is None else f" above {kind.gt}"
+    return words
