@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
@@ -66,11 +66,20 @@ def examples(budget: int) -> int:
     return max(share, 1 if way == "plain" else min(budget, 15))
 
 
-def prove(budget: int, **draws: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], None]:
-    """Decorate a property to run it at once; what the test asserts afterwards sees the run."""
+def prove(
+    budget: int, always: Sequence[dict[str, Any]] = (), **draws: st.SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], None]:
+    """Decorate a property to run it at once; what the test asserts afterwards sees the run.
+
+    always: examples that every run has. The drawn ones change with the modules that are loaded,
+        since Hypothesis also draws constants that it finds in them.
+    """
 
     def run(holds: Callable[..., None]) -> None:
-        settings(max_examples=examples(budget), deadline=None)(given(**draws)(holds))()
+        test = given(**draws)(holds)
+        for certain in always:
+            test = example(**certain)(test)
+        settings(max_examples=examples(budget), deadline=None)(test)()
 
     return run
 

@@ -98,7 +98,9 @@ def test_admitted_inputs_are_read_back_to_the_bit_and_others_refused(storage):
     seen = {"admitted": 0, "refused": 0}
     kept = kept_type(storage)
 
-    @prove(60, values=awkward(storage), row=st.integers(0, 60))
+    both = [{"values": [1.0, 0.0], "row": 0}, {"values": [1.0, np.nan], "row": 60}]
+
+    @prove(60, both, values=awkward(storage), row=st.integers(0, 60))
     def holds(values, row):
         width = len(values)
         state = kept_state("linf", width, storage)
