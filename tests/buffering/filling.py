@@ -22,8 +22,9 @@ X, Z = decisions(40_000)
 
 def fill(disk, when_full):
     """Decisions wait until there is room: nothing is lost, and nothing is repeated."""
-    ballast = disk / "ballast"
+    ballast, reserve = disk / "ballast", disk / "reserve"
     ballast.write_bytes(bytes(400_000))
+    reserve.write_bytes(bytes(400_000))
     monitor = lw.open(disk / "ledger", RULE)
     buffer = lw.buffered(monitor, 2000, when_full=when_full, batch_rows=50)
     at = 0
@@ -49,6 +50,7 @@ def fill(disk, when_full):
     assert is_balanced(stats) and stats.answered >= stuck + 500, stats
     numbers = [one.number for one in buffer.results()]
     assert numbers == list(range(stats.unread, stats.answered))
+    reserve.unlink()  # the disk may be full again, and a monitor that it refused cannot answer
     assert monitor.missing <= stats.all_lost  # all of which a full disk cannot be told
     monitor.close()
     with lw.Ledger(disk / "ledger") as ledger:
