@@ -3,6 +3,7 @@
 import datetime
 import io
 import random
+import struct
 import tracemalloc
 
 import numpy as np
@@ -144,6 +145,56 @@ def test_other_columns_are_refused(column, code):
     with pytest.raises(BadArrow) as error:
         read_columns(written(pa.table({"c": column})), MOST)
     assert error.value.code == code
+
+
+def test_words_of_a_dictionary_are_no_rows(monkeypatch):
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(list("abcdefgh")))
+    body = written(pa.table({"z": words}))
+    assert read_columns(body, 2)["z"] == ["a", "b"]
+    monkeypatch.setattr(arrow_ipc, "MOST_WORDS", 7)
+    with pytest.raises(BadArrow) as error:
+        read_columns(body, 2)
+    assert error.value.code == "too-large"
+
+
+def changed(body, before, after):
+    """A body in which one run of numbers of 64 bits is another."""
+    before, after = (struct.pack(f"<{len(one)}q", *one) for one in (before, after))
+    assert body.count(before) == 1
+    return body.replace(before, after)
+
+
+@pytest.mark.parametrize("in_dictionary", [False, True])
+def test_column_that_says_it_is_longer_than_its_batch_is_not_read(in_dictionary):
+    flags = pa.array([True, False, True] * 1_000_000)
+    column = pa.DictionaryArray.from_arrays(pa.array([0]), flags) if in_dictionary else flags
+    body = written(pa.table({"z": column}))
+    body = changed(body, [3_000_000, 0], [2_999_999, 0])
+    tracemalloc.start()
+    with pytest.raises(BadArrow) as error:
+        read_columns(body, 4_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert error.value.code in ("bad-arrow", "too-large") and peak < 1_000_000
+
+
+def test_columns_that_share_their_bytes_are_refused():
+    body = written(pa.table({"a": ["x" * 1000], "b": ["y" * 1024]}))
+    body = changed(body, [1016, 1024], [8, 2032])  # the place and length of the second text
+    with pytest.raises(BadArrow) as error:
+        read_columns(body, MOST)
+    assert error.value.code == "bad-arrow"
+
+
+def test_long_name_of_a_column_is_refused():
+    for length, code in ((4096, None), (4097, "too-large")):
+        body = written(pa.table({"n" * length: [1]}))
+        if code is None:
+            assert list(read_columns(body, MOST)) == ["n" * length]
+            continue
+        with pytest.raises(BadArrow) as error:
+            read_columns(body, MOST)
+        assert error.value.code == code
 
 
 def test_bytes_that_make_no_sense_are_refused():

@@ -25,12 +25,15 @@ SCHEMA, DICTIONARY, RECORDS = 1, 2, 3
 MOST_COLUMNS = 10_000
 MOST_PARTS = 1 << 14
 """Dictionaries and batches of rows of one stream."""
+MOST_WORDS = 1 << 20
+"""Words of all dictionaries of one stream."""
 _INT, _FLOAT, _TEXT, _BOOL, _DATE, _TIMESTAMP = 2, 3, 5, 6, 8, 10
 _LIST, _FIXED_LIST, _LARGE_TEXT, _LARGE_LIST, _TEXT_VIEW = 12, 16, 20, 21, 24
 _NAMES = {1: "null", 4: "binary", 7: "decimal", 9: "time", 13: "struct", 14: "union", 17: "map"}
 _NAMES |= {11: "interval", 15: "binary", 18: "duration", 19: "binary", 23: "binary"}
 _UNITS = ("s", "ms", "us", "ns")
 _IN_VIEW = 12  # bytes of a text that stand in its view
+_LONGEST_NAME = 1 << 12  # bytes; names of many columns may be one text of the header
 Array = npt.NDArray[Any]
 
 
@@ -78,10 +81,18 @@ class FlatTable:
 
     def text(self, number: int) -> str:
         begin, length = self._vector(number, 1)
+        if length > _LONGEST_NAME:
+            raise BadArrow(f"a name has more than {_LONGEST_NAME} bytes.", "too-large")
         return bytes(self.data[begin : begin + length]).decode()
 
-    def tables(self, number: int) -> "list[FlatTable]":
+    def tables(self, number: int, most: int) -> "list[FlatTable]":
+        """A vector of tables, of which there are so many at most."""
         begin, length = self._vector(number, 4)
+        if length > most:
+            raise BadArrow(
+                f"the stream has {length} columns at one place; at most {most} are taken.",
+                "too-large",
+            )
         places = range(begin, begin + 4 * length, 4)
         return [FlatTable(self.data, _target(self.data, place)) for place in places]
 
@@ -180,7 +191,7 @@ def _field_of(table: FlatTable, *, inside: bool = False) -> _Field:
         raise _broken("a column has no type")
     encoding, child = table.table(4), None
     if kind in (_LIST, _LARGE_LIST, _FIXED_LIST):
-        children = [] if inside or encoding is not None else table.tables(5)
+        children = [] if inside or encoding is not None else table.tables(5, 1)
         child = _field_of(children[0], inside=True) if len(children) == 1 else None
     made = _Field(name, kind, type_, child)
     if encoding is not None:
@@ -194,16 +205,31 @@ def _field_of(table: FlatTable, *, inside: bool = False) -> _Field:
 
 @dataclass
 class _Parts:
-    """The nodes and buffers of a batch, taken in the order of the schema."""
+    """The nodes and buffers of a batch, taken in the order of the schema.
 
+    Invariant: the buffers together are no longer than the body, though a header may place one in
+    another: what is read of a batch has the size of its body.
+    """
+
+    length: int
+    """Values of every column, which are counted before any is read."""
     body: memoryview
     nodes: Iterator[Any]
     buffers: Iterator[Any]
     views: Iterator[Any]
     most_text: int
+    taken: int = 0
+    """Bytes of all buffers until now."""
 
     def node(self) -> tuple[int, Array | None]:
         """How many values a column has, and which are there; None if all are."""
+        length, there = self.child()
+        if length != self.length:
+            raise _broken("a column is longer or shorter than its batch")
+        return length, there
+
+    def child(self) -> tuple[int, Array | None]:
+        """How many values the lists of a column have together, and which are there."""
         length, nulls = (int(one) for one in next(self.nodes))
         if length < 0 or length > len(self.body) * 8:
             raise _broken("a column says that it is longer than what came")
@@ -216,6 +242,9 @@ class _Parts:
         offset, length = (int(one) for one in next(self.buffers))
         if offset < 0 or length < 0 or offset + length > len(self.body):
             raise _broken("a buffer lies outside of its part")
+        self.taken += length
+        if self.taken > len(self.body):
+            raise _broken("the buffers are longer together than their part")
         return self.body[offset : offset + length]
 
     def array(self, dtype: Any, length: int) -> Array:
@@ -249,6 +278,10 @@ def _int_type(type_: FlatTable | None) -> str:
 
 
 def _read_numbers(one: _Field, parts: _Parts) -> Any:
+    return _numbers_in(one, parts, *parts.node())
+
+
+def _numbers_in(one: _Field, parts: _Parts, length: int, there: Array | None) -> Any:
     if one.kind == _FLOAT:
         precision = one.type.number(0, "<h")
         if not 0 <= precision <= 2:
@@ -256,14 +289,14 @@ def _read_numbers(one: _Field, parts: _Parts) -> Any:
         dtype = ("<f2", "<f4", "<f8")[precision]
     else:
         dtype = _int_type(one.type)
-    length, there = parts.node()
     numbers = parts.array(dtype, length)
     return numbers if there is None or there.all() else _with_gaps(numbers.tolist(), there)
 
 
 def _read_flags(one: _Field, parts: _Parts) -> Any:
     length, there = parts.node()
-    return _with_gaps(_bits(parts.buffer(), length).tolist(), there)
+    flags = _bits(parts.buffer(), length)
+    return flags if there is None else _with_gaps(flags.tolist(), there)
 
 
 def _read_times(one: _Field, parts: _Parts) -> Any:
@@ -368,7 +401,7 @@ def _read_lists(one: _Field, parts: _Parts) -> Any:
             raise BadArrow(f"the lists of {one.name!r} are not equally long.", "unexpected-type")
     else:
         parts.buffer()
-    values = _read_numbers(one.child, parts)
+    values = _numbers_in(one.child, parts, *parts.child())
     if isinstance(values, list) or (there is not None and not there.all()):
         raise BadArrow(f"the column {one.name!r} has places without a value.", "unexpected-type")
     if width < 0 or begin < 0 or begin + width * length > len(values):
@@ -406,7 +439,7 @@ class _Stream:
     def __init__(self, most: int, most_text: int) -> None:
         self._most, self._most_text = most, most_text
         self.fields: list[_Field] | None = None
-        self.rows = 0
+        self.rows = self.words = 0
         self._dictionaries: dict[int, _Dictionary] = {}
         self.batches: list[list[Any]] = []
 
@@ -418,41 +451,34 @@ class _Stream:
         elif header.kind == DICTIONARY:
             self._take_dictionary(header.table, body)
         else:
-            length, parts = self._parts(header.table, body)
-            batch = [self._read(one, parts) for one in self.fields]
-            if any(len(column) != length for column in batch):
-                raise _broken("a column is longer or shorter than its batch")
-            self.batches.append(batch)
+            parts = self._parts(header.table, body)
+            self.rows += parts.length
+            if self.rows > self._most:
+                raise BadArrow(
+                    f"the stream has more than {self._most} rows, the most taken at once.",
+                    "too-large",
+                )
+            self.batches.append([self._read(one, parts) for one in self.fields])
 
     def _take_schema(self, table: FlatTable) -> None:
         if table.number(0, "<h") != 0:
             raise BadArrow("the stream is big-endian: send it little-endian.", "unexpected-type")
-        fields = table.tables(1)
-        if len(fields) > MOST_COLUMNS:
-            raise BadArrow(
-                f"the stream has {len(fields)} columns; at most {MOST_COLUMNS} are taken.",
-                "too-large",
-            )
+        fields = table.tables(1, MOST_COLUMNS)
         self.fields = [_field_of(one) for one in fields]
         if len({one.name for one in self.fields}) < len(fields):
             raise _broken("two columns have the same name")
 
-    def _parts(self, table: FlatTable, body: memoryview) -> tuple[int, _Parts]:
+    def _parts(self, table: FlatTable, body: memoryview) -> _Parts:
         if table.table(3) is not None:
             raise BadArrow(
                 "the stream is compressed, and how long it is cannot be seen: send it plain.",
                 "compressed",
             )
         length = table.number(0, "<q")
-        self.rows += length
         if length < 0:
             raise _broken("a part has fewer than no rows")
-        if self.rows > self._most:
-            raise BadArrow(
-                f"the stream has more than {self._most} rows, the most taken at once.", "too-large"
-            )
         nodes, buffers, views = (table.pairs(1), table.pairs(2), table.pairs(4, 1))
-        return length, _Parts(body, iter(nodes), iter(buffers), iter(views), self._most_text)
+        return _Parts(length, body, iter(nodes), iter(buffers), iter(views), self._most_text)
 
     def _take_dictionary(self, table: FlatTable, body: memoryview) -> None:
         number, records = table.number(0, "<q"), table.table(1)
@@ -463,7 +489,12 @@ class _Stream:
             raise BadArrow(
                 "the stream adds words to a dictionary: send whole dictionaries.", "unexpected-type"
             )
-        _, parts = self._parts(records, body)
+        parts = self._parts(records, body)
+        self.words += parts.length
+        if self.words > MOST_WORDS:
+            raise BadArrow(
+                f"the dictionaries of the stream have more than {MOST_WORDS} words.", "too-large"
+            )
         if one.kind in (_TEXT, _LARGE_TEXT, _TEXT_VIEW):
             self._dictionaries[number] = _Dictionary(*_texts_of(one, parts))
             return
@@ -493,7 +524,7 @@ def _some(values: list[Any], there: Array) -> list[Any]:
 def read_columns(body: bytes, most: int) -> dict[str, Any]:
     """The columns of a stream by name: arrays of numbers, matrices, or lists with None for gaps.
 
-    most: rows that are taken, those of dictionaries included
+    most: rows that are taken
     """
     stream = _Stream(most, 4 * len(body) + (1 << 20))
     try:

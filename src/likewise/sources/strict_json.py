@@ -7,7 +7,7 @@ character.
 
 Cost: linear. A text in which every colon follows a name of the value is decoded once. Otherwise
 it is decoded a second time without types, to count names. Memory: at most MOST_PARTS arrays and
-objects, and about twelve bytes for each other byte.
+objects, and up to twenty-two bytes for each other byte (a list of "1," read as floats).
 """
 
 import re
