@@ -4,6 +4,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import likewise as lw
@@ -18,6 +20,11 @@ VALUES = {
     "tuple of one": (Decimal("0.5"),),
     "array of one": np.array([0.5]),
     "0-d array": np.array(0.5),
+    "series of one": pd.Series([0.5]),
+    "series of one, with another index": pd.Series([0.5], index=[9]),
+    "series of one, of Polars": pl.Series([0.5]),
+    "series of a flag": pd.Series([True], index=["a"]),
+    "series of two": pd.Series([0.5, 0.5], index=[1, 2]),
     "float32": np.float32(0.1),
     "int8": np.int8(3),
     "uint64": np.uint64(2**53),
@@ -92,6 +99,11 @@ def stored(way, value):
         return float(np.ravel(way(value).past.outputs(np.array([0])))[0])
     except lw.BadDecision:
         return "refused"
+
+
+@pytest.mark.parametrize("name", [name for name in VALUES if "of one" in name])
+def test_what_holds_one_number_is_that_number(name):
+    assert stored(alone, VALUES[name]) == 0.5
 
 
 @pytest.mark.parametrize("name", VALUES)

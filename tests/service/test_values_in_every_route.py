@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import threading
+import warnings
 
 import pytest
 
@@ -82,6 +83,38 @@ def test_value_is_taken_or_refused_in_every_route_alike(output, place):
                 found["kept", repr(monitor.past.outputs([0]))] = True
         taken = {kept for kept in found if kept[0] == "kept"}
         assert len(set(found.values())) == 1 and len(taken) <= 1, found
+
+
+def test_number_that_the_type_of_a_batch_has_not_is_refused():
+    for kind, taken, refused in (
+        ("uint8", ("0", "255", "7.0"), ("1.5", "-1", "256", "1e300", "9" * 400)),
+        ("int32", ("-2147483648", "2147483647"), ("0.5", "2147483648", "-2147483649")),
+        ("float32", ("0.1", "16777217"), ("1e300",)),
+    ):
+        for one in (*taken, *refused):
+            body = f'{{"x":[[0],[{one}]],"z":[1,1],"type":"{kind}"}}'
+            for verb in ("batch", "batch/check", "batch/load"):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    status = asked(lw.Rule("linf", 1), verb, body)[0]
+                assert status == (200 if one in taken else 422), (verb, body)
+
+
+@pytest.mark.parametrize("place", ["input", "output", "column", "output column"])
+def test_value_of_many_parts_has_the_bound_of_a_text(place):
+    in_table = place.endswith("column")
+    features = {"a": lw.Feature("category")}
+    rule = lw.Rule(**{**TABLE, "features": features}) if in_table else lw.Rule("linf", 1)
+    long = json.dumps([1] * LIMITS.label_bytes)
+    fields, columns = {
+        "input": (f'"x":[0,{long}],"z":1', f'"x":[[0,{long}]],"z":[1]'),
+        "output": (f'"x":[0,1],"z":{long}', f'"x":[[0,1]],"z":[{long}]'),
+        "column": (f'"values":{{"a":{long},"z":1}}', f'"values":{{"a":[{long}],"z":[1]}}'),
+        "output column": (f'"values":{{"a":1,"z":{long}}}', f'"values":{{"a":[1],"z":[{long}]}}'),
+    }[place]
+    for verb, body, _ in ways(fields, columns):
+        status, monitor, _ = asked(rule, verb, body)
+        assert status == (422 if place == "input" else 413) and monitor.rows == 0
 
 
 def test_times_that_are_all_null_are_no_times():

@@ -119,13 +119,15 @@ def plain_value(value: Any, most: int) -> Any:
         return value
     try:
         check_depth(value)
-        return codec.value_of(value)
+        composed = codec.value_of(value)
     except BadFile:
         raise Refusal(
             422,
             f"{short_repr(value)} is no value; expected text, a number, true or false, a list of"
             ' such, or an object such as {"date": "2026-01-31"}.',
         ) from None
+    check_words("a value", (composed,), most)
+    return composed
 
 
 def check_depth(value: Any) -> None:
@@ -162,9 +164,7 @@ def check_numbers(x: Any, name: str = "x") -> None:
 def label_of(limits: Limits, label: Any, kind: str) -> Any:
     """An output as a monitor takes it."""
     if isinstance(label, list | dict) and kind == "label":
-        label = plain_value(label, limits.label_bytes)
-        if len(str(label)) > limits.label_bytes:
-            raise Refusal(413, f"the output has more than {limits.label_bytes} characters.")
+        return plain_value(label, limits.label_bytes)
     return label
 
 

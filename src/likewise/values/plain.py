@@ -313,8 +313,10 @@ def number_of(value: Any, what: str) -> float:
     if isinstance(value, np.ma.MaskedArray):
         value = unmasked(value, what)
     held = value
-    if isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1:
-        held = value[0] if len(value) == 1 else value
+    shape = getattr(value, "shape", None)
+    if isinstance(value, list | tuple) or (isinstance(shape, tuple) and len(shape) == 1):
+        # Not value[0]: a series may number its values otherwise.
+        held = next(iter(value)) if len(value) == 1 else value
     plain = scalar(held)
     if is_rounded(plain):
         raise UnexpectedValue(f"{what} is {short_repr(plain)}, {BEYOND}", advice=OFFSET)

@@ -429,7 +429,7 @@ def _check_exact(x: Any, sent: Callable[[], Any]) -> None:
 
     sent: the inputs as they came; asked for only if some number is large enough
     """
-    if x.size and max(x.max(), -x.min()) >= EXACT:
+    if x.size and max(x.max().item(), -x.min().item()) >= EXACT:
         numbers_of(sent(), "x")
 
 
@@ -438,10 +438,14 @@ def _matrix(rows: list[Any], kind: str | None) -> Any:
     if kind not in _STORAGE:
         raise Refusal(422, f"the type is {kind!r}; expected one of {', '.join(_STORAGE)}.")
     try:
-        with np.errstate(over="ignore"):
-            matrix = np.array(rows, kind)
+        numbers = np.array(rows, "float64")
     except (ValueError, OverflowError, TypeError) as error:
         raise Refusal(422, f"x is no matrix of {kind}: {error}.") from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        matrix = numbers.astype(kind, copy=False)
+    if matrix.dtype.kind != "f" and (matrix != numbers).any():
+        number = numbers[matrix != numbers][0]
+        raise Refusal(422, f"x is no matrix of {kind}: it has {number:.12g}.")
     return matrix
 
 
