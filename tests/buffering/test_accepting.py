@@ -138,6 +138,35 @@ def test_what_was_erased_before_it_was_judged_has_a_row_and_no_verdict(tmp_path)
     assert counts == [None if one.verdict is None else one.verdict.count for one in answers]
 
 
+@pytest.mark.parametrize("kind", ["label", "table"])
+def test_rows_and_labels_may_all_be_erased_before_anything_is_judged(tmp_path, kind):
+    """No label is left that could stand for that of an erased row."""
+    rule = RULE
+    rows = [([0.1 * i, 0.0], label) for i, label in enumerate("abca")]
+    if kind == "table":
+        age = lw.Feature("number", tolerance=1, missing="match")
+        features = {"age": age, "place": lw.Feature("category")}
+        rule = lw.Rule(features=features, output_column="answer")
+        rows = [({"age": n, "place": z}, z) for n, z in zip((1, 2, None, 4), "abca", strict=True)]
+    for gone, left in (([0, 1], 2), ([0, 1, 2], 1), ([0, 1, 2, 3], 0)):
+        folder = tmp_path / str(left)
+        with lw.open(folder, rule) as monitor:
+            monitor.observe(*rows[0])
+            monitor.erase(rows=[0])
+            monitor.accept(*zip(*rows[1:], strict=True))
+            monitor.erase(rows=gone)
+            assert len(monitor) == left and monitor.accepted == 0
+            twin = lw.Monitor(rule)
+            for row in range(max(gone) + 1, 4):
+                twin.observe(*rows[row])
+            verdict, expected = monitor.observe(*rows[1]), twin.observe(*rows[1])
+            found = verdict.witnesses.rows - (4 - left)
+            assert found.tolist() == expected.witnesses.rows.tolist()
+            assert monitor.verify().ok
+        with lw.open(folder) as monitor:
+            assert (monitor.rows, len(monitor), monitor.verify().ok) == (5, left + 1, True)
+
+
 def test_whoever_looks_has_the_accepted_judged_and_no_receipt_lacks_its_verdict(tmp_path):
     with slow_ledger(tmp_path / "ledger", witnesses=1000) as monitor, accepting(monitor) as buffer:
         looks = 0

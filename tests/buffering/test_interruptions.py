@@ -8,6 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger.folder import WriterLock
+from likewise.ledger.losses import missing_in
 from tests.buffering.slow import RULE, Gated, decisions, inline, is_balanced, slow_ledger
 from tests.interruptions import Interruptions, at_step
 from tests.refusals import raises
@@ -137,6 +138,34 @@ def test_close_may_be_interrupted_and_called_again(tmp_path):
             assert (monitor.rows, monitor.missing) == (30, 0), where
         step += 41
     assert step > 200
+
+
+def test_a_loss_told_while_decisions_wait_is_known_wherever_a_signal_arrives(tmp_path):
+    step, where, told = 0, "begin", set()
+    while where:
+        folder = tmp_path / f"{step}"
+        with lw.open(folder, RULE, durability="off") as monitor:
+            monitor.observe(X[0], Z[0])
+            monitor.accept(X[1:4], Z[1:4])
+
+            def lose(monitor=monitor):
+                monitor.lost(3, "full", source="a", position=7)
+
+            where = at_step(step, lose, signals=True)
+            missing = monitor.missing
+            with lw.Ledger(folder) as ledger:
+                assert missing == missing_in(ledger.events()), where
+            told.add(missing)
+            assert monitor.observe(X[4], Z[4]).missing == missing
+            assert monitor.positions == ({"a": 7} if missing else {})
+            if missing:
+                with pytest.raises(lw.BadDecision):
+                    monitor.observe(X[5], Z[5], source="a", position=7)
+            monitor.lost(2, "full")
+        with lw.open(folder) as monitor:
+            assert (monitor.rows, monitor.missing) == (5, missing + 2), where
+        step += 2
+    assert told == {0, 3} and step > 40
 
 
 def test_the_lock_of_a_folder_is_released_once_wherever_a_signal_arrives(tmp_path):

@@ -341,6 +341,9 @@ def test_a_cluster_says_what_it_is(tmp_path):
         {"when_down": "hope"},
         {"cpus": -1},
         {"index": "kdtree"},
+        {"slope": True},
+        {"slope_limit": 3.0},
+        {"rows": "disk"},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(tmp_path, settings):

@@ -31,7 +31,7 @@ from likewise.values.beside import Beside
 from likewise.values.errors import BadDecision, BadRule, LikewiseError
 from likewise.values.explanation import Explanation
 from likewise.values.verdicts import Verdict, Verdicts
-from likewise.values.witnesses import NO_WITNESSES, Rows, Witnesses
+from likewise.values.witnesses import NO_WITNESSES, Floats, Rows, Witnesses
 
 _LOAD = 1 << 16  # rows of a smaller batch inserted together
 _NONE: Rows = np.empty(0, np.int64)
@@ -346,9 +346,20 @@ class Engine(Admission):
 
     def load(self, x: Any, z: Any, left_open: Opens | None = None) -> range:
         """Remember decisions without judging them; their rows."""
-        index, count = self._write(*self.batch(x, z))
+        _, count = self._write(*self.batch(x, z))
+        return self._load_written(count, left_open)
+
+    def load_stored(self, vectors: npt.NDArray[Any], outputs: Floats, opens: Opens | None) -> range:
+        """`load`, of rows as they were kept, with outputs as numbers."""
+        assert self.index is not None and self.history is not None
+        bad, _ = self.index.workers.write(vectors, outputs)
+        assert bad == 0
+        self._inputs = self.history.rows
+        return self._load_written(len(vectors), opens)
+
+    def _load_written(self, count: int, left_open: Opens | None) -> range:
         first = self.rows
-        if index is None or count == 0:
+        if count == 0:
             return range(first, first)
         self._insert(count)
         if left_open is not None:

@@ -361,21 +361,30 @@ class Memory:
         firsts: Rows,
         models: Models = None,
     ) -> Verdicts:
-        """Judge and remember rows of a journal that wait for their verdicts.
-
-        Either all of them were erased, and are to be forgotten afterwards, or none was.
-        """
+        """Judge and remember rows of a journal that wait for their verdicts; none was erased."""
         engine = self.engine
-        erased = np.isnan(outputs[:, 0])
-        batch = self.reader.unpack(dtype, records, erased)
-        if erased.any():
-            batch.vectors, outputs = self._placeholders(batch.vectors, outputs, erased)
+        batch = self.reader.unpack(dtype, records, np.zeros(len(outputs), np.bool_))
         batch.outputs, batch.models = outputs, models
         if engine.rule.output == "label":
             batch.outputs = [engine.labels[int(code)] for code in outputs[:, 0]]
         elif engine.rule.output == "number":
             batch.outputs = outputs[:, 0]
         return self.observe_many(batch, firsts, None)
+
+    def pass_over(
+        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: Models = None
+    ) -> None:
+        """Remember and forget rows of a journal that were erased before they were judged.
+
+        They are not judged: the label that stands for theirs may be erased as well.
+        """
+        erased = np.ones(len(outputs), np.bool_)
+        batch = self.reader.unpack(dtype, records, erased)
+        vectors, outputs = self._placeholders(batch.vectors, outputs, erased)
+        rows = self.engine.load_stored(vectors, outputs, batch.left_open)
+        self.reader.accept(rows.start, batch, len(rows))
+        self.models.took(rows.start, models, len(rows))
+        self.forget(np.arange(rows.start, rows.stop))
 
     def _placeholders(
         self, vectors: Any, outputs: Floats, erased: npt.NDArray[np.bool_]

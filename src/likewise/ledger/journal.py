@@ -187,6 +187,8 @@ class Journal:
         note: whether the chain is to say so if the disk had refused something.
         """
         if self.unsure == ACCEPTED and self.store.sure:
+            self._read_losses()  # a loss may have been chained by a call that was cut off
+            self._positions = dict(self.store.positions)
             while self.unsure == ACCEPTED:
                 self.judge_accepted(CHUNK)
             return

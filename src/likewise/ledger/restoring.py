@@ -77,17 +77,16 @@ def judge_accepted(
     count = len(times)
     firsts = retention.firsts(first, times)
     models = reader.names("model").all_of(chunk.models[:count])
+    if erased[0]:
+        memory.pass_over(layout.dtype, records["input"], outputs, models)
+        retention.took(times)
+        nothing = np.full(count, NOT_JUDGED), NONE_KEPT, facts_of_many(None, count)
+        store.judge(Judged(first, firsts, *nothing))
+        return None
     verdicts = memory.judge(layout.dtype, records["input"], outputs, firsts, models)
     verdicts = replace(verdicts, missing=missing)
-    counts, kept = verdicts.counts, kept_of_many(verdicts, witnesses)
     retention.took(times)
-    facts = facts_of_many(verdicts, count)
-    if erased[0]:
-        memory.forget(verdicts.rows)
-        counts, kept = np.full(count, NOT_JUDGED), NONE_KEPT
-        facts = facts_of_many(None, count)
-    store.judge(Judged(first, firsts, counts, kept, facts))
-    if erased[0]:
-        return None
+    kept, facts = kept_of_many(verdicts, witnesses), facts_of_many(verdicts, count)
+    store.judge(Judged(first, firsts, verdicts.counts, kept, facts))
     absent = retention.absent(firsts) - retention.absent(np.array([first]))
     return replace(verdicts, firsts=firsts, absent=absent)

@@ -36,6 +36,9 @@ COMPILED = ("auto", "live", "flat")
 MakeShards = Callable[[str, ClusterSettings], ShardBackend]
 """Makes the shards of a cluster of that name."""
 
+_NOT_HERE = {"slope", "slope_limit", "input_exponent", "rows"}
+"""Settings of `lw.open` that shards do not have."""
+
 
 def cluster(
     path: str | os.PathLike[str],
@@ -71,10 +74,17 @@ def cluster(
     micro_batch, ahead  decisions that shards are sent together, and how many of these are under way
     cpus        what Ray reserves for each shard, of the cores of a machine
     index       of each shard: "auto", "live" or "flat"
-    burst, comparable, models, and all further settings: as for `lw.open`
+    burst, comparable, models, and all further settings: as for `lw.open`, but for slopes and
+                `rows`, which shards do not have
 
     Verdicts are those of `lw.open`, to the last witness. Send batches: a call costs a round trip.
     """
+    for setting in _NOT_HERE & keeping.keys():
+        raise BadRule(
+            f"{setting} is {keeping[setting]!r}, and shards keep rows in memory and search for"
+            " contradictions alone. Leave it out, or open the ledger with lw.open.",
+            setting=setting,
+        )
     settings = ClusterSettings(
         address,
         shards,
