@@ -23,6 +23,7 @@ from typing import Any
 from likewise.buffering.buffered import Buffered, buffered
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
+from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 from likewise.values.printing import with_bounded_repr
 from likewise.watching.background import Backlog
@@ -115,6 +116,14 @@ class WatchRequests:
         self._lock = Lock()
         self._counts = RequestCounts()
         self._untold = 0  # that were not submitted, and that the monitor is to be told of
+        copied_by_fork(self)
+
+    def _after_fork(self) -> None:
+        """In a forked process: what waits is the parent's to submit."""
+        self._lock = Lock()
+        self._untold = 0
+        if self._owned:
+            self._buffer = None
 
     @property
     def counts(self) -> RequestCounts:
