@@ -1,8 +1,10 @@
 """Real monitors that can be made to wait, and what tests of buffers share."""
 
+import os
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -49,6 +51,26 @@ def slow_ledger(folder, rule=RULE, seconds=0.002, **settings):
         monitor.observe_many = slowly(monitor.observe_many)
         monitor.judge_accepted = slowly(monitor.judge_accepted)
         yield monitor
+
+
+@contextmanager
+def slow_disk(seconds):
+    """A disk that takes its time over every wait for it: `seconds` of what this gives, from now."""
+    disk = SimpleNamespace(seconds=seconds, waits=0)
+    sync = os.fdatasync
+
+    def slowly(file):
+        disk.waits += 1
+        until = time.monotonic() + disk.seconds
+        while disk.seconds and time.monotonic() < until:
+            time.sleep(0.01)  # until it is quick again
+        sync(file)
+
+    os.fdatasync = slowly
+    try:
+        yield disk
+    finally:
+        os.fdatasync = sync
 
 
 def decisions(count, seed=1):

@@ -1,9 +1,11 @@
 """One promise of everything that hands decisions to a monitor (docs/delivery.md).
 
 Nothing is connected before the first decision, no caller waits longer than the stated bound, what
-is lost is counted and told, and a service that is back is noticed within about a second.
+is lost is counted and told, and a service that is back is noticed within about a second. So too
+where the monitor is in this process, and its disk is slow or somebody else uses it.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -20,7 +22,7 @@ from likewise.sources.protocol import Gap, Record, polled
 from likewise.streams.following import Follower
 from likewise.streams.judging import StreamJudge, binding_of
 from likewise.streams.sinks import StreamSink
-from tests.buffering.slow import slow_ledger
+from tests.buffering.slow import slow_disk, slow_ledger
 from tests.served_monitors import Serving
 
 RULE = lw.Rule(metric="linf", epsilon=0.05)
@@ -116,7 +118,48 @@ class WatchingABuffer(Buffering):
         return self.watched(x)
 
 
-EVERY = [Watching, Decorated, Raising, Estimating, Buffering, WatchingABuffer]
+class Middleware:
+    """A prediction service with `lw.WatchRequests`."""
+
+    waits = False
+
+    def __init__(self, client, queue_calls=None):
+        self.buffer = None
+        if queue_calls is not None:
+            self.buffer = lw.buffered(client, queue_calls, when_full="drop_newest")
+        self.app = lw.WatchRequests(self.serve, self.buffer or client, path="/")
+
+    async def serve(self, scope, receive, send):
+        message = await receive()
+        answer = json.dumps(approve(json.loads(message["body"])["x"])).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": answer})
+
+    def decide(self, x):
+        answers = []
+
+        async def receive():
+            return {"type": "http.request", "body": json.dumps({"x": x}).encode()}
+
+        async def send(message):
+            answers.append(message.get("body"))
+
+        asyncio.run(self.app({"type": "http", "path": "/"}, receive, send))
+        return json.loads(answers[-1])
+
+    def flush(self, seconds):
+        return self.app.flush(seconds)
+
+    def lost(self):
+        return self.app.counts.dropped
+
+    def close(self):
+        self.app.close()
+        if self.buffer is not None:
+            self.buffer.close(5.0)
+
+
+EVERY = [Watching, Decorated, Raising, Estimating, Buffering, WatchingABuffer, Middleware]
 every = pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
 
 
@@ -221,6 +264,8 @@ def test_what_is_lost_while_it_is_away_is_counted_and_told(kind, how, place):
         assert delivering.flush(30)
         getattr(place, how)()
         assert timed(delivering, x[10:]) < BOUND
+        if kind is Middleware:  # which submits in a thread
+            delivering.app.flush(0.1)
         assert delivering.lost() >= 100
         place.up()
         delivering.decide(x[0])
@@ -265,7 +310,7 @@ def test_a_forked_process_delivers_for_itself_or_says_so(kind, place):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a __del__
-@every
+@pytest.mark.parametrize("kind", EVERY[:-1], ids=lambda kind: kind.__name__)  # not an event loop
 def test_an_interrupted_caller_leaves_nothing_behind_that_blocks(kind, place):
     class Interrupted(BaseException):
         pass
@@ -319,27 +364,152 @@ def test_who_waits_for_verdicts_chooses_what_happens_without_one(place):
             one.close()
 
 
-def test_watching_a_ledger_through_a_buffer_does_not_wait_for_its_disk(tmp_path, monkeypatch):
-    slow = threading.Event()
-    fsync = os.fsync
+# A monitor in this process
 
-    def slowly(file):
-        if slow.is_set():
-            time.sleep(1.5)
-        fsync(file)
 
-    with lw.open(tmp_path / "ledger", RULE) as ledger, lw.buffered(ledger) as buffer:
-        watched = lw.watch(approve, buffer)
-        watched([0.1, 0.1])
-        assert buffer.flush(30)
-        monkeypatch.setattr(os, "fsync", slowly)
-        slow.set()
-        begin = time.perf_counter()
-        for one in inputs(20):
-            watched(one)
-        assert time.perf_counter() - begin < BOUND
-        slow.clear()
-        assert buffer.flush(30) and ledger.rows == 21
+@every
+def test_a_ledger_on_a_slow_disk_gets_everything_in_order_and_delays_nobody(kind, tmp_path):
+    with lw.open(tmp_path / "ledger", RULE) as ledger:
+        delivering = kind(ledger)
+        x = inputs(60)
+        timed(delivering, x[:5])
+        assert delivering.flush(30)
+        with slow_disk(seconds=3.0) as disk:
+            assert timed(delivering, x[5:]) < BOUND
+            until = time.monotonic() + 10
+            while not disk.waits and time.monotonic() < until:
+                time.sleep(0.01)
+            assert disk.waits, "a test on nothing"
+            disk.seconds = 0.0
+            assert delivering.flush(30)
+        assert answers_of(ledger) == [approve(one) for one in x]
+        assert delivering.lost() == 0 == ledger.missing
+        delivering.close()
+
+
+@every
+def test_what_finds_no_room_before_a_slow_disk_is_counted_and_told(kind, tmp_path):
+    with lw.open(tmp_path / "ledger", RULE) as ledger:
+        delivering = kind(ledger, queue_calls=20)
+        x = inputs(200)
+        timed(delivering, x[:10])
+        assert delivering.flush(30)
+        with slow_disk(seconds=30.0) as disk:
+            assert timed(delivering, x[10:]) < BOUND
+            if kind is Middleware:
+                delivering.app.flush(0.1)
+            assert delivering.lost() >= 100
+            disk.seconds = 0.0
+            assert delivering.flush(30)
+        delivering.decide(x[0])
+        assert delivering.flush(30)
+        assert ledger.missing == delivering.lost()
+        assert ledger.rows + ledger.missing == 201
+        delivering.close()
+
+
+@every
+def test_a_monitor_that_somebody_else_uses_for_long_delays_nobody(kind):
+    monitor = lw.Monitor(RULE)
+    delivering = kind(monitor)
+    x = inputs(60)
+    timed(delivering, x[:5])
+    assert delivering.flush(30)
+    used, over = threading.Event(), threading.Event()
+
+    def use():
+        with monitor._looking():
+            used.set()
+            over.wait(30)
+
+    user = threading.Thread(target=use)
+    user.start()
+    assert used.wait(30)
+    assert timed(delivering, x[5:]) < BOUND
+    over.set()
+    user.join()
+    assert delivering.flush(30)
+    assert answers_of(monitor) == [approve(one) for one in x]
+    delivering.close()
+
+
+watching = pytest.mark.parametrize("kind", EVERY[:4], ids=lambda kind: kind.__name__)
+
+
+@watching
+def test_a_ledger_that_is_closed_first_has_what_waited(kind, tmp_path):
+    x = inputs(30)
+    with slow_disk(seconds=0.3), lw.open(tmp_path / "ledger", RULE) as ledger:
+        delivering = kind(ledger)
+        assert timed(delivering, x) < BOUND
+    with lw.open(tmp_path / "ledger") as ledger:
+        assert answers_of(ledger) == [approve(one) for one in x]
+    delivering.close()
+
+
+@watching
+def test_callers_wait_for_a_ledger_no_longer_than_they_say_and_once_in_vain(kind, tmp_path):
+    with lw.open(tmp_path / "ledger", RULE) as ledger:
+        delivering = kind(ledger, wait_seconds=0.3)
+        timed(delivering, inputs(5))
+        assert delivering.watched.counts.decisions == 5  # their verdicts were waited for
+        with slow_disk(seconds=30.0) as disk:
+            begin = time.perf_counter()
+            assert 0.25 < timed(delivering, inputs(1)) < 0.3 + BOUND
+            timed(delivering, inputs(20))
+            assert time.perf_counter() - begin < 0.6 + BOUND
+            disk.seconds = 0.0
+            assert delivering.watched.flush(30)
+        assert delivering.watched.counts.decisions == 26 == ledger.rows
+        assert delivering.watched.counts.unknown == (21 if kind is Raising else 0)
+        delivering.close()
+
+
+@watching
+def test_an_interrupted_caller_of_a_ledger_leaves_nothing_behind_that_blocks(kind, tmp_path):
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(*_):
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with lw.open(tmp_path / "ledger", RULE) as ledger:
+            delivering, interrupted = kind(ledger), 0
+            for i in range(60):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + i % 10))
+                    for _ in range(200):
+                        delivering.decide([i / 100, 0.5])
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Interrupted:
+                    interrupted += 1
+            assert interrupted > 10, "a test on nothing"
+            delivering.decide([0.5, 0.5])
+            assert delivering.flush(60)
+            counts = delivering.watched.counts
+            assert counts.decisions == ledger.rows > 0 == counts.failures
+            delivering.close()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_verdicts_that_a_ledger_gives_too_late_are_the_users_choice(tmp_path):
+    with lw.open(tmp_path / "ledger", RULE) as ledger:
+        strict = lw.watch(approve, ledger, on_violation="raise", when_unknown="raise")
+        assert strict([0.49, 0.1]) == "no"
+        with slow_disk(seconds=30.0) as disk:
+            with pytest.raises(lw.Unreachable):
+                strict([0.51, 0.1])
+            disk.seconds = 0.0
+            assert strict.flush(30)
+        assert (strict.counts.violations, strict.counts.unknown) == (1, 1)
+        with pytest.raises(lw.Violation) as raised:
+            lw.watch(approve, ledger, on_violation="raise", wait_seconds=20)([0.52, 0.1])
+        assert raised.value.answer == "yes"
+        strict.close()
 
 
 def test_watching_a_ledger_through_a_full_buffer_that_accepts_does_not_wait_for_judging(tmp_path):

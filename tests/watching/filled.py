@@ -27,6 +27,7 @@ def main(disk):
     def call():
         x = next(calls)
         assert watched(x) == (x[0] > 0.5)
+        assert watched.flush()
 
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("default")

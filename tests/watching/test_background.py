@@ -306,7 +306,7 @@ def test_without_a_background_nothing_waits():
 
 
 def test_a_signal_in_the_middle_of_handing_over_work_stops_nothing():
-    backlog = Backlog(10**6)
+    backlog = Backlog(lambda pieces: [piece() for piece in pieces], most=10**6)
     done, where, step = [], "", 0
     while step == 0 or where:
         where = at_step(step, lambda: backlog.put(lambda: None), signals=True)

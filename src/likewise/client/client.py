@@ -134,6 +134,8 @@ class Client:
         """This client: its calls take ids (monitors/protocol.py)."""
         return self
 
+    turn = None
+    """A call waits for the service."""
     accepting = None
     """A service accepts nothing before it is judged."""
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
+from weakref import WeakMethod
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,8 @@ from likewise.values.positions import Position, place_of, places_of
 from likewise.values.steepest import Steepest
 from likewise.values.verdicts import Verdict, Verdicts
 from likewise.values.witnesses import Rows
+
+_DRAIN_SECONDS = 60.0  # that closing waits for those who still have decisions for it
 
 
 class Monitor:
@@ -167,6 +170,7 @@ class Monitor:
         self._embeds = reader.embeds
         self._joins = reader.rule.features is None and span is None and not self._embeds
         self._sharded: Sharded | None = None
+        self._drains: list[WeakMethod[Callable[[float], object]]] = []
         self.when_erased: list[Callable[[Rows | None], None]] = []
         """Called with the rows after each erasure, by whoever keeps something about decisions
         elsewhere; with None if an erasure failed half way, and it may be any."""
@@ -840,6 +844,17 @@ class Monitor:
         """None: it is in this process, and not behind a service (monitors/protocol.py)."""
 
     @property
+    def turn(self) -> "RLock | None":
+        """The lock that calls take, if a call waits for nothing else."""
+        waits = self._kept is not None or self._sharded is not None or self._embeds
+        return None if waits else self._lock
+
+    def drain_before_close(self, drain: Callable[[float], object]) -> None:
+        """Have a method called, with seconds, when this is closed; its object may go before."""
+        self._drains = [one for one in self._drains if one() is not None]
+        self._drains.append(WeakMethod(drain))
+
+    @property
     def accepting(self) -> AcceptingMonitor | None:
         """This monitor, if it has a ledger: `accept` can be called."""
         return None if self._kept is None else self
@@ -896,6 +911,10 @@ class Monitor:
 
         If a signal cuts it off, call it again: it does what is left to do.
         """
+        for known in self._drains:
+            drain = known()
+            if drain is not None and not self.closed:
+                drain(_DRAIN_SECONDS)
         self._commits.finish()
         with self._lock:
             kept = self._kept

@@ -21,12 +21,14 @@ Invariants:
   (`verdict.missing`); losses that are told later change no earlier verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from likewise.explaining.past import Past
 from likewise.reading.protocol import FROM_ROW
 from likewise.rules.rule import Rule
+from likewise.values.errors import LikewiseError
 from likewise.values.explanation import Explanation
 from likewise.values.positions import Position
 from likewise.values.printing import with_bounded_repr
@@ -69,6 +71,13 @@ class AnyMonitor(Protocol):
     @property
     def remote(self) -> "RemoteMonitor | None":
         """This monitor, if it is behind a service; None if it is in this process."""
+
+    @property
+    def turn(self) -> "RLock | None":
+        """The lock that calls take, if a call waits for nothing else: no disk, service or embedder.
+
+        Whoever must not wait tries it, and has another thread make the call if it is taken.
+        """
 
     @property
     def accepting(self) -> "AcceptingMonitor | None":
@@ -260,6 +269,12 @@ class AcceptingMonitor(AnyMonitor, Protocol):
 
     def judge_accepted(self, most: int = 1024) -> Verdicts | None:
         """Judge the next decisions that were accepted: their verdicts; None if there are none."""
+
+    def observe_each(self, decisions: Sequence[Decision]) -> "list[Verdict | LikewiseError]":
+        """Take decisions one after another in one transaction: each has its verdict or refusal."""
+
+    def drain_before_close(self, drain: Callable[[float], object]) -> None:
+        """Have a method called, with seconds, when this is closed; its object may go before."""
 
     def verdicts_of(self, rows: Sequence[int]) -> list[Verdict | None]:
         """The verdicts that the ledger has on these rows; None for a row without one."""

@@ -1,6 +1,6 @@
-"""Work that waits in a queue, and a thread that does it, one piece after the other.
+"""Work that waits in a queue, and a thread that does it in order.
 
-Whoever calls a watched model with `background=True` puts the judging here and does not wait.
+A watched model whose decision cannot be judged at once (watcher.py) has it judged here.
 
 Invariant: pieces are done in the order in which they were put, each once. `put` never waits: a full
 queue refuses. What is put before the program ends is done then, within some seconds.
@@ -14,22 +14,39 @@ import atexit
 import weakref
 from collections.abc import Callable
 from functools import partial
+from math import prod
+from typing import Any, Generic, TypeVar
 
-from likewise.buffering.bounded_queue import FULL, Entry
+from likewise.buffering.bounded_queue import FULL, NEVER, Entry
 from likewise.buffering.worker import Worker
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 
 _EXIT_SECONDS = 10.0  # that the end of the program waits at most
 
-Piece = Callable[[], None]
+PieceT = TypeVar("PieceT")
 
 
-class Backlog:
-    """At most `most` pieces of work wait here."""
+class Backlog(Generic[PieceT]):
+    """At most `most` pieces of work, of `most_bytes` together, wait here.
 
-    def __init__(self, most: int) -> None:
-        self._worker: Worker[Piece] = Worker(_do, name="likewise-watch", most=most)
+    do      does up to `batch` pieces, in their order
+    """
+
+    def __init__(
+        self,
+        do: Callable[[list[PieceT]], None],
+        *,
+        most: int,
+        most_bytes: int = NEVER,
+        batch: int = 1,
+    ) -> None:
+        def work(entries: list[Entry[PieceT]]) -> None:
+            do([piece for _, _, piece in entries])
+
+        self._worker: Worker[PieceT] = Worker(
+            work, name="likewise-watch", most=most, most_bytes=most_bytes, batch=batch
+        )
         self._queue = self._worker.queue
         # Registered after the monitor's own end, so it runs before it.
         at_exit = partial(_drain, weakref.ref(self))
@@ -47,10 +64,15 @@ class Backlog:
         with self._queue.lock:
             return len(self._queue) + self._queue.in_hand
 
-    def put(self, piece: Piece) -> bool:
+    @property
+    def is_mine(self) -> bool:
+        """Whether this is the thread that does the work."""
+        return self._worker.is_mine
+
+    def put(self, piece: PieceT, size: int = 0) -> bool:
         """Have a piece of work done later; whether there was room for it."""
         with self._queue.lock:
-            number = self._queue.put(piece)
+            number = self._queue.put(piece, size)
         return number != FULL
 
     def drain(self, seconds: float) -> bool:
@@ -62,12 +84,22 @@ class Backlog:
         return self._worker.wait_until(lambda: not len(queue) and (mine or not queue.busy), seconds)
 
 
-def _do(batch: list[Entry[Piece]]) -> None:
-    for _, _, piece in batch:
-        piece()
+def size_of(value: Any) -> int:
+    """How many bytes a value takes, about; quickly, by the first of many that are alike."""
+    if isinstance(value, list | tuple):
+        return 56 + len(value) * (8 + size_of(value[0])) if value else 56
+    if isinstance(value, dict):
+        return 64 + sum(100 + size_of(one) for one in value.values())
+    if isinstance(value, str | bytes):
+        return 50 + len(value)
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    shape = getattr(value, "shape", None)  # of a frame
+    return 64 * prod(shape) if isinstance(shape, tuple) else 100
 
 
-def _drain(known: "weakref.ref[Backlog]") -> None:
+def _drain(known: "weakref.ref[Backlog[PieceT]]") -> None:
     backlog = known()
     if backlog is not None and not backlog.drain(_EXIT_SECONDS):
         logger.warning("the program ends before %d watched calls are judged", backlog.waiting)

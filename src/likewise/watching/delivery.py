@@ -25,7 +25,6 @@ from likewise.values.errors import BadDecision
 from likewise.values.frames import table_columns
 from likewise.values.plain import list_of
 
-CAPACITY = 65_536
 CLOSE_SECONDS = 5.0  # that the end of a watch waits for a service
 
 
@@ -44,6 +43,33 @@ class Ticket:
         self.failed: list[tuple[int | None, Exception]] = []
         self.outcomes: list[Any] | None = None
         """What came out, if somebody waits for it; None if nobody does, or not any more."""
+
+
+class Patience:
+    """Waits for what comes of calls.
+
+    After a wait in vain nobody waits until something comes: a service that is away, or a disk that
+    hangs, costs one caller the time, and not every one.
+    """
+
+    def __init__(self) -> None:
+        self._in_vain = False
+
+    def wait(self, ticket: Ticket, seconds: float) -> int:
+        """Wait for the verdicts of a call; how many did not come within `seconds`."""
+        until = monotonic() + (0.0 if self._in_vain else seconds)
+        for came in range(ticket.submitted):
+            try:
+                ticket.settled.get(timeout=max(0.0, until - monotonic()))
+            except Empty:
+                self._in_vain = True
+                return ticket.submitted - came
+        return 0
+
+    def came(self, ticket: Ticket) -> None:
+        """Something came: whoever waits for this call hears of it."""
+        self._in_vain = False
+        ticket.settled.put(None)
 
 
 class _Pending(NamedTuple):
@@ -74,7 +100,7 @@ class Delivery:
         self._buffer = buffer
         self._pending: deque[_Pending] = deque()
         self._lock = RLock()  # since a signal handler may call the model
-        self._in_vain = False  # the last wait was, and no verdict has come since
+        self.patience = Patience()
         copied_by_fork(self)
 
     def _after_fork(self) -> None:
@@ -125,28 +151,12 @@ class Delivery:
             done = []
             while self._pending and self._pending[0].number <= receipt.number:
                 done.append(self._pending.popleft())
-        self._in_vain = False
         for one in done:
             known = receipt if one.number == receipt.number else None
             try:
                 self._settle(one.ticket, one.place, one.output, known)
             finally:
-                one.ticket.settled.put(None)
-
-    def wait(self, ticket: Ticket, seconds: float) -> int:
-        """Wait for the verdicts of a call; how many did not come within `seconds`.
-
-        After a wait in vain nobody waits until a verdict comes: a service that is away costs one
-        caller the time, and not every one.
-        """
-        until = monotonic() + (0.0 if self._in_vain else seconds)
-        for came in range(ticket.submitted):
-            try:
-                ticket.settled.get(timeout=max(0.0, until - monotonic()))
-            except Empty:
-                self._in_vain = True
-                return ticket.submitted - came
-        return 0
+                self.patience.came(one.ticket)
 
     def flush(self, seconds: float) -> bool:
         return self._buffer is None or self._buffer.flush(seconds)

@@ -8,13 +8,13 @@ Cost: `observe`, or `observe_many`, and one microsecond; for a refused batch, se
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from likewise.intake.copies import one_output, one_row, some_rows
 from likewise.intake.sifting import Unfit, sifted
-from likewise.monitors.protocol import AnyMonitor
+from likewise.monitors.protocol import AnyMonitor, Decision
 from likewise.values.errors import BadDecision, RepeatedKey, UnexpectedValue
 from likewise.values.frames import columns_of
 from likewise.values.given import as_given
@@ -51,6 +51,9 @@ class Outcome(NamedTuple):
         )
 
 
+Call: TypeAlias = tuple[Any, Any, Any, Any]
+"""What a call was given, its output, its key, and its answer."""
+
 NOTHING_FOUND = Outcome(decisions=1)
 """What comes out of most calls."""
 REPEATED = Outcome(repeated=1)
@@ -65,6 +68,7 @@ class Judge:
 
     def __init__(self, monitor: AnyMonitor, *, batched: bool, skip: bool, keep: int | None) -> None:
         self._monitor = monitor
+        self._accepting = monitor.accepting
         self._batched = batched
         self._skip = skip
         self._keep = keep
@@ -86,6 +90,61 @@ class Judge:
         if len(x) != len(z) or (key is not None and len(key) != len(z)):
             return self._many(x, z, key)  # which says what does not fit
         return self._sifted(x, z, key)
+
+    def judge_each(self, calls: Sequence[Call]) -> Iterator[Outcome | Exception]:
+        """Judge calls in their order: what came out of each, or what was raised.
+
+        Those of one decision that follow each other share a transaction of a ledger.
+        """
+        alone: list[tuple[Decision, Any, Call]] = []
+        for call in calls:
+            decision = self._only_decision(call) if self._accepting is not None else None
+            if decision is not None:
+                alone.append(decision)
+                continue
+            yield from self._together(alone)
+            alone = []
+            yield self._attempt(call)
+        yield from self._together(alone)
+
+    def _only_decision(self, call: Call) -> tuple[Decision, Any, Call] | None:
+        """The decision of a call that has one, and its output; None if it may have more."""
+        x, z, key, answer = call
+        if self._batched:
+            try:
+                only = one_row(x, self._columns) if len(x) == 1 and len(z) == 1 else None
+            except TypeError:
+                return None
+            if only is None or (key is not None and len(key) != 1):
+                return None
+            x, z, key = only, one_output(z, self._number), None if key is None else key[0]
+            answer = z
+        return Decision(x, z, key), answer, call
+
+    def _together(
+        self, alone: Sequence[tuple[Decision, Any, Call]]
+    ) -> Iterator[Outcome | Exception]:
+        if len(alone) < 2 or self._accepting is None:
+            yield from (self._attempt(call) for _, _, call in alone)
+            return
+        found: Sequence[Verdict | Exception]
+        try:
+            found = self._accepting.observe_each([one for one, _, _ in alone])
+        except Exception as error:  # none of them was taken
+            found = [error] * len(alone)
+        for (_, output, call), one in zip(alone, found, strict=True):
+            if isinstance(one, BadDecision):
+                yield self._attempt(call)  # which is refused again, as it would be alone
+            else:
+                yield one if isinstance(one, Exception) else outcome_of(one, output)
+
+    def _attempt(self, call: Call) -> Outcome | Exception:
+        try:
+            return self.judge(*call)
+        except Exception as error:
+            return error
+        except BaseException as error:  # such as SystemExit of a user's index
+            return BadDecision(f"judging it raised {type(error).__name__}.")
 
     def _part(self, x: Any, z: Any, keys: Any) -> Outcome:
         """A batch, or a part of one."""

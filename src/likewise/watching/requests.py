@@ -23,11 +23,12 @@ from typing import Any
 from likewise.buffering.buffered import Buffered, buffered
 from likewise.monitors.protocol import Decision
 from likewise.reading.protocol import FROM_ROW
+from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 from likewise.values.printing import with_bounded_repr
 from likewise.watching.background import Backlog
 from likewise.watching.delivery import rule_known_here
-from likewise.watching.settings import QUEUE_CALLS, Told
+from likewise.watching.settings import Told
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -36,6 +37,7 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LOST = "unwatched"
+_QUEUE_CALLS = 1000
 _CLOSE_SECONDS = 10.0
 
 
@@ -99,7 +101,7 @@ class WatchRequests:
         key: str | None = None,
         model: str | None = None,
         max_bytes: int = 1 << 20,
-        queue_calls: int = QUEUE_CALLS,
+        queue_calls: int = _QUEUE_CALLS,
     ) -> None:
         self.app = app
         told = Told.of(monitor)
@@ -110,10 +112,18 @@ class WatchRequests:
         self._is_watched = path if callable(path) else (lambda one: one == path)
         self._read = read or partial(decision_in_json, self._is_table, output, key, model)
         self._max_bytes = max_bytes
-        self._backlog = Backlog(queue_calls)
+        self._backlog: Backlog[Callable[[], None]] = Backlog(_do_each, most=queue_calls)
         self._lock = Lock()
         self._counts = RequestCounts()
         self._untold = 0  # that were not submitted, and that the monitor is to be told of
+        copied_by_fork(self)
+
+    def _after_fork(self) -> None:
+        """In a forked process: what waits is the parent's to submit."""
+        self._lock = Lock()
+        self._untold = 0
+        if self._owned:
+            self._buffer = None
 
     @property
     def counts(self) -> RequestCounts:
@@ -248,6 +258,11 @@ class WatchRequests:
         self._backlog.drain(_CLOSE_SECONDS)
         if self._owned and self._buffer is not None:
             self._buffer.close(_CLOSE_SECONDS)
+
+
+def _do_each(pieces: list[Callable[[], None]]) -> None:
+    for piece in pieces:
+        piece()
 
 
 class _Copy:

@@ -15,7 +15,8 @@ from likewise.values.known_names import check_one_of, did_you_mean
 from likewise.watching.records import Failure, Flagged
 
 KEEP = 100
-QUEUE_CALLS = 1000
+CAPACITY = 65_536  # decisions for a service, or calls, that wait
+MAX_BYTES = 256 << 20  # that calls may take which wait
 WAIT_SECONDS = 0.05
 
 POLICIES = ("record", "warn", "raise")

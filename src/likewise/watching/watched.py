@@ -215,12 +215,13 @@ def watch(
     key           from the call's arguments to the caller's own key (of a batch, keys), for lw.open;
                   a decision whose key the ledger has is counted as repeated and not judged again
     keep          how many of the latest violations, and failures, are kept
-    background    whether decisions are judged in another thread, in their order, so that the caller
-                  (an event loop) does not wait; `flush` and `close` wait for it. Callables that
-                  were given here are called in that thread
-    queue_calls   how many calls may wait for the background (1,000), or decisions for a service
+    background    whether the caller (an event loop) never waits: all decisions are judged in a
+                  thread, in their order; `flush` and `close` wait for it. Callables that were
+                  given here are called in that thread
+    queue_calls   how many calls may wait for the thread, or decisions for a service
                   (65,536); what comes when it is full is counted as dropped, and is a failure
-    wait_seconds  how long a call waits at most for the verdict of a service, if "raise" was chosen;
+    wait_seconds  how long a call waits at most for a verdict: of a thread, which judges where that
+                  may take long, as with a ledger; or of a service, if "raise" was chosen, and
                   otherwise it does not wait
     when_unknown  what happens if the verdict did not come in that time: "pass" counts it
                   (`counts.unknown`) and goes on, "raise" raises Unreachable

@@ -36,7 +36,7 @@ class Looks:
 
     @property
     def waiting(self) -> int:
-        """How many calls are not judged yet; without `background`, none."""
+        """How many calls wait to be judged in another thread, or decisions for a service."""
         return self._watching().waiting
 
     def flush(self, seconds: float = 60.0) -> bool:
@@ -46,7 +46,7 @@ class Looks:
     def close(self) -> None:
         """Watch no more. The model goes on; a monitor that was made here is closed.
 
-        With `background`, what waits is judged first.
+        What waits is judged first.
         """
         self._watching().close()
 

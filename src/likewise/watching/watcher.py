@@ -3,19 +3,24 @@
 Whoever calls the model asks `given` before the call and says `answered` after it, with the model's
 answer in hand. So the answer is there before anything can go wrong here.
 
+Who judges: the caller, where that takes no time to speak of (a history in memory whose lock is
+free, and which took less than a tenth of the bound for as many rows before); else a thread, behind
+a queue (background.py), for whose verdict the caller waits `wait_seconds` at most; a buffer before
+a service (delivery.py). In the background nobody waits.
+
 Invariant: unless the user chose "raise", no Exception leaves a watcher, whatever fails: the input,
 the output, the key, the monitor, the disk, the user's own callables. Each failure is counted and
 kept. (Warnings that the user has turned into errors are raised: that is a choice, too.)
-Cost: a copy of the input, `observe`, and some microseconds; in the background, a copy of the output
-as well, and `observe` in another thread. The latest `keep` violations (with them decisions that
+Cost: a copy of the input, `observe`, and some microseconds; in another thread, a copy of the output
+and two changes of threads as well. The latest `keep` violations (with them decisions that
 raise a burst's alarm) and failures are kept, nothing else.
 """
 
 import logging
 import sys
 from collections import deque
-from functools import partial
 from threading import Lock
+from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
 from likewise.buffering.receipt import Receipt
@@ -34,8 +39,8 @@ from likewise.values.errors import (
     ViolationWarning,
 )
 from likewise.values.given import as_given
-from likewise.watching.background import Backlog
-from likewise.watching.delivery import CAPACITY, Delivery, Ticket
+from likewise.watching.background import Backlog, size_of
+from likewise.watching.delivery import Delivery, Patience, Ticket
 from likewise.watching.judging import NOTHING_FOUND, REPEATED, Judge, Outcome, outcome_of
 from likewise.watching.labels import LabelHints
 from likewise.watching.records import (
@@ -49,7 +54,8 @@ from likewise.watching.records import (
     rows_told,
 )
 from likewise.watching.settings import (
-    QUEUE_CALLS,
+    CAPACITY,
+    MAX_BYTES,
     Choices,
     check_key_column,
     shown,
@@ -57,13 +63,14 @@ from likewise.watching.settings import (
 )
 from likewise.watching.warn import Line, calling_line, warn
 
-_CLOSE_SECONDS = 60.0  # that the end of a watch waits for its background
+_CLOSE_SECONDS = 60.0  # that the end of a watch waits for what is judged in its thread
+_TOGETHER = 256  # calls that the thread judges in one transaction, at most
+_SHARE = 0.1  # of the bound; what probably takes no longer is judged by the caller
+_ROWS_AT_FIRST = 100.0  # that a caller judges while nobody knows how long they take
 
 Given: TypeAlias = tuple[Any, Any, tuple[Exception, BaseException | None] | None]
 """What a call was given: the input and the key; or why they could not be had, and what the caller
 was handling then."""
-_NOT_READ: Any = object()
-"""Stands for an output that has not been read from the answer yet."""
 
 
 class _Call(NamedTuple):
@@ -73,6 +80,15 @@ class _Call(NamedTuple):
     handled: Handled
     line: Line | None
     """Where it came from, if it is over by now."""
+
+
+class _Piece(NamedTuple):
+    """A call that the thread is to judge."""
+
+    ticket: Ticket
+    given: Given
+    z: Any
+    rows: int
 
 
 class Watcher:
@@ -99,11 +115,17 @@ class Watcher:
         self._input, self._output, self._key = choices.input, choices.output, choices.key
         self._wait_seconds, self._when_unknown = choices.wait_seconds, choices.when_unknown
         self._waits = "raise" in (self.on_violation, self.on_failure)
+        if choices.background:
+            self._wait_seconds = 0.0
         self._columns = True
         self._labels: LabelHints | None = None
-        self._backlog: Backlog | None = None
+        self._backlog: Backlog[_Piece] | None = None
+        self._patience = Patience()
+        self._quick = _SHARE * self._wait_seconds
+        self._rows_here = _ROWS_AT_FIRST
+        """Rows that take a caller no longer than its share of the bound, as the last ones did."""
         self._delivery: Delivery | None = None
-        self._queue_calls = choices.queue_calls or QUEUE_CALLS
+        self._queue_calls = choices.queue_calls or CAPACITY
         self._rule_known = False
         if told.buffer is not None or self.monitor.remote is not None:
             if told.buffer is not None and self.on_violation != "record":
@@ -113,22 +135,20 @@ class Watcher:
                     " of a buffer.",
                     setting="on_violation",
                 )
-            self._queue_calls = choices.queue_calls or CAPACITY
             self._delivery = Delivery(self.monitor, told.buffer, self._queue_calls, self._delivered)
             self._learn(self._delivery.rule)
         else:
             if self._key is not None:
                 check_key_column(self.monitor.rule)
             all_wanted = self.on_violation == "raise" or callable(self.on_violation)
-            self._judge = Judge(
+            self._judging = Judge(
                 self.monitor,
                 batched=batched,
                 skip=choices.on_bad_row == "skip",
                 keep=None if all_wanted else choices.keep,
-            ).judge
+            )
+            self._judge = self._judging.judge
             self._learn(self.monitor.rule)
-            if choices.background:
-                self._backlog = Backlog(self._queue_calls)
         self._violations: deque[Flagged] = deque(maxlen=choices.keep)
         self._failures: deque[Failure] = deque(maxlen=choices.keep)
         self._calls = 0
@@ -186,61 +206,133 @@ class Watcher:
             self._say_hint(None)
         if self._delivery is not None:
             self._deliver(self._delivery, given, answer, sys.exception())
-        elif self._backlog is None:
-            self._settle(given, answer, _NOT_READ, sys.exception(), None)
-        else:
-            self._settle_later(self._backlog, given, answer, sys.exception())
+            return
+        handled = sys.exception()
+        if not (self._wait_seconds and self._settle_here(given, answer, handled)):
+            self._settle_in_thread(given, answer, handled)
 
-    def _settle_later(
-        self, backlog: Backlog, given: Given, answer: Any, handled: BaseException | None
-    ) -> None:
-        """Have the decision judged in the background, as it is now."""
+    # A monitor in this process
+
+    def _settle_here(self, given: Given, answer: Any, handled: BaseException | None) -> bool:
+        """Judge a call, if it takes no time to speak of and nothing waits; whether it was."""
+        turn, backlog, rows = self.monitor.turn, self._backlog, 1
+        x, key, missing = given
+        if self.batched and missing is None and hasattr(x, "__len__"):
+            rows = len(x)
+        if turn is None or rows > self._rows_here or (backlog is not None and backlog.waiting):
+            return False
+        if missing is not None:
+            error, earlier = missing
+            self._fail(_Call(self._next_call(), (earlier, handled), None), (None, error))
+            return True
+        try:
+            z = self._read(answer)
+            begin = perf_counter()
+            judged = self._judge_in_turn(turn, x, z, key, answer)
+            if judged is None:
+                return False
+            self._rows_here = self._quick * rows / (perf_counter() - begin)
+        except Exception as failed:
+            self._fail(_Call(self._next_call(), (handled,), None), (None, failed))
+            return True
+        with self._lock:
+            self._calls += 1
+            number = self._calls
+            self._count(judged)
+        if self._labels is not None:
+            self._look_at(self._labels, z, None)
+        if judged is not NOTHING_FOUND:
+            self._react(_Call(number, (handled,), None), judged, answer)
+        return True
+
+    def _judge_in_turn(self, turn: Any, x: Any, z: Any, key: Any, answer: Any) -> Outcome | None:
+        """Judge a call if the monitor is free; None if another thread uses it.
+
+        turn    its lock, a threading.RLock
+        """
+        if turn._is_owned():  # the monitor refuses a call out of another
+            return self._judge(x, z, key, answer)
+        try:
+            if not turn.acquire(blocking=False):
+                return None
+        except BaseException:  # a signal, which may have come when the lock was taken
+            if turn._is_owned():
+                turn.release()
+            raise
+        try:
+            return self._judge(x, z, key, answer)
+        finally:
+            turn.release()
+
+    def _settle_in_thread(self, given: Given, answer: Any, handled: BaseException | None) -> None:
+        """Have a call judged in the thread, as it is now; wait for what comes out, for a moment."""
         z: Any = None
         if given[2] is None:
             try:
                 z = as_given(self._read(answer))
             except Exception as error:
                 given = None, None, (error, handled)
-        line = calling_line()
-        if backlog.put(partial(self._settle, given, answer, z, handled, line)):
-            return
-        dropped = len(z) if self.batched and hasattr(z, "__len__") else 1
-        self._add(dropped=dropped)
-        full = LikewiseError(
-            f"the queue is full: {self._queue_calls:,} calls wait to be judged. What comes now is"
-            " not judged, and counted as dropped. Make fewer calls, or more room: queue_calls="
+        missing, line = given[2], calling_line()
+        earlier = () if missing is None else (missing[1],)
+        ticket = Ticket(
+            _Call(self._next_call(), (*earlier, handled), line), answer, batched=self.batched
         )
-        self._fail(_Call(self._next_call(), (handled,), line), (None, full))
-
-    def _settle(
-        self,
-        given: Given,
-        answer: Any,
-        z: Any,
-        handled: BaseException | None,
-        line: Line | None,
-    ) -> None:
-        if self._backlog is not None:
-            self._tell_dropped()
-        x, key, missing = given
-        if missing is not None:
-            error, earlier = missing
-            self._fail(_Call(self._next_call(), (earlier, handled), line), (None, error))
-            return
-        try:
-            z = self._read(answer) if z is _NOT_READ else z
-            judged = self._judge(x, z, key, answer)
-        except Exception as failed:
-            self._fail(_Call(self._next_call(), (handled,), line), (None, failed))
-            return
-        with self._lock:
-            self._calls += 1
-            number = self._calls
-            self._count(judged)
-        if self._labels is not None:
+        rows = len(z) if self.batched and hasattr(z, "__len__") else 1
+        backlog = self._backlog or self._new_backlog()
+        waits = self._wait_seconds > 0 and not backlog.is_mine
+        if waits:
+            ticket.outcomes = []
+        ticket.submitted = 1
+        lost = 0
+        if not backlog.put(_Piece(ticket, given, z, rows), size_of(given[0]) + size_of(z)):
+            ticket.submitted, lost = 0, rows
+            self._say_full(ticket, lost, "calls wait to be judged", "monitor")
+        elif self._labels is not None and missing is None:
             self._look_at(self._labels, z, line)
-        if judged is not NOTHING_FOUND:
-            self._react(_Call(number, (handled,), line), judged, answer)
+        if waits:
+            self._await(self._patience, ticket, lost, rows)
+        elif ticket.failed:
+            self._fail(ticket.call, *ticket.failed)
+
+    def _new_backlog(self) -> Backlog[_Piece]:
+        """The queue and its thread, made when they are first needed."""
+        with self._lock:
+            if self._backlog is None:
+                backlog = Backlog(
+                    self._judge_pieces,
+                    most=self._queue_calls,
+                    most_bytes=MAX_BYTES,
+                    batch=_TOGETHER,
+                )
+                if self.monitor.accepting is not None:
+                    self.monitor.accepting.drain_before_close(backlog.drain)
+                self._backlog = backlog
+            return self._backlog
+
+    def _judge_pieces(self, pieces: list[_Piece]) -> None:
+        """Judge calls, in the thread."""
+        self._tell_dropped()
+        judged = self._judging.judge_each(
+            [
+                (one.given[0], one.z, one.given[1], one.ticket.answer)
+                for one in pieces
+                if one.given[2] is None
+            ]
+        )
+        for ticket, given, _, rows in pieces:
+            begin, missing = perf_counter(), given[2]
+            found = next(judged) if missing is None else missing[0]
+            self._rows_here = self._quick * rows / max(1e-9, perf_counter() - begin)
+            if isinstance(found, Exception):
+                found = Outcome(failed=[(None, found)])
+            try:
+                self._came(ticket, found)
+            except BaseException as error:  # such as SystemExit of the user's own callable
+                logger.error("%s goes on after %s", self.name, type(error).__name__)
+            finally:
+                self._patience.came(ticket)
+
+    # Counting
 
     def _count(self, judged: Outcome) -> None:
         """In one step: an interruption leaves all of it, or nothing. The caller has the lock."""
@@ -289,39 +381,53 @@ class Watcher:
         if self._labels is not None:
             self._look_at(self._labels, z, line)
         if lost:
-            self._add(dropped=lost)
-            full = LikewiseError(
-                f"the queue is full: {self._queue_calls:,} decisions wait for the service. What"
-                " comes now is not judged, and counted as dropped. It is told to the service."
-            )
-            ticket.failed.append((None, full))
-        try:
-            if self._waits:
-                self._await(delivery, ticket, lost)
-        finally:
-            if ticket.failed:
-                self._fail(call, *ticket.failed)
+            self._say_full(ticket, lost, "decisions wait for the service", "service")
+        if self._waits:
+            self._await(delivery.patience, ticket, lost)
+        elif ticket.failed:
+            self._fail(call, *ticket.failed)
 
-    def _await(self, delivery: Delivery, ticket: Ticket, lost: int) -> None:
-        unknown = lost + delivery.wait(ticket, self._wait_seconds)
+    def _say_full(self, ticket: Ticket, lost: int, what: str, who: str) -> None:
+        self._add(dropped=lost)
+        full = LikewiseError(
+            f"the queue is full: {self._queue_calls:,} {what}, or fewer that take much memory. What"
+            f" comes now is not judged, and counted as dropped; the {who} is told. Make fewer"
+            " calls, or more room: queue_calls="
+        )
+        ticket.failed.append((None, full))
+
+    def _await(self, patience: Patience, ticket: Ticket, lost: int, each: int = 1) -> None:
+        """Wait for what comes out of a call, and react to it in the thread of the caller.
+
+        each    decisions that come together
+        """
+        try:
+            unknown = lost + each * patience.wait(ticket, self._wait_seconds)
+        except BaseException:
+            for place, error in self._came_so_far(ticket).failed:
+                self._note(ticket.call, error, place)
+            raise
+        judged = self._came_so_far(ticket)
+        if unknown and self._waits:
+            self._add(unknown=unknown)
+        self._react(ticket.call, judged, ticket.answer)
+        if unknown and self._waits and self._when_unknown == "raise":
+            raise Unreachable(
+                f"{self.name} answered, but the verdict did not come within"
+                f" {self._wait_seconds:g} s (when_unknown='raise').",
+                in_doubt=True,
+            )
+
+    def _came_so_far(self, ticket: Ticket) -> Outcome:
+        """What has come out of a call; what comes from here on, nobody waits for."""
         with self._lock:
             outcomes, ticket.outcomes = ticket.outcomes or [], None
-        for one in outcomes:
-            if one.failed:
-                ticket.failed.extend(one.failed)
-        flagged = [each for one in outcomes for each in one.flagged]
-        if flagged and self.on_violation != "record":
-            self._tell(
-                ticket.call, Outcome(flagged_count=len(flagged), flagged=flagged), ticket.answer
-            )
-        if unknown:
-            self._add(unknown=unknown)
-            if self._when_unknown == "raise":
-                raise Unreachable(
-                    f"{self.name} answered, but the verdict did not come within"
-                    f" {self._wait_seconds:g} s (when_unknown='raise').",
-                    in_doubt=True,
-                )
+        return Outcome(
+            flagged_count=sum(one.flagged_count for one in outcomes),
+            flagged=[each for one in outcomes for each in one.flagged],
+            repeated=sum(one.repeated for one in outcomes),
+            failed=[*ticket.failed, *(each for one in outcomes for each in one.failed)],
+        )
 
     def _delivered(
         self, ticket: Ticket, place: int | None, output: Any, receipt: Receipt | None
@@ -338,6 +444,10 @@ class Watcher:
             judged = NOTHING_FOUND
         else:
             judged = outcome_of(receipt.verdict, output)
+        self._came(ticket, judged)
+
+    def _came(self, ticket: Ticket, judged: Outcome) -> None:
+        """Count what came out, in a thread; react to it there if the caller does not wait."""
         with self._lock:
             self._count(judged)
             waited = ticket.outcomes
@@ -361,9 +471,9 @@ class Watcher:
         """Tell the monitor what the queue had no room for, before it judges anything further."""
         dropped = self._counted[5] - self._dropped_told
         if dropped:
-            self._dropped_told += dropped
             try:
                 self.monitor.lost(dropped, "full")
+                self._dropped_told += dropped
             except Exception as error:
                 self._fail(_Call(self._next_call(), (), None), (None, error))
 
