@@ -64,6 +64,7 @@ from msgspec import Meta, field
 from likewise.rules.burst import Burst
 from likewise.service.alerts.settings import AlertSettings, AlertsTable, resolve_alerts
 from likewise.service.toml_tables import (
+    MOST_NUMBER,
     NAME,
     Count,
     CountOrNone,
@@ -117,11 +118,11 @@ class Limits(Settings, frozen=True):
     """Verdicts with a witness or an alarm that a monitor keeps at hand, for readers of events."""
     skew_seconds: NotNegative = 300.0
     """How far a time that a client gives may be from the server's; 0: only the server's counts."""
-    body_seconds: Annotated[float, Meta(ge=1)] = 30.0
+    body_seconds: Annotated[float, Meta(ge=1, le=MOST_NUMBER)] = 30.0
     """How long a client may take to send a head, or a body, or to read an answer."""
     pairs: Count = 10_000
     """Halves of CloudEvents that wait for the other half."""
-    pair_seconds: Annotated[float, Meta(ge=1)] = 60.0
+    pair_seconds: Annotated[float, Meta(ge=1, le=MOST_NUMBER)] = 60.0
     pair_bytes: Count = 256 << 20
     """Of the bodies of those halves."""
     disk_bytes: CountOrNone = 64 << 20
@@ -179,7 +180,7 @@ class Server(Settings, frozen=True):
     """Where it listens."""
 
     host: str = "127.0.0.1"
-    port: int = 8800
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8800
     uds: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -187,7 +188,7 @@ class Server(Settings, frozen=True):
     hosts: tuple[str, ...] = ()
     """Names that it is reached by, beside `host` and those of loopback (cross_site.py)."""
     workers: int = 1
-    drain_seconds: float = 20.0
+    drain_seconds: NotNegative = 20.0
     """How long requests under way may take to end after SIGTERM."""
 
     def __post_init__(self) -> None:
