@@ -237,9 +237,13 @@ class StreamSource(Settings, frozen=True):
     """Named in a verdict line."""
 
     def __post_init__(self) -> None:
-        for text in (self.address, self.to, self.dead_letters):
-            if text is not None:
-                address_of(text)
+        named = {"from": self.address, "to": self.to, "dead_letters": self.dead_letters}
+        for name, text in named.items():
+            try:
+                if text is not None:
+                    address_of(text)
+            except BadRule as error:
+                raise BadRule(f"{name}: {error}", setting=name) from None
 
 
 class BurstSettings(Settings, frozen=True):
@@ -348,7 +352,11 @@ class ServiceSettings(Settings, frozen=True):
         for token in self.tokens:
             for name in token.monitors or ():
                 if name not in self.monitors:
-                    raise BadRule(f"token {token.name!r}: there is no monitor {name!r}")
+                    raise BadRule(
+                        f"tokens: monitors of {token.name!r} has {name!r}, and there is no such"
+                        " monitor",
+                        setting="monitors",
+                    )
         server = self.server
         if server.loopback:
             return

@@ -93,7 +93,7 @@ def _refusal(error: ValidationError, kind: Any, value: Any, folder: Path, where:
             return BadRule(f"{at}{unknown!r} is no setting; there are {names}", setting=unknown)
         missing = next(one for one, required in known.items() if required and one not in value)
         return BadRule(f"{at}{missing!r} is missing", setting=missing)
-    expected = _words(inspect.type_info(kind))
+    expected = _words(inspect.type_info(kind), value)
     return BadRule(f"{where} is {reprlib.repr(value)}; expected {expected}", setting=str(key))
 
 
@@ -105,17 +105,19 @@ def _is_refused(kind: Any, value: Any, folder: Path) -> bool:
     return False
 
 
-def _words(kind: inspect.Type) -> str:
-    """Describe what is expected."""
+def _words(kind: inspect.Type, value: Any) -> str:
+    """Describe what is expected in place of a value."""
     if isinstance(kind, inspect.UnionType):
-        return " or ".join(_words(one) for one in kind.types if type(one) is not inspect.NoneType)
+        kinds = [one for one in kind.types if type(one) is not inspect.NoneType]
+        return " or ".join(_words(one, value) for one in kinds)
     if isinstance(kind, inspect.LiteralType):
         return " or ".join(map(str, kind.values))
     if isinstance(kind, inspect.VarTupleType):
-        return f"a list; each item is {_words(kind.item_type)}"
+        return f"a list; each item is {_words(kind.item_type, value)}"
     words = _WORDS[type(kind)]
     if isinstance(kind, inspect.IntType | inspect.FloatType):
+        if kind.le is not None and isinstance(value, int | float) and value > kind.le:
+            return f"{words} of at most {int(kind.le):,}"
         words += "" if kind.ge is None else f" of at least {kind.ge}"
         words += "" if kind.gt is None else f" above {kind.gt}"
-        words += "" if kind.le is None else f" and at most {kind.le:,}"
     return words
