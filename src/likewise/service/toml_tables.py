@@ -21,7 +21,7 @@ from likewise.values.errors import BadRule
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 """What a monitor, a token or a receiver may be called."""
 MOST_COUNT = 1 << 53
-MOST_NUMBER = 1e9
+MOST_NUMBER = 1e10
 """Seconds too: clocks, queues and sockets take no more, and none takes infinity."""
 Count = Annotated[int, Meta(ge=1, le=MOST_COUNT)]
 CountOrNone = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
