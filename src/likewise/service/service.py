@@ -105,8 +105,7 @@ class Service:
         self.pending = dict.fromkeys(settings.monitors, UnopenedMonitor())
         """Those that are not, by name; each value is replaced as it goes on."""
         self._publishing = Lock()
-        self.begun = Event()
-        """Set when monitors begin to be opened: settings can be changed from then on."""
+        self.begun = Event()  # set when monitors begin to be opened: settings can change then
         self.alert_settings = settings.resolve_alerts()
         self.alerting: Alerting | None = None
         self.ready = False
