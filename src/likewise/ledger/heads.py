@@ -6,7 +6,6 @@ from likewise.ledger.hashes import DIGEST
 from likewise.ledger.schema import FORMAT, SCHEMAS
 from likewise.ledger.stored import Altered
 from likewise.values.errors import BadFile
-from likewise.values.plain import short_repr
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Head:
             name = ""
         if name != "likewise-head" or head.version not in SCHEMAS or len(head.link) != DIGEST:
             raise BadFile(
-                f"{short_repr(text)} is no head; expected 'likewise-head {FORMAT} ROWS EVENTS HASH'"
+                f"{text[:200]!r} is no head; expected 'likewise-head {FORMAT} ROWS EVENTS HASH'"
             )
         return head
 
