@@ -179,6 +179,22 @@ def test_words_that_are_too_long_are_refused_in_every_form(http, rule, route, fi
     hosted.close()
 
 
+@pytest.mark.parametrize("name", ["keys", "times", "models", "sources", "positions"])
+def test_what_is_no_list_is_refused_beside_a_batch(http, name):
+    hosted = running().host(lw.Monitor(RULE))
+    url = f"{running().url}/v1/monitors/{hosted}"
+    moment = msgspec.msgpack.Ext(3, msgspec.msgpack.encode(["<M8[s]", [], b"\0" * 8]))
+    for value in (5, -1, 1.5, float("nan"), True, b"a", {"a": 1}, moment):
+        for route in ("batch", "batch/load"):
+            body = msgspec.msgpack.encode({"x": [[0.0], [0.0]], "z": ["a", "b"], name: value})
+            answer = http.post(f"{url}/{route}", content=body)
+            assert answer.status_code == 422, (route, value, answer.text)
+    if name == "keys":
+        body = pack({"x": np.zeros((2, 1)), "z": ["a", "b"], name: "ab"})
+        assert http.post(f"{url}/batch", content=body).status_code == 422
+    assert running().service.monitors[hosted].monitor.rows == 0
+
+
 def test_long_keys_and_values_of_case_work_are_refused(urls, http):
     for route, fields in (
         ("truths", {"key": LONG, "value": "a"}),

@@ -15,9 +15,10 @@ from urllib.parse import urlencode
 
 import pytest
 
+import likewise as lw
 from likewise.service.tokens import new_token
 from tests.service.alerts.receivers import Receiver
-from tests.serving import SECONDS, serving, settings
+from tests.serving import SECONDS, serving, settings, started
 
 MONITORS = '[monitors.default]\nrule = "rule.toml"\n'
 
@@ -261,3 +262,27 @@ def test_many_reloads_lose_no_decision(served):
         write("".join(both[: 1 + turn % 2]))
         os.kill(server.process.pid, signal.SIGHUP)
         assert server.post("observe", {"x": [float(turn)], "z": "a"}).json()["row"] == turn
+
+
+def test_a_revoked_token_ends_while_a_ledger_is_still_being_opened(tmp_path, tokens):
+    both = [table(name, hashed) for name, (_, hashed) in zip("ab", tokens, strict=True)]
+    monitors = MONITORS + '[monitors.held]\nrule = "rule.toml"\nledger = "held.ledger"\n'
+    path = settings(tmp_path, "".join(both), monitors=monitors)
+    other = tokens[1][0]
+    with lw.open(tmp_path / "held.ledger", lw.Rule.load(tmp_path / "rule.toml")):
+        server = started(path, ready=False, token=tokens[0][0])
+        server.wait_for("being written")  # so it waits for the process that tests
+        while server.get(token=other).status == 503:
+            time.sleep(0.05)
+        with events(server, other) as listening:
+            settings(tmp_path, both[0] + "[limits]\nbatch_rows = 2\n", monitors=monitors)
+            hang_up(server, "settings were reloaded")
+            assert b"no longer allowed" in listening.read()
+        assert server.get(token=other).status == 401
+    try:
+        server.wait_for("ready")
+        server.name = "held"
+        assert server.post("batch", {"x": [[1.0]] * 3, "z": ["a"] * 3}).status == 413
+        assert server.end() == 0
+    finally:
+        server.kill()

@@ -54,8 +54,26 @@ def test_paths_are_relative_to_the_file_and_everything_else_has_its_default(tmp_
         ({"monitors": {"A": MONITOR}}, None),
         ({"monitors": {}}, None),
         ({"labels": {"environment": 3}}, "environment"),
+        ({"limits": {"rate": float("inf")}}, "rate"),
+        ({"limits": {"recent": 1 << 63}}, "recent"),
+        ({"limits": {"body_bytes": 10**400}}, "body_bytes"),
+        ({"server": {"port": 65_536}}, "port"),
+        ({"server": {"port": -1}}, "port"),
+        ({"server": {"drain_seconds": float("nan")}}, "drain_seconds"),
+        ({"server": {"drain_seconds": -1}}, "drain_seconds"),
+        ({"server": {"certificate": "a\0b", "key": "k"}}, "certificate"),
+        ({"alerts": {"every_seconds": float("inf")}}, "every_seconds"),
+        ({"tokens": [{"name": "t", "hash": HASH, "monitors": ["none"]}]}, "monitors"),
+        ({"monitors": {"a": MONITOR | {"source": {"from": "http://x"}}}}, "from"),
+        ({"monitors": {"a": MONITOR | {"source": SOURCE | {"to": "x"}}}}, "to"),
     ],
 )
 def test_what_is_refused_is_named_by_its_key(tmp_path, tables, setting):
     with raises(BadRule, setting=setting):
         of(tmp_path, **tables)
+
+
+def test_a_long_value_that_is_refused_is_told_in_a_few_words(tmp_path):
+    with raises(BadRule, setting="port") as refused:
+        of(tmp_path, server={"port": "x" * 100_000})
+    assert len(str(refused.value)) < 300

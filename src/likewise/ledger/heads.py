@@ -34,7 +34,7 @@ class Head:
             name = ""
         if name != "likewise-head" or head.version not in SCHEMAS or len(head.link) != DIGEST:
             raise BadFile(
-                f"{text!r} is no head; expected 'likewise-head {FORMAT} ROWS EVENTS HASH'"
+                f"{text[:200]!r} is no head; expected 'likewise-head {FORMAT} ROWS EVENTS HASH'"
             )
         return head
 

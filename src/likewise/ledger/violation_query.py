@@ -20,6 +20,7 @@ import numpy as np
 
 from likewise.ledger.protocol import Reading
 from likewise.values.errors import BadRule
+from likewise.values.plain import short_repr
 from likewise.values.times import duration, microseconds
 
 STRIDE = {"oldest": 100_000, "newest": 100_000, "nearest": 30_000}
@@ -55,8 +56,8 @@ def stretch(last: str | None, since: Any, until: Any) -> tuple[int | None, int |
     length = duration(last)
     if length is None or begin is not None or end is not None:
         raise BadRule(
-            f'last is {last!r}; expected how long before now, such as "1 hour", and then neither'
-            " since nor until",
+            f'last is {short_repr(last)}; expected how long before now, such as "1 hour", and then'
+            " neither since nor until",
             setting="last",
         )
     return clock.time_ns() // 1000 - length, None

@@ -35,7 +35,7 @@ from likewise.monitors.telling import Telling
 from likewise.reading.protocol import Batch, Reader
 from likewise.values.beside import Beside, Compared
 from likewise.values.errors import BadRule, LikewiseError, RepeatedKey
-from likewise.values.keys import Keys
+from likewise.values.keys import Keys, list_keys
 from likewise.values.losses import Loss
 from likewise.values.positions import Places
 from likewise.values.verdicts import Verdict, Verdicts
@@ -278,7 +278,7 @@ class Sequencer:
         """Answer what is stored already, and judge and take the other decisions of a batch."""
         with self.changing():
             batch.vectors, batch.outputs = self._engine.batch(batch.vectors, batch.outputs)
-            given = list(said.keys) if batch.keys is None else batch.keys
+            given = list_keys(said.keys) if batch.keys is None else batch.keys
             fresh, stored, twice = sort_out(self.memory, self.keys, batch, given)
             stated = self._stating.many(batch, self.taken, said, fresh)
             verdicts_before = self._stored(journal, sorted(set(stored.values())))

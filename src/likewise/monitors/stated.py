@@ -14,7 +14,7 @@ from likewise.engine.time_span import TimeSpan
 from likewise.ledger.journal import Journal
 from likewise.reading.protocol import Batch, Reader
 from likewise.values.errors import BadDecision, BadRule, MissingValue
-from likewise.values.keys import Keys
+from likewise.values.keys import Keys, list_keys
 from likewise.values.models import model_of, models_of
 from likewise.values.positions import Places, place_of, places_of
 from likewise.values.times import all_microseconds, microseconds
@@ -136,19 +136,19 @@ class Stating:
     ) -> list[Any] | None:
         column = self._reader.key_column
         if fresh is not None:
-            given = batch.keys if keys is None else list(keys)
+            given = batch.keys if keys is None else list_keys(keys)
             assert given is not None  # since one of them was repeated
             return self._keys.check([given[i] for i in fresh], len(fresh), row)
         if keys is None:
             many = 0 if batch.keys is None else len(batch.keys)
             return self._keys.check(batch.keys, many, row, column=True)
         if column is not None:
-            some = next((key for key in keys if key is not None), None)
+            some = next((key for key in list_keys(keys) if key is not None), None)
             raise BadDecision(
                 f"the key is {some!r}, but the rule takes keys from the column {column!r}.",
                 advice="Leave it out.",
             )
-        return self._keys.check(list(keys), count, row)
+        return self._keys.check(list_keys(keys), count, row)
 
     def _time(self, time: Any) -> Rows:
         """The time of a decision; if none is given, the clock's where it is kept."""

@@ -30,7 +30,7 @@ from likewise.values.errors import (
 from likewise.values.frames import Column, columns_of, is_missing, row_of
 from likewise.values.known_names import did_you_mean
 from likewise.values.past import Codes
-from likewise.values.plain import label_of, list_of, numbers_of_each, sequence_of
+from likewise.values.plain import label_of, list_of, numbers_of_each, sequence_of, short_repr
 from likewise.values.witnesses import Rows
 
 
@@ -207,7 +207,7 @@ class TableReader:
         if column not in self.encoder.vocabularies:
             known = list(self.encoder.vocabularies)
             raise BadRule(
-                f"{column!r} is no column of this rule whose values are counted"
+                f"{short_repr(column)} is no column of this rule whose values are counted"
                 + did_you_mean(column, known)
             )
         codes = self.columns.column(column)[rows].astype(np.int64)

@@ -144,6 +144,11 @@ class Hosted:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"likewise-{name}")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix=f"likewise-look-{name}")
 
+    def use_limits(self, limits: Limits) -> None:
+        """Use these limits from now on."""
+        self.limits = limits
+        self.recent.most, self.recent.witnesses = limits.recent, limits.witnesses
+
     # Decisions
 
     async def observe(

@@ -128,8 +128,8 @@ async def _run(
     opening.add_done_callback(opened)
     if reloader is not None:
 
-        async def reload() -> None:  # Monitors are opened with the settings from before.
-            await asyncio.wait((opening,))
+        async def reload() -> None:
+            await asyncio.to_thread(service.begun.wait)
             await reloader.reload()
 
         loop.add_signal_handler(signal.SIGHUP, lambda: told.append(loop.create_task(reload())))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Self
 
 from likewise.engine.engine import Engine
@@ -105,6 +105,7 @@ class Service:
         self.pending = dict.fromkeys(settings.monitors, UnopenedMonitor())
         """Those that are not, by name; each value is replaced as it goes on."""
         self._publishing = Lock()
+        self.begun = Event()  # set when monitors begin to be opened: settings can change then
         self.alert_settings = settings.resolve_alerts()
         self.alerting: Alerting | None = None
         self.ready = False
@@ -152,12 +153,11 @@ class Service:
 
         Requests under way go on; long answers end if their token no longer allows them.
         """
-        self.settings = settings
+        with self._publishing:
+            self.settings = settings
+            for hosted in self.monitors.values():
+                hosted.use_limits(settings.limits)
         self.tokens = Tokens(settings.tokens)
-        for hosted in self.monitors.values():
-            hosted.limits = settings.limits
-            hosted.recent.most = settings.limits.recent
-            hosted.recent.witnesses = settings.limits.witnesses
         for call in self.reloaded:
             call()
         for answer in list(self.long_answers):
@@ -176,9 +176,12 @@ class Service:
         Those that are open stay so until `close`.
         """
         served = self.settings.monitors
-        if self.alert_settings is not None:
-            watched = [name for name, one in served.items() if one.kind != "slopes"]
-            self.alerting = Alerting(self.alert_settings, watched)
+        try:
+            if self.alert_settings is not None:
+                watched = [name for name, one in served.items() if one.kind != "slopes"]
+                self.alerting = Alerting(self.alert_settings, watched)
+        finally:
+            self.begun.set()
         with ThreadPoolExecutor(min(_AT_ONCE, len(served)), "likewise-open") as pool:
             failed = [error for error in pool.map(self._open, served) if error is not None]
         for error in failed:
@@ -230,8 +233,12 @@ class Service:
         for told in self.opened:
             told(hosted)
         with self._publishing:
+            now = self.settings.limits  # a reload may have changed them meanwhile
+            hosted.use_limits(now)
             done = {**self.monitors, name: hosted}
             self.monitors = {one: done[one] for one in self.settings.monitors if one in done}
+        if now.labels != limits.labels:
+            monitor.limit_words(now.labels)
         del self.pending[name]
         return None
 

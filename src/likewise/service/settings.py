@@ -64,6 +64,7 @@ from msgspec import Meta, field
 from likewise.rules.burst import Burst
 from likewise.service.alerts.settings import AlertSettings, AlertsTable, resolve_alerts
 from likewise.service.toml_tables import (
+    MOST_NUMBER,
     NAME,
     Count,
     CountOrNone,
@@ -117,11 +118,11 @@ class Limits(Settings, frozen=True):
     """Verdicts with a witness or an alarm that a monitor keeps at hand, for readers of events."""
     skew_seconds: NotNegative = 300.0
     """How far a time that a client gives may be from the server's; 0: only the server's counts."""
-    body_seconds: Annotated[float, Meta(ge=1)] = 30.0
+    body_seconds: Annotated[float, Meta(ge=1, le=MOST_NUMBER)] = 30.0
     """How long a client may take to send a head, or a body, or to read an answer."""
     pairs: Count = 10_000
     """Halves of CloudEvents that wait for the other half."""
-    pair_seconds: Annotated[float, Meta(ge=1)] = 60.0
+    pair_seconds: Annotated[float, Meta(ge=1, le=MOST_NUMBER)] = 60.0
     pair_bytes: Count = 256 << 20
     """Of the bodies of those halves."""
     disk_bytes: CountOrNone = 64 << 20
@@ -179,7 +180,7 @@ class Server(Settings, frozen=True):
     """Where it listens."""
 
     host: str = "127.0.0.1"
-    port: int = 8800
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8800
     uds: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -187,7 +188,7 @@ class Server(Settings, frozen=True):
     hosts: tuple[str, ...] = ()
     """Names that it is reached by, beside `host` and those of loopback (cross_site.py)."""
     workers: int = 1
-    drain_seconds: float = 20.0
+    drain_seconds: NotNegative = 20.0
     """How long requests under way may take to end after SIGTERM."""
 
     def __post_init__(self) -> None:
@@ -236,9 +237,13 @@ class StreamSource(Settings, frozen=True):
     """Named in a verdict line."""
 
     def __post_init__(self) -> None:
-        for text in (self.address, self.to, self.dead_letters):
-            if text is not None:
-                address_of(text)
+        named = {"from": self.address, "to": self.to, "dead_letters": self.dead_letters}
+        for name, text in named.items():
+            try:
+                if text is not None:
+                    address_of(text)
+            except BadRule as error:
+                raise BadRule(f"{name}: {error}", setting=name) from None
 
 
 class BurstSettings(Settings, frozen=True):
@@ -347,7 +352,11 @@ class ServiceSettings(Settings, frozen=True):
         for token in self.tokens:
             for name in token.monitors or ():
                 if name not in self.monitors:
-                    raise BadRule(f"token {token.name!r}: there is no monitor {name!r}")
+                    raise BadRule(
+                        f"tokens: monitors of {token.name!r} has {name!r}, and there is no such"
+                        " monitor",
+                        setting="monitors",
+                    )
         server = self.server
         if server.loopback:
             return

@@ -6,6 +6,7 @@ stands in the file (`monitors.loans.burst.last`), what came and what was expecte
 """
 
 import re
+import reprlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,14 @@ from likewise.values.errors import BadRule
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 """What a monitor, a token or a receiver may be called."""
-Count = Annotated[int, Meta(ge=1)]
-CountOrNone = Annotated[int, Meta(ge=0)]
+MOST_COUNT = 1 << 53
+MOST_NUMBER = 1e10
+"""Seconds too: clocks, queues and sockets take no more, and none takes infinity."""
+Count = Annotated[int, Meta(ge=1, le=MOST_COUNT)]
+CountOrNone = Annotated[int, Meta(ge=0, le=MOST_COUNT)]
 """A count that may be 0."""
-Positive = Annotated[float, Meta(gt=0)]
-NotNegative = Annotated[float, Meta(ge=0)]
+Positive = Annotated[float, Meta(gt=0, le=MOST_NUMBER)]
+NotNegative = Annotated[float, Meta(ge=0, le=MOST_NUMBER)]
 
 _T = TypeVar("_T")
 _PLACE = re.compile(r" - at `\$([^`]*)`$")
@@ -56,7 +60,7 @@ def read_table(kind: type[_T], table: Any, folder: Path, where: str = "") -> _T:
 
 
 def _path(folder: Path, kind: type[Any], value: Any) -> Path:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or "\0" in value:
         raise TypeError
     return folder / value
 
@@ -89,8 +93,8 @@ def _refusal(error: ValidationError, kind: Any, value: Any, folder: Path, where:
             return BadRule(f"{at}{unknown!r} is no setting; there are {names}", setting=unknown)
         missing = next(one for one, required in known.items() if required and one not in value)
         return BadRule(f"{at}{missing!r} is missing", setting=missing)
-    expected = _words(inspect.type_info(kind))
-    return BadRule(f"{where} is {value!r}; expected {expected}", setting=str(key))
+    expected = _words(inspect.type_info(kind), value)
+    return BadRule(f"{where} is {reprlib.repr(value)}; expected {expected}", setting=str(key))
 
 
 def _is_refused(kind: Any, value: Any, folder: Path) -> bool:
@@ -101,16 +105,19 @@ def _is_refused(kind: Any, value: Any, folder: Path) -> bool:
     return False
 
 
-def _words(kind: inspect.Type) -> str:
-    """Describe what is expected."""
+def _words(kind: inspect.Type, value: Any) -> str:
+    """Describe what is expected in place of a value."""
     if isinstance(kind, inspect.UnionType):
-        return " or ".join(_words(one) for one in kind.types if type(one) is not inspect.NoneType)
+        kinds = [one for one in kind.types if type(one) is not inspect.NoneType]
+        return " or ".join(_words(one, value) for one in kinds)
     if isinstance(kind, inspect.LiteralType):
         return " or ".join(map(str, kind.values))
     if isinstance(kind, inspect.VarTupleType):
-        return f"a list; each item is {_words(kind.item_type)}"
+        return f"a list; each item is {_words(kind.item_type, value)}"
     words = _WORDS[type(kind)]
     if isinstance(kind, inspect.IntType | inspect.FloatType):
+        if kind.le is not None and isinstance(value, int | float) and value > kind.le:
+            return f"{words} of at most {int(kind.le):,}"
         words += "" if kind.ge is None else f" of at least {kind.ge}"
         words += "" if kind.gt is None else f" above {kind.gt}"
     return words

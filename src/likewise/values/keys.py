@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,16 @@ from likewise.values.witnesses import Rows
 
 Key = str | int | None
 """As a ledger keeps it."""
+
+
+def list_keys(keys: Any) -> list[Any]:
+    """Return the keys of a batch as a list; raise BadDecision if they are none."""
+    if not isinstance(keys, str | bytes | Mapping):
+        with contextlib.suppress(TypeError):  # also of an array without a dimension
+            return list(keys)
+    raise UnexpectedValue(
+        f"the keys are {short_repr(keys)}; expected a list, with a key or None for each decision."
+    )
 
 
 def plain_key(key: Any, what: str = "the key") -> Any:

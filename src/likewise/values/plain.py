@@ -212,7 +212,9 @@ def as_list(given: Any) -> list[Any] | None:
     if type(given) is list:
         return given
     if isinstance(given, np.ndarray):
-        return list(given) if given.dtype.kind in "mM" else given.tolist() if given.ndim else None
+        if given.ndim == 0:
+            return None
+        return list(given) if given.dtype.kind in "mM" else given.tolist()
     if isinstance(given, str | bytes | bytearray | Mapping | Set):
         return None
     for name in ("to_list", "to_pylist", "tolist"):

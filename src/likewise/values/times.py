@@ -84,7 +84,7 @@ def microseconds(time: Any) -> int:
 
 def all_microseconds(times: Any, count: int) -> Times:
     """Return one for each decision of a batch."""
-    of_numpy = isinstance(times, np.ndarray) and times.dtype.kind == "M"
+    of_numpy = isinstance(times, np.ndarray) and times.dtype.kind == "M" and times.ndim == 1
     each: Any = times if of_numpy else list_of(times, "the times", "a list, one for each decision")
     if len(each) != count:
         raise WrongShape(

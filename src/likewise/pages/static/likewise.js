@@ -27,6 +27,15 @@ function tellZone() {
   }
 }
 
+function clockTimes(_, seconds, __, ___, step) { // below an axis, whose marks are a step apart
+  const day = { month: "short", day: "numeric" };
+  const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const parts = step < 60 ? { ...clock, second: "2-digit" }
+    : step < 6 * 3600 ? clock : step < 24 * 3600 ? { ...day, ...clock } : day;
+  const format = new Intl.DateTimeFormat(undefined, parts);
+  return seconds.map((second) => format.format(second * 1000));
+}
+
 // Parts that change
 
 const RETRY = [2, 4, 8, 15]; // seconds, where the browser has given up by itself
@@ -139,9 +148,9 @@ class Chart {
       width: this.width(), height: 260, tzDate: (seconds) => new Date(seconds * 1000),
       cursor: { y: false },
       scales: { y: { range: (_, __, most) => [0, Math.max(0.01, most * 1.1)] } },
-      axes: [{ ...axis }, { ...axis, size: 56, values: (_, ticks) => ticks.map(percent) }],
+      axes: [{ ...axis, space: 100, values: clockTimes }, { ...axis, size: 56, values: (_, ticks) => ticks.map(percent) }],
       series: [
-        { label: `time (${ZONE})` },
+        { label: `time (${ZONE})`, value: (_, v) => (v === null ? "–" : THIS_YEAR.format(v * 1000)) },
         { label: "rate", stroke: colour("--accent"), width: 2, value: (_, v) => percent(v),
           points: { size: 4 } },
         { label: "usual, from", ...edge, value: (_, v) => percent(v) },

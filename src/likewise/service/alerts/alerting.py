@@ -158,11 +158,12 @@ class Alerting:
 
         deliveries: of these settings, by `deliver_to`
         """
-        await _cancelled(self._tellers)
-        for delivery in self.deliveries:
-            await delivery.close()
         self.settings = self.outbox.settings = settings
-        self.deliveries = deliveries
+        before, self.deliveries = self.deliveries, deliveries
+        tellers, self._tellers = self._tellers, []
+        await _cancelled(tellers)
+        for delivery in before:
+            await delivery.close()
         for watched in list(self._watched.values()):
             await asyncio.to_thread(watched.change, settings)
         kinds = settings.kinds
@@ -170,15 +171,18 @@ class Alerting:
             await self.in_thread(self.outbox.end_unwatched, self._names, kinds, clock.time())
         except Exception as error:  # the disk; alerts of such a kind last until it is mended
             logger.warning("alerts: the outbox cannot be written (%s)", type(error).__name__)
-        if self._looker is not None:
+        if self._looker is not None and not self._tellers:  # or `start` has begun meanwhile
             self._tellers = [asyncio.create_task(delivery.run()) for delivery in deliveries]
             self._wake.set()
 
     def watch(self, hosted: Hosted) -> None:
         """Look at a monitor from now on; in any thread, before decisions come to it."""
-        watched = _Watched(hosted, self.settings, self.outbox)
+        settings = self.settings
+        watched = _Watched(hosted, settings, self.outbox)
         hosted.listeners.append(self._listener(watched))
         self._watched[hosted.name] = watched
+        if self.settings is not settings:  # `change` did not see this one
+            watched.change(self.settings)
 
     def start(self) -> None:
         """On the event loop: begin to look and to tell, unless that has begun."""

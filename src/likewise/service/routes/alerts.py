@@ -34,7 +34,7 @@ async def alerts(asked: AdmittedRequest) -> AlertsBody:
     name, alerting = asked.parameter("name"), _alerting_of(asked)
     status = asked.query.get("status")
     if status not in (None, "firing", "resolved"):
-        raise Refusal(400, f"status is {status!r}; expected firing or resolved.")
+        raise Refusal(400, f"status is {status[:100]!r}; expected firing or resolved.")
     found = await alerting.alerts(name, limit_of(asked.query, 100, _MOST), status)
     receivers = await alerting.receivers(name)
     return AlertsBody([one.body() for one in found], alerting.rate(name), receivers)

@@ -436,11 +436,11 @@ def _check_exact(x: Any, sent: Callable[[], Any]) -> None:
 def _matrix(rows: list[Any], kind: str | None) -> Any:
     kind = kind or "float64"
     if kind not in _STORAGE:
-        raise Refusal(422, f"the type is {kind!r}; expected one of {', '.join(_STORAGE)}.")
+        raise Refusal(422, f"the type is {kind[:100]!r}; expected one of {', '.join(_STORAGE)}.")
     try:
         numbers = np.array(rows, "float64")
     except (ValueError, OverflowError, TypeError) as error:
-        raise Refusal(422, f"x is no matrix of {kind}: {error}.") from None
+        raise Refusal(422, f"x is no matrix of {kind}: {str(error)[:200]}.") from None
     with np.errstate(over="ignore", invalid="ignore"):
         matrix = numbers.astype(kind, copy=False)
     if matrix.dtype.kind != "f" and (matrix != numbers).any():
