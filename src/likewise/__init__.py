@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from likewise.rules.burst import Burst
     from likewise.rules.embedder import Embedder
     from likewise.rules.feature import Feature
+    from likewise.rules.proposal import propose_rule
     from likewise.rules.rule import Rule
     from likewise.sharding.opening import cluster
     from likewise.values.beside import Compared
@@ -143,6 +144,7 @@ _HOMES = {
     "connect": "client.client",
     "migrate": "monitors.migrating",
     "open": "monitors.opening",
+    "propose_rule": "rules.proposal",
     "replay": "monitors.replay",
     "restore": "ledger.backup",
     "vary": "monitors.varying",
@@ -214,6 +216,7 @@ __all__ = [
     "connect",
     "migrate",
     "open",
+    "propose_rule",
     "replay",
     "restore",
     "vary",

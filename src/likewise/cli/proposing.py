@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from likewise.cli.loosening import ROWS, Loosened, loosened
-from likewise.cli.screen import visible
 from likewise.rules.feature import Feature, plain
 from likewise.rules.notes import Note
 from likewise.rules.output_column import favourable_of, truth_note
@@ -25,6 +24,7 @@ from likewise.rules.proposal import Proposal, propose_from
 from likewise.rules.rule import Rule, toml_value
 from likewise.values.errors import BadDecision
 from likewise.values.frames import is_missing, table_columns
+from likewise.values.printing import visible
 
 _VALUES = 5
 _WIDTH = 40

@@ -18,18 +18,13 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from likewise.values.printing import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 _DELAY = 1.0
 _logs: list[Callable[[str], None]] = []
-
-
-def visible(text: str) -> str:
-    """Text on one line that no terminal obeys: what cannot be printed is shown as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def say(text: str = "", style: str = "") -> None:

@@ -21,6 +21,7 @@ from likewise.rules.families import Family, families_of
 from likewise.rules.feature import Feature, Output
 from likewise.rules.notes import Note
 from likewise.rules.profile import Profile, profiles_of
+from likewise.rules.rule import Rule
 from likewise.rules.tolerances import Figure, delta_of
 from likewise.values.errors import BadRule
 from likewise.values.frames import table_columns
@@ -40,6 +41,23 @@ class Proposal:
     delta_reason: str
     families: tuple[Family, ...]
     """One-hot columns that take part in likeness together."""
+
+
+def propose_rule(
+    table: Any, *, output: str | Sequence[str], protected: Sequence[str] = ()
+) -> Rule:
+    """Propose a first rule for a table, to be edited: kinds, tolerances and delta.
+
+    Columns that are no inputs are left out: times, truths, scores, identifiers, constants, text
+    that hardly repeats, and what gives the output away. `likewise init` says why of each.
+    """
+    proposal = propose(table, output, protected)
+    return Rule(
+        features=proposal.features,
+        output_column=output,
+        output=proposal.output,
+        delta=proposal.delta,
+    )
 
 
 def propose(table: Any, output: str | Sequence[str], protected: Sequence[str]) -> Proposal:

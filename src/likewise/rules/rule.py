@@ -400,25 +400,6 @@ class Rule:
         return unnamed(self) == unnamed(other)
 
     @classmethod
-    def from_data(
-        cls, table: Any, *, output: str | Sequence[str], protected: Sequence[str] = ()
-    ) -> "Rule":
-        """A first rule for a table, to be edited: kinds, tolerances and delta (proposal.py).
-
-        Columns that are no inputs are left out: times, truths, scores, identifiers, constants, text
-        that hardly repeats, and what gives the output away. `likewise init` says why of each.
-        """
-        from likewise.rules.proposal import propose
-
-        proposal = propose(table, output, protected)
-        return cls(
-            features=proposal.features,
-            output_column=output,
-            output=proposal.output,
-            delta=proposal.delta,
-        )
-
-    @classmethod
     def from_toml(cls, text: str) -> "Rule":
         """A rule from TOML text; `Rule.load` reads a file.
 

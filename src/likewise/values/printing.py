@@ -35,6 +35,13 @@ def shortened_repr(value: Any, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def visible(text: str) -> str:
+    """Text on one line that no terminal obeys: what cannot be printed is shown as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
 def text_of(value: Any) -> str:
     """A name or a value on one line, with escapes for whatever cannot be printed."""
     if value is None:
