@@ -11,7 +11,7 @@ TORCH := .venv-torch/bin
 
 # Numba's cache notices a change in the file of a kernel, but not in a kernel that it imports and
 # inlines. So the folder of the cache is named after the text of all kernels.
-export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/likewise/kernels/*.py 2>/dev/null | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/likewise/search/kernels/*.py 2>/dev/null | cksum | cut -d' ' -f1)
 
 # Tests start hundreds of processes. Without bytecode each of them parses every package that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -35,11 +35,11 @@ help:  ## list the recipes (this list)
 	@echo '  PYTHON=python3.12 picks the Python of a new environment.'
 	@echo '  ARGS="..." is passed on by demo, test, test-long, test-slow, test-torch, bench and paper.'
 
-kernels: .venv/project  ## compile the kernels for this machine, unless they are (src/likewise/kernels/built)
-	@$(BIN)/python -m likewise.kernels.building
+kernels: .venv/project  ## compile the kernels for this machine, unless they are (src/likewise/search/kernels/built)
+	@$(BIN)/python -m likewise.search.kernels.building
 
 demo: .venv/demo-project  ## show what likewise does on a small stream of decisions
-	@$(BIN)/python -m likewise.kernels.building $(DEMO_KERNELS)
+	@$(BIN)/python -m likewise.search.kernels.building $(DEMO_KERNELS)
 	@$(BIN)/likewise demo $(ARGS)
 
 # Each core has a process of its own, so the libraries of the field are to use one each. Tests wait for
@@ -111,7 +111,7 @@ pin: .venv/tools  ## choose newer versions: requirements/*.in become *.txt
 	@mv requirements/torch.txt.new requirements/torch.txt
 
 clean:  ## remove everything the recipes made
-	rm -rf .venv .venv-bench .venv-clients .venv-docs .venv-faiss .venv-torch .cache .hypothesis build dist src/likewise/kernels/built
+	rm -rf .venv .venv-bench .venv-clients .venv-docs .venv-faiss .venv-torch .cache .hypothesis build dist src/likewise/search/kernels/built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: two stamps each, one for the pinned packages, one for likewise itself ---

@@ -25,7 +25,7 @@ class Kernels(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         sys.path.insert(0, str(Path(self.root) / "src"))
-        from likewise.kernels import building, native
+        from likewise.search.kernels import building, native
 
         wanted = os.environ.get("LIKEWISE_BUILD", "here")
         chosen = {"all": list(native.LEVELS), native.AARCH64: [native.AARCH64], "none": []}

@@ -101,11 +101,11 @@ def _mixed(later: np.ndarray, earlier: np.ndarray) -> int:
 def in_cells(given: dict[str, Any]) -> dict[str, Any]:
     """The same files, cell by cell."""
     import likewise as lw
+    from likewise.audit.cell_folder import Folder
     from likewise.audit.cells import audit
-    from likewise.audit.folder import Folder
     from likewise.audit.job import Job
     from likewise.audit.tasks import Here, Processes
-    from likewise.intake.binding import bind_vectors
+    from likewise.sources.binding import bind_vectors
 
     files = tuple(sorted(map(str, Path(given["folder"]).glob("*.parquet"))))
     rule = lw.Rule("linf", EPSILON)

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import HealthCheck, settings
 
-from likewise.indexes import insertion, live
+from likewise.search.indexes import insertion, live_tree
 from tests.browser import Browser, find
 from tests.pairwise import items_beyond_pairs
 
@@ -68,7 +68,7 @@ def pytest_configure(config):
 
 # Threads share out a batch of thousands. Here they share out hundreds, so that short streams, which
 # an oracle can follow, are judged by several of them.
-live._LEAST_ROUTED = live._LEAST_SEARCHED = insertion._LEAST_ROWS = 256
+live_tree._LEAST_ROUTED = live_tree._LEAST_SEARCHED = insertion._LEAST_ROWS = 256
 
 
 def pytest_collection_finish():

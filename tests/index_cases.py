@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from likewise.indexes.protocol import Point, Rows, Space, distances
+from likewise.search.indexes.protocol import Point, Rows, Space, distances
 
 TAUS: tuple[int | str, ...] = (1, 2, 7, 64, 1_000, "auto")
 EUCLIDEAN = ("l2", "cosine")

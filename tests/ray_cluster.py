@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from likewise.sharding.on_ray import NAMESPACE, SETTINGS, RayShards
-from likewise.sharding.opening import open_cluster
+from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.settings import ClusterSettings
 
 ROOT = Path(__file__).parents[1]

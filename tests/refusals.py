@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from likewise.values.errors import LikewiseError
+from likewise.errors import LikewiseError
 from tests import golden_files as golden
 from tests import looping
 

@@ -17,7 +17,7 @@ import uvicorn
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.hosted import Hosted
+from likewise.service.served_monitor import Hosted
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
 
@@ -94,7 +94,7 @@ class Connected(lw.Client):
 
 def connected(monitor: Any, **settings: Any) -> Connected:
     """A client of a monitor that is served from now on."""
-    from likewise.client.connecting import Place
+    from likewise.client.endpoint import Place
 
     serving = running()
     return Connected(Place(serving.url, serving.host(monitor), **settings))

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from likewise.engine.engine import Engine
-from likewise.monitors.opening import Keeping
-from likewise.monitors.parts import reader_of
+from likewise.monitor.factory import reader_of
+from likewise.monitor.opening import Keeping
+from likewise.search.engine.engine import Engine
 from likewise.sharding.fleet import Fleet
-from likewise.sharding.index import Sharded
-from likewise.sharding.local import LocalShards
-from likewise.sharding.opening import open_cluster
+from likewise.sharding.local_shards import LocalShards
+from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.placement import Placement, Plan
 from likewise.sharding.protocol import ShardDown
 from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.sharded_index import Sharded
 
 
 class FailingShards(LocalShards):

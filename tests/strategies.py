@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.kernels.compile import way
+from likewise.search.kernels.compile import way
 from tests.oracle import (
     Expected,
     as_stored,

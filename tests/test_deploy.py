@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from likewise.rules.rule import Rule
+from likewise.rule.rule import Rule
 from likewise.service.settings import ServiceSettings
 from likewise.version import __version__
 

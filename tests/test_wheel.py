@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from likewise.kernels import native
-from likewise.kernels.building import linker
+from likewise.search.kernels import native
+from likewise.search.kernels.building import linker
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("wheel")]
 
@@ -34,7 +34,7 @@ with lw.Monitor(lw.Rule("linf", 0.1)) as monitor:
 curve = lw.calibrate(lw.Rule("l2", 0.1), X, Z)
 with lw.Monitor(lw.Rule("cosine", 0.01), index="flat") as scan:
     scanned = int(scan.observe_many(X, Z).counts.sum())
-from likewise.kernels.compile import way
+from likewise.search.kernels.compile import way
 print(json.dumps({
     "way": way, "file": lw.__file__, "rows": one_by_one + in_a_batch, "forgotten": forgotten,
     "nearest": float(np.nansum(curve.distances[np.isfinite(curve.distances)])), "scanned": scanned,
@@ -112,7 +112,10 @@ def test_wheel_says_that_it_needs_numpy_alone(wheel):
     assert [line for line in needed if "extra ==" not in line] == ["Requires-Dist: numpy>=2.0"]
     level = native.levels_here()[0]
     for name in native.ENTRIES:
-        assert f"likewise/kernels/built/{level}/{native.library_path(level, name).name}" in names
+        assert (
+            f"likewise/search/kernels/built/{level}/{native.library_path(level, name).name}"
+            in names
+        )
     assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
 
 

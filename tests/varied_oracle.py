@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 import likewise as lw
-from likewise.rules.variation import HOWS
+from likewise.rule.variation import HOWS
 
 SLACK = 1 + 1e-9
 

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks import oracle
 from benchmarks.answer import Answer, Setting, Skipped, Table
 from benchmarks.child import PROJECT, call
-from likewise.kernels.compile import way
+from likewise.search.kernels.compile import way
 
 ROWS = 1_000  # of the file that is audited
 # What Typer itself imports to print any help with Rich.

@@ -16,7 +16,7 @@ import likewise as lw
 from benchmarks import bare, oracle
 from benchmarks.answer import Answer, Setting, Table
 from benchmarks.scratch import scratch
-from likewise.monitors.opening import DURABILITIES
+from likewise.monitor.opening import DURABILITIES
 
 Array = NDArray[Any]
 COLUMNS_WIDE = 12

@@ -25,10 +25,10 @@ from benchmarks.answer import Answer, Setting, Skipped, Table
 from benchmarks.measure import medians
 from benchmarks.scratch import scratch
 from likewise.ledger.ledger import Ledger
-from likewise.streams.following import Follower
-from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of, target_of
-from likewise.streams.sinks import LineTarget, StreamSink
+from likewise.sources.follower import Follower
+from likewise.sources.judge_messages import StreamJudge, binding_of
+from likewise.sources.open_source import source_of, target_of
+from likewise.sources.sinks import LineTarget, StreamSink
 
 COLUMNS_WIDE, TOLERANCE = 12, 0.05
 DECISIONS = 100_000

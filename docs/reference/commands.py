@@ -10,8 +10,8 @@ from typing import Any
 
 import typer.main
 
-from likewise.cli import endings
-from likewise.cli.app import app
+from likewise.cli import exit_codes
+from likewise.cli.commands import app
 
 PAGE = Path(__file__).with_name("command-line.md")
 
@@ -50,7 +50,7 @@ def _overview(command: Any) -> str:
 
 def _exit_codes() -> str:
     """As the header of endings.py lists them."""
-    found = re.findall(r"(?:^    |; )(\d+)\s+([^;\n]+)", endings.__doc__ or "", re.MULTILINE)
+    found = re.findall(r"(?:^    |; )(\d+)\s+([^;\n]+)", exit_codes.__doc__ or "", re.MULTILINE)
     found.sort(key=lambda one: int(one[0]))
     lines = [f"| {code} | {_escaped(meaning)} |" for code, meaning in found]
     return "\n".join(["| exit code | meaning |", "|---|---|", *lines, ""])

@@ -20,8 +20,8 @@ import numpy as np
 from markupsafe import Markup
 
 from likewise.reports.document import document, write_document
-from likewise.values.printing import figure
-from likewise.values.safe import safe, shortened, shown
+from likewise.tables.printing import figure
+from likewise.verdict.html import safe, shortened, shown
 from likewise.version import __version__
 
 from .pictures import difference as difference_of

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.safe import safe
+from likewise.verdict.html import safe
 
 Pixels = npt.NDArray[np.uint8]
 

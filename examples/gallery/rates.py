@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from likewise.reports.plots import Frame, dot, path, picture, share_axis, text, ticks, twice
-from likewise.values.printing import figure, percent
-from likewise.values.safe import safe, shortened, shown
-from likewise.values.witnesses import Floats
+from likewise.tables.printing import figure, percent
+from likewise.tables.rows import Floats
+from likewise.verdict.html import safe, shortened, shown
 
 _MOST_LINES = 4  # that can still be told apart
 _WHITE_BY_DAY, _BLACK_BY_NIGHT = 86, 61  # percent of shade beyond which text changes sides

@@ -9,7 +9,7 @@ Cost: a text is cut after some lines, so comparing two stays quick whatever they
 import re
 from difflib import SequenceMatcher
 
-from likewise.values.safe import safe
+from likewise.verdict.html import safe
 
 _LONGEST = 800  # characters that are shown and compared
 _PARTS = re.compile(r"\w+|\s+|[^\w\s]")

@@ -20,33 +20,9 @@ from typing import TYPE_CHECKING, Any
 from likewise.version import __version__
 
 if TYPE_CHECKING:
-    from likewise.buffering.buffered import Buffered, buffered
-    from likewise.buffering.receipt import Receipt
-    from likewise.client.asynchronous import AsyncClient
+    from likewise.client.async_client import AsyncClient
     from likewise.client.client import Client, connect
-    from likewise.indexes.periodic import Periodic
-    from likewise.indexes.split import Split
-    from likewise.ledger.backup import back_up, restore
-    from likewise.ledger.erasure import Erasure
-    from likewise.ledger.heads import Head
-    from likewise.ledger.ledger import Ledger
-    from likewise.ledger.verify import Verification
-    from likewise.monitors.calibration import Calibration, calibrate
-    from likewise.monitors.migrating import migrate
-    from likewise.monitors.monitor import Monitor
-    from likewise.monitors.opening import open
-    from likewise.monitors.protocol import Decision
-    from likewise.monitors.replay import Replay, replay
-    from likewise.monitors.varied import Varied
-    from likewise.monitors.varying import vary
-    from likewise.rules.burst import Burst
-    from likewise.rules.embedder import Embedder
-    from likewise.rules.feature import Feature
-    from likewise.rules.proposal import propose_rule
-    from likewise.rules.rule import Rule
-    from likewise.sharding.opening import cluster
-    from likewise.values.beside import Compared
-    from likewise.values.errors import (
+    from likewise.errors import (
         BadDecision,
         BadFile,
         BadRow,
@@ -72,83 +48,107 @@ if TYPE_CHECKING:
         WrongOrder,
         WrongShape,
     )
-    from likewise.values.explanation import Explanation
-    from likewise.values.verdicts import Verdict, Verdicts
-    from likewise.values.witnesses import Witness, Witnesses
+    from likewise.ledger.backups import back_up, restore
+    from likewise.ledger.heads import Head
+    from likewise.ledger.ledger import Ledger
+    from likewise.ledger.verification import Verification
+    from likewise.monitor.calibration import Calibration, calibrate
+    from likewise.monitor.erasure import Erasure
+    from likewise.monitor.migration import migrate
+    from likewise.monitor.monitor import Monitor
+    from likewise.monitor.opening import open
+    from likewise.monitor.protocol import Decision
+    from likewise.monitor.replaying import Replay, replay
+    from likewise.monitor.sensitivity import vary
+    from likewise.monitor.sensitivity_table import Varied
+    from likewise.proposing.proposal import propose_rule
+    from likewise.queueing.buffer import Buffered, buffered
+    from likewise.queueing.receipt import Receipt
+    from likewise.rule.burst import Burst
+    from likewise.rule.embedder import Embedder
+    from likewise.rule.feature import Feature
+    from likewise.rule.rule import Rule
+    from likewise.search.indexes.periodic import Periodic
+    from likewise.search.indexes.split_index import Split
+    from likewise.sharding.open_cluster import cluster
+    from likewise.verdict.context import Compared
+    from likewise.verdict.index_report import Explanation
+    from likewise.verdict.verdicts import Verdict, Verdicts
+    from likewise.verdict.witnesses import Witness, Witnesses
+    from likewise.watching.asgi_middleware import Exchanged, RequestCounts, WatchRequests
     from likewise.watching.estimator import WatchedEstimator
-    from likewise.watching.records import Failure, Flagged
-    from likewise.watching.requests import Exchanged, RequestCounts, WatchRequests
-    from likewise.watching.watched import Watched, watch
+    from likewise.watching.watch_model import Watched, watch
+    from likewise.watching.watch_records import Failure, Flagged
 
 _HOMES = {
-    "AsyncClient": "client.asynchronous",
-    "BadDecision": "values.errors",
-    "BadFile": "values.errors",
-    "BadRow": "values.errors",
-    "BadRule": "values.errors",
-    "BadTable": "values.errors",
-    "Buffered": "buffering.buffered",
-    "Burst": "rules.burst",
-    "Calibration": "monitors.calibration",
-    "CannotLook": "values.errors",
+    "AsyncClient": "client.async_client",
+    "BadDecision": "errors",
+    "BadFile": "errors",
+    "BadRow": "errors",
+    "BadRule": "errors",
+    "BadTable": "errors",
+    "Buffered": "queueing.buffer",
+    "Burst": "rule.burst",
+    "Calibration": "monitor.calibration",
+    "CannotLook": "errors",
     "Client": "client.client",
-    "Compared": "values.beside",
-    "Decision": "monitors.protocol",
-    "Embedder": "rules.embedder",
-    "ErasedKey": "values.errors",
-    "Erasure": "ledger.erasure",
-    "Exchanged": "watching.requests",
-    "Explanation": "values.explanation",
-    "Failure": "watching.records",
-    "FailureWarning": "values.errors",
-    "Feature": "rules.feature",
-    "Flagged": "watching.records",
-    "Forbidden": "values.errors",
+    "Compared": "verdict.context",
+    "Decision": "monitor.protocol",
+    "Embedder": "rule.embedder",
+    "ErasedKey": "errors",
+    "Erasure": "monitor.erasure",
+    "Exchanged": "watching.asgi_middleware",
+    "Explanation": "verdict.index_report",
+    "Failure": "watching.watch_records",
+    "FailureWarning": "errors",
+    "Feature": "rule.feature",
+    "Flagged": "watching.watch_records",
+    "Forbidden": "errors",
     "Head": "ledger.heads",
-    "HintWarning": "values.errors",
+    "HintWarning": "errors",
     "Ledger": "ledger.ledger",
-    "LikewiseError": "values.errors",
-    "MissingColumn": "values.errors",
-    "MissingValue": "values.errors",
-    "Monitor": "monitors.monitor",
-    "NestedCall": "values.errors",
-    "OldPosition": "values.errors",
-    "Periodic": "indexes.periodic",
-    "Receipt": "buffering.receipt",
-    "RepeatedKey": "values.errors",
-    "Replay": "monitors.replay",
-    "RequestCounts": "watching.requests",
-    "Rule": "rules.rule",
-    "Split": "indexes.split",
-    "TooManyNames": "values.errors",
-    "UnexpectedValue": "values.errors",
-    "UnknownColumn": "values.errors",
-    "Unreachable": "values.errors",
-    "Varied": "monitors.varied",
-    "Verdict": "values.verdicts",
-    "Verdicts": "values.verdicts",
-    "Verification": "ledger.verify",
-    "Violation": "values.errors",
-    "ViolationWarning": "values.errors",
-    "WatchRequests": "watching.requests",
-    "Watched": "watching.watched",
+    "LikewiseError": "errors",
+    "MissingColumn": "errors",
+    "MissingValue": "errors",
+    "Monitor": "monitor.monitor",
+    "NestedCall": "errors",
+    "OldPosition": "errors",
+    "Periodic": "search.indexes.periodic",
+    "Receipt": "queueing.receipt",
+    "RepeatedKey": "errors",
+    "Replay": "monitor.replaying",
+    "RequestCounts": "watching.asgi_middleware",
+    "Rule": "rule.rule",
+    "Split": "search.indexes.split_index",
+    "TooManyNames": "errors",
+    "UnexpectedValue": "errors",
+    "UnknownColumn": "errors",
+    "Unreachable": "errors",
+    "Varied": "monitor.sensitivity_table",
+    "Verdict": "verdict.verdicts",
+    "Verdicts": "verdict.verdicts",
+    "Verification": "ledger.verification",
+    "Violation": "errors",
+    "ViolationWarning": "errors",
+    "WatchRequests": "watching.asgi_middleware",
+    "Watched": "watching.watch_model",
     "WatchedEstimator": "watching.estimator",
-    "Witness": "values.witnesses",
-    "Witnesses": "values.witnesses",
-    "WrongOrder": "values.errors",
-    "WrongShape": "values.errors",
-    "back_up": "ledger.backup",
-    "buffered": "buffering.buffered",
-    "calibrate": "monitors.calibration",
-    "cluster": "sharding.opening",
+    "Witness": "verdict.witnesses",
+    "Witnesses": "verdict.witnesses",
+    "WrongOrder": "errors",
+    "WrongShape": "errors",
+    "back_up": "ledger.backups",
+    "buffered": "queueing.buffer",
+    "calibrate": "monitor.calibration",
+    "cluster": "sharding.open_cluster",
     "connect": "client.client",
-    "migrate": "monitors.migrating",
-    "open": "monitors.opening",
-    "propose_rule": "rules.proposal",
-    "replay": "monitors.replay",
-    "restore": "ledger.backup",
-    "vary": "monitors.varying",
-    "watch": "watching.watched",
+    "migrate": "monitor.migration",
+    "open": "monitor.opening",
+    "propose_rule": "proposing.proposal",
+    "replay": "monitor.replaying",
+    "restore": "ledger.backups",
+    "vary": "monitor.sensitivity",
+    "watch": "watching.watch_model",
 }
 
 __all__ = [

@@ -129,7 +129,7 @@ def ended_at_once(folder):
         def observe_many(self, *args, **kwargs):
             threading.Event().wait()
 
-    from likewise.buffering import buffered
+    from likewise.queueing import buffer as buffered
 
     buffered._EXIT_SECONDS = 0.3
     buffer = lw.buffered(Stuck(RULE))

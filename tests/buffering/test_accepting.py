@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.ledger.losses import bound_of
+from likewise.ledger.loss_events import bound_of
 from tests.buffering.slow import RULE, decisions, inline, is_balanced, slow_ledger
 from tests.refusals import raises
 
@@ -382,7 +382,7 @@ def test_a_forked_process_leaves_the_parents_buffer_alone(tmp_path):
 
 
 def test_close_always_returns_though_judging_does_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("likewise.buffering.buffered._EXIT_SECONDS", 0.2)
+    monkeypatch.setattr("likewise.queueing.buffer._EXIT_SECONDS", 0.2)
     with slow_ledger(tmp_path / "ledger") as monitor:
         monitor.observe(X[0], Z[0])
         submitted, observe = threading.Event(), monitor.observe_many

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.buffering.buffered import Buffered
+from likewise.queueing.buffer import Buffered
 from tests.buffering.slow import RULE, Gated, Slow, decisions, inline, is_balanced, slow_ledger
 from tests.letter_embedders import letters
 from tests.looping import each
@@ -460,7 +460,7 @@ def test_results_can_be_waited_for_until_the_buffer_is_closed():
 
 
 def test_answers_that_nobody_reads_are_let_go_of_and_counted(monkeypatch):
-    monkeypatch.setattr("likewise.buffering.buffered._ANSWERS", 1)
+    monkeypatch.setattr("likewise.queueing.buffer._ANSWERS", 1)
     x, z = decisions(500)
     with lw.buffered(lw.Monitor(RULE), 100, batch_rows=10) as buffer:
         for one in zip(x, z, strict=True):
@@ -538,7 +538,7 @@ def test_thread_ends_with_its_buffer():
 
 
 def test_memory_is_bounded_by_the_queue_and_not_by_what_was_submitted(monkeypatch):
-    monkeypatch.setattr("likewise.buffering.buffered._ANSWERS", 1)
+    monkeypatch.setattr("likewise.queueing.buffer._ANSWERS", 1)
     monitor = Gated(lw.Rule("linf", 0.1))
 
     def held(count):
@@ -566,7 +566,7 @@ def test_memory_is_bounded_by_the_queue_and_not_by_what_was_submitted(monkeypatc
 
 
 def test_answers_take_bounded_memory(monkeypatch):
-    monkeypatch.setattr("likewise.buffering.buffered._ANSWERS", 1)
+    monkeypatch.setattr("likewise.queueing.buffer._ANSWERS", 1)
 
     def held(count):
         x, z = decisions(count)

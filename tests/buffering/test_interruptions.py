@@ -8,7 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise.ledger.folder import WriterLock
-from likewise.ledger.losses import missing_in
+from likewise.ledger.loss_events import missing_in
 from tests.buffering.slow import RULE, Gated, decisions, inline, is_balanced, slow_ledger
 from tests.interruptions import Interruptions, at_step
 from tests.refusals import raises

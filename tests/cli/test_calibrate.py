@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from likewise.cli.curve import draw
+from likewise.cli.braille_curve import draw
 from likewise.reports.findings import Curve
 from tests.commands import likewise
 from tests.lazily import polars as pl

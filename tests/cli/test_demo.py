@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.cli import demo, loans, main
-from likewise.values.printing import percent
+from likewise.cli import demo, demo_loans, main
+from likewise.tables.printing import percent
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("demo"), pytest.mark.early]
 
@@ -91,8 +91,8 @@ def truth(decisions):
 
 @pytest.mark.long
 def test_decisions_are_the_models_own(decisions):
-    assert decisions == loans.stream()
-    assert len({row["application"] for row in decisions}) == loans.DECISIONS
+    assert decisions == demo_loans.stream()
+    assert len({row["application"] for row in decisions}) == demo_loans.DECISIONS
     assert {row["decision"] for row in decisions} == {"approved", "declined"}
 
 
@@ -112,11 +112,11 @@ def comparable(decisions):
 def test_demo_counts_every_violation_among_the_comparable(said, truth, comparable):
     flagged = {later for later, _ in truth}
     assert flagged < comparable
-    share, of_all = len(flagged) / len(comparable), len(flagged) / loans.DECISIONS
+    share, of_all = len(flagged) / len(comparable), len(flagged) / demo_loans.DECISIONS
     assert (percent(share), percent(of_all)) == ("12.2%", "5.3%")
     assert (
         f"12.2% of the comparable decisions ({len(flagged):,} of {len(comparable):,}) contradict an"
-        f" earlier one about a like case; of all {loans.DECISIONS:,} it is 5.3%." in said
+        f" earlier one about a like case; of all {demo_loans.DECISIONS:,} it is 5.3%." in said
     )
 
 
@@ -129,7 +129,7 @@ def test_demo_counts_decisions_in_any_pair(said, truth):
 def test_demo_tells_the_rate_before_and_after_the_update(said, truth, comparable):
     flagged = {later for later, _ in truth}
     rates = []
-    for part in (range(loans.UPDATED), range(loans.UPDATED, loans.DECISIONS)):
+    for part in (range(demo_loans.UPDATED), range(demo_loans.UPDATED, demo_loans.DECISIONS)):
         rates.append(sum(row in flagged for row in part) / sum(row in comparable for row in part))
     before, after = rates
     assert f"it was {percent(before)} of the comparable, since then {percent(after)}." in said
@@ -149,9 +149,9 @@ def test_demo_tells_who_got_less(said, decisions, truth):
 
 
 def test_update_is_on_the_day_that_is_told(said, decisions):
-    assert decisions[loans.UPDATED]["applied"] == loans.UPDATED_ON.isoformat()
-    assert decisions[loans.UPDATED - 1]["applied"] < loans.UPDATED_ON.isoformat()
-    assert f"on {loans.UPDATED_ON} the model is trained anew" in said
+    assert decisions[demo_loans.UPDATED]["applied"] == demo_loans.UPDATED_ON.isoformat()
+    assert decisions[demo_loans.UPDATED - 1]["applied"] < demo_loans.UPDATED_ON.isoformat()
+    assert f"on {demo_loans.UPDATED_ON} the model is trained anew" in said
 
 
 def test_pair_is_a_true_one(done, decisions, truth):
@@ -208,7 +208,7 @@ def test_changed_rule_is_not_replaced(done, folder, tmp_path):
 @pytest.mark.long
 def test_demo_as_json_is_the_findings(truth, comparable, tmp_path):
     told = json.loads(python(tmp_path, "-m", "likewise", "demo", "--json").stdout)
-    assert (told["rows"], told["comparable"]) == (loans.DECISIONS, len(comparable))
+    assert (told["rows"], told["comparable"]) == (demo_loans.DECISIONS, len(comparable))
     assert (told["pairs"], told["in_any_pair"], told["kept"]) == (len(truth), 857, [])
     data = (tmp_path / demo.DATA).read_bytes()
     assert told["computed"]["sha256"] == hashlib.sha256(data).hexdigest()
@@ -241,13 +241,13 @@ def test_the_demos_model_is_scikit_learns_logistic_regression():
     linear_model = pytest.importorskip("sklearn.linear_model")
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     random = np.random.default_rng(3)
-    people = loans.Applicants(3_000, random)
-    seen, told = people.seen(district=True), loans.past_decisions(people, random)
+    people = demo_loans.Applicants(3_000, random)
+    seen, told = people.seen(district=True), demo_loans.past_decisions(people, random)
     scale = preprocessing.StandardScaler().fit(seen)
     peer = linear_model.LogisticRegression(tol=1e-10, max_iter=1_000).fit(
         scale.transform(seen), told
     )
-    ours = loans.LogisticRegression().fit(seen, told)
+    ours = demo_loans.LogisticRegression().fit(seen, told)
     assert np.allclose(ours.weights[1:], peer.coef_[0], atol=1e-6)
     assert np.isclose(ours.weights[0], peer.intercept_[0], atol=1e-6)
     assert 0.2 < told.mean() < 0.8

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
+from likewise.cli.demo_loans import RULE
 from likewise.cli.demo_serving import MODELS, MONITOR, Arriving
-from likewise.cli.loans import RULE
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import Served, ServiceSettings

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.cli import loosening, main
+from likewise.cli import main
+from likewise.proposing import loosening
 from tests.commands import at_a_terminal
 from tests.lazily import polars as pl
 

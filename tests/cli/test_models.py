@@ -8,7 +8,7 @@ import pytest
 import likewise as lw
 from likewise.cli import main
 from likewise.reports.findings import Tally
-from likewise.reports.page import page
+from likewise.reports.report_page import page
 from tests.commands import likewise
 from tests.lazily import polars as pl
 from tests.oracle import same_or_not

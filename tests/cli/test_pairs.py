@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise.audit import violations
+from likewise.audit import pair_files
 from likewise.audit.kept_rows import KeptRows
-from likewise.cli import main, places
+from likewise.cli import main, output_files
 from likewise.reports import workbook
 from likewise.sources.chunk import Chunk
 from tests.lazily import pandas as pd
@@ -242,7 +242,7 @@ def test_workbook_with_exactly_enough_room_leaves_nothing_out(here, capsys, monk
     many = len(pl.read_csv("data.csv"))
     told = audited(capsys, "data.csv", "--rule", "rule.toml")
     monkeypatch.setattr(workbook, "ROWS", told["pairs"] + 1)
-    monkeypatch.setattr(violations, "_TOGETHER", 7)
+    monkeypatch.setattr(pair_files, "_TOGETHER", 7)
     told = audited(capsys, "data.csv", "--rule", "rule.toml", "--out", "p.xlsx")
     assert told["pairs_left_out"] == 0 and told["rows"] == many
     assert pl.read_excel("p.xlsx").height == told["pairs"]
@@ -258,7 +258,7 @@ def test_too_many_columns_for_a_sheet_are_refused_and_nothing_is_left_behind(
 
 
 def test_missing_package_is_said_before_the_work(here, capsys, monkeypatch):
-    monkeypatch.setattr(places, "find_spec", lambda name: None)
+    monkeypatch.setattr(output_files, "find_spec", lambda name: None)
     assert main(["audit", "nowhere.csv", "--rule", "rule.toml", "--out", "p.xlsx"]) == 2
     assert "pip install 'likewise[excel]'" in " ".join(capsys.readouterr().err.split())
 

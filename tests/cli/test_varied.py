@@ -11,8 +11,8 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from likewise.monitors import varying
-from likewise.reports.varied_table import lines_of, sentences_of
+from likewise.monitor import sensitivity
+from likewise.reports.sensitivity_section import lines_of, sentences_of
 from tests.lazily import polars as pl
 from tests.varied_oracle import N, changed, expected, outcome, people, rule_of
 
@@ -133,8 +133,8 @@ def test_calibrate_counts_and_prints_what_all_pairs_say(plain, capsys):
 
 
 def test_what_rests_on_a_part_says_so(plain, capsys, monkeypatch):
-    monkeypatch.setattr(varying, "LEAST", 100)
-    monkeypatch.setattr(varying, "CELLS", 100 * 10 * 7 * 3)  # decisions, columns, seven varied
+    monkeypatch.setattr(sensitivity, "LEAST", 100)
+    monkeypatch.setattr(sensitivity, "CELLS", 100 * 10 * 7 * 3)  # decisions, columns, seven varied
     folder, rule, rows = plain
     arguments = [str(folder / "d.parquet"), "--rule", str(folder / "r.toml")]
     assert main(["calibrate", *arguments]) == 0

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 import likewise as lw
-from likewise.values.losses import reason_at_least
+from likewise.verdict.losses import reason_at_least
 from tests.brokers import broker, to_address, wait_for
 from tests.commands import COMMAND, likewise
 from tests.streams.streaming import RULE, bodies, check_ledger, decisions

@@ -21,8 +21,8 @@ from tests.served_monitors import Serving
 def quick(monkeypatch):
     monkeypatch.setattr("likewise.client.exchange._PAUSE", 0.001)
     monkeypatch.setattr("likewise.client.exchange._LONGEST", 0.02)
-    monkeypatch.setattr("likewise.buffering.telling._FIRST_PAUSE", 0.001)
-    monkeypatch.setattr("likewise.buffering.telling._LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr("likewise.queueing.delivering._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("likewise.queueing.delivering._LONGEST_PAUSE", 0.02)
 
 
 @pytest.fixture

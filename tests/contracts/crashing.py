@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Thread
 
 import likewise as lw
-from likewise.ledger import records
+from likewise.ledger import record_files
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a script
 from tests.killing import say, serve
@@ -227,7 +227,7 @@ def migrate(folder, new):
 
 
 def main(folder, seed, kind):
-    records.SEGMENT_BYTES = SMALL_FILES
+    record_files.SEGMENT_BYTES = SMALL_FILES
     folder = Path(folder)
     for slope in (False, True):
         warm = lw.Monitor(RULE, slope=slope)  # compiled here, so that children are ready at once

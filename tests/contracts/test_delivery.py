@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.sources.follower import Follower
+from likewise.sources.judge_messages import StreamJudge, binding_of
 from likewise.sources.protocol import Gap, Record, polled
-from likewise.streams.following import Follower
-from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.sinks import StreamSink
+from likewise.sources.sinks import StreamSink
 from tests.buffering.slow import slow_disk, slow_ledger
 from tests.served_monitors import Serving
 

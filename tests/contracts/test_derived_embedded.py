@@ -11,7 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder, Feature
-from likewise.embedders.model import SENTENCE
+from likewise.embedders.embedding_model import SENTENCE
 from tests.real_texts import FOLDER, HERE, KNOWN, answers, messages
 
 pytestmark = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.monitors.like_pairs import like_pairs, like_pairs_within
+from likewise.monitor.like_pairs import like_pairs, like_pairs_within
 from tests.lazily import polars as pl
 from tests.oracle import as_stored, input_distances, slack_of, storage_of
 from tests.refusals import raises

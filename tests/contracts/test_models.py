@@ -12,9 +12,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.explaining.comparing import compare_groups
-from likewise.monitors.like_pairs import like_pairs, like_pairs_within
-from likewise.values.model_counts import ModelSide
+from likewise.explaining.compare_groups import compare_groups
+from likewise.monitor.like_pairs import like_pairs, like_pairs_within
+from likewise.verdict.model_counts import ModelSide
 from tests.index_cases import few
 from tests.lazily import polars as pl
 from tests.letter_embedders import letters, some_texts

@@ -1,4 +1,4 @@
-"""What every monitor promises (monitors/protocol.py), asked of each of them.
+"""What every monitor promises (monitor/protocol.py), asked of each of them.
 
 One class, `Kept`, says how a monitor is made and what its decisions look like; everything else is
 the same for all. The oracle is a few lines of NumPy over what was told, in the order of rows.
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitors.opening import Keeping
+from likewise.monitor.opening import Keeping
 from tests.letter_embedders import letters
 from tests.ray_cluster import reused
 from tests.refusals import raises

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.explaining.comparing import compare_groups
-from likewise.monitors.like_pairs import like_pairs, like_pairs_within
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
+from likewise.explaining.compare_groups import compare_groups
+from likewise.monitor.like_pairs import like_pairs, like_pairs_within
 from tests.refusals import raises
 
 DAY = 86_400_000_000

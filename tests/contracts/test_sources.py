@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from likewise.sources.lines import LineFile, Lines
+from likewise.sources.line_source import LineFile, Lines
+from likewise.sources.open_source import source_of
 from likewise.sources.protocol import Polled
-from likewise.streams.opening import source_of
-from likewise.values.positions import numbers_of
+from likewise.tables.positions import numbers_of
 from tests.brokers import KINDS, broker, wait_for
 from tests.refusals import raises
 
@@ -191,7 +191,7 @@ def test_counting_of_a_pipe_goes_on_from_earlier_lines(tmp_path):
 
 
 def test_file_that_was_cut_or_changed_is_refused(tmp_path):
-    from likewise.values.errors import BadFile
+    from likewise.errors import BadFile
 
     with made("file", tmp_path) as stream:
         stream.publish(BODIES[:3])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from likewise.service.metrics.names import ALL
+from likewise.service.metrics.metric_names import ALL
 from tests.looping import each
 from tests.service.promtool import promtool
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from likewise.indexes.registry import METRICS
-from likewise.rules import feature, rule
+from likewise.rule import feature, rule
+from likewise.search.indexes.registry import METRICS
 from tests.looping import each
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,22 +88,22 @@ def test_index_is_explained(name):
 
 
 MODULES = (
-    "rules.rule",
-    "rules.burst",
-    "rules.difference",
-    "monitors.monitor",
-    "monitors.calibration",
-    "monitors.migrating",
-    "monitors.opening",
+    "rule.rule",
+    "rule.burst",
+    "rule.difference",
+    "monitor.monitor",
+    "monitor.calibration",
+    "monitor.migration",
+    "monitor.opening",
     "ledger.ledger",
     "ledger.heads",
     "ledger.window",
-    "watching.watched",
+    "watching.watch_model",
     "watching.estimator",
-    "buffering.buffered",
-    "buffering.receipt",
-    "values.losses",
-    "values.printing",
+    "queueing.buffer",
+    "queueing.receipt",
+    "verdict.losses",
+    "tables.printing",
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer.main
 
 import likewise as lw
-from likewise.cli.app import app
+from likewise.cli.commands import app
 from tests import documentation_pages
 from tests.looping import each
 

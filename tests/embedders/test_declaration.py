@@ -9,7 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder, Feature
-from likewise.embedders.mark import Mark
+from likewise.embedders.model_mark import Mark
 from tests.looping import each
 from tests.refusals import raises
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise import Embedder
-from likewise.embedders.model import SENTENCE
+from likewise.embedders.embedding_model import SENTENCE
 from tests.looping import each
 from tests.refusals import raises
 

@@ -8,7 +8,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder, Feature
-from likewise.values.errors import BadDecision
+from likewise.errors import BadDecision
 from tests.letter_embedders import letters
 from tests.refusals import raises
 

@@ -9,7 +9,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder, Feature
-from likewise.reading.encoding import ERASED
+from likewise.monitor.readers.encoding import ERASED
 from tests.letter_embedders import letter_vector, letters, some_texts
 from tests.onnx_models import picture_model
 from tests.refusals import raises

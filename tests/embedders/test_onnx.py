@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise import Embedder
-from likewise.embedders.model import SENTENCE, fixed_picture
+from likewise.embedders.embedding_model import SENTENCE, fixed_picture
 from tests.onnx_models import convolution, convolved, picture_model, text_model, tokenizer, tokens
 from tests.refusals import raises
 

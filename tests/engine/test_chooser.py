@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.engine import chooser as choosing
-from likewise.engine.chooser import Chooser
-from likewise.history.memory import Region
-from likewise.indexes import rotation, sketch
-from likewise.indexes.flat import FlatScan
-from likewise.indexes.live import LiveTree
+from likewise.search.engine import chooser as choosing
+from likewise.search.engine.chooser import Chooser
+from likewise.search.history.reserved_memory import Region
+from likewise.search.indexes import rotation, sketch
+from likewise.search.indexes.flat_index import FlatScan
+from likewise.search.indexes.live_tree import LiveTree
 from tests.indexes.audit import audit
 from tests.indexes.shapes import random
 from tests.oracle import assert_same_verdict, assert_same_verdicts

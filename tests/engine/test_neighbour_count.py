@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.engine import neighbour_count as crowd
-from likewise.indexes.state import State
-from likewise.kernels import table as t
+from likewise.search.engine import neighbour_count as crowd
+from likewise.search.indexes.index_state import State
+from likewise.search.kernels import table as t
 
 STATM = Path("/proc/self/statm")
 MEGABYTE = 1 << 20

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from likewise.engine.row_models import RowModels
-from likewise.values.models import model_of, models_of
+from likewise.monitor.row_models import RowModels
+from likewise.tables.model_names import model_of, models_of
 
 
 def rows(*numbers: int) -> np.ndarray:

@@ -8,9 +8,9 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.explaining.comparing import compare_groups
+from likewise.explaining.compare_groups import compare_groups
 from likewise.explaining.members import MOST_GROUPS
-from likewise.values.groups import OTHERS, Groups
+from likewise.verdict.group_effects import OTHERS, Groups
 from tests.group_oracle import side_by_side
 from tests.lazily import pandas as pd
 from tests.looping import each

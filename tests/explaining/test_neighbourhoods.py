@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
+from likewise.explaining.compare_groups import Neighbourhoods
 from likewise.explaining.like_points import like_points
-from likewise.explaining.neighbourhoods import Neighbourhoods
 from likewise.explaining.past import Points
 
 

@@ -7,7 +7,7 @@ import pytest
 import likewise as lw
 from likewise.explaining.pair_card import Whereabouts, pair_card
 from likewise.reports.cards import pair_cards
-from likewise.reports.worst import WorstPair
+from likewise.reports.selected_pairs import WorstPair
 
 RULE = lw.Rule(
     features={

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.explaining.comparing import compare_groups
-from likewise.values.groups import OTHERS
+from likewise.explaining.compare_groups import compare_groups
+from likewise.verdict.group_effects import OTHERS
 from tests.group_oracle import side_by_side
 from tests.lazily import pandas as pd
 

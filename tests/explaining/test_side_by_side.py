@@ -11,7 +11,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.explaining.side_by_side import gap
+from likewise.explaining.pairs import gap
 from tests.lazily import pandas as pd
 from tests.looping import each
 

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from likewise.intake.exact import unpack
-from likewise.values.exact_verdicts import EXACT
+from likewise.tables.exact_values import unpack
+from likewise.verdict.exact_body import EXACT
 from tests.golden_files import sorted_by_name
 
 PROMISED = (

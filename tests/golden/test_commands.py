@@ -6,7 +6,7 @@ from contextlib import chdir
 
 import pytest
 
-from likewise.cli.app import likewise_command
+from likewise.cli.commands import likewise_command
 from tests import golden_files as golden
 from tests.commands import likewise
 from tests.golden.loan_files import DECISIONS, as_lines, write_csv, write_files

@@ -17,13 +17,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from likewise.intake.exact import pack
-from likewise.pages import screens
+from likewise.pages import page_router
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings, Token
 from likewise.service.tokens import hash_of
-from likewise.values.exact_verdicts import EXACT
+from likewise.tables.exact_values import pack
+from likewise.verdict.exact_body import EXACT
 from tests import golden_files as golden
 from tests.golden.exchanges import Exchanges, file_of
 from tests.placeholders import Placeholders
@@ -783,7 +783,7 @@ def in_process(folder, *, limits=None, opened=True, tokens=True):
         tokens=given if tokens else (),
     )
     service = Service(settings)
-    app = App(service, [screens])
+    app = App(service, [page_router])
     if opened:
         service.open()
     return app
@@ -828,7 +828,7 @@ async def play_limits(folder, placeholders):
 def routes_of(app):
     """Every method and path that the application serves."""
     found = {f"{one.method} {one.path}" for one in app.operations}
-    for route in (*app._other.routes, *screens.routes(app)):
+    for route in (*app._other.routes, *page_router.routes(app)):
         for method in (route.methods or {"GET"}) - {"HEAD"}:
             found.add(f"{method} {route.path}")
     return found

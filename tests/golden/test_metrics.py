@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from likewise.service.app import App
-from likewise.service.metrics import names
+from likewise.service.metrics import metric_names
 from likewise.service.metrics.otlp import Otlp
 from likewise.service.service import Service
 from likewise.service.settings import Limits, OtlpSettings, Served, ServiceSettings
@@ -132,7 +132,7 @@ def test_metrics_are_those_of_the_golden_files(tmp_path, collector):
     (plain, page), (newer, newer_page) = asyncio.run(scenario())
     families = scraped(page, text_string_to_metric_families)
     samples = {name for family in families.values() for name in family["samples"]}
-    for metric in names.ALL:
+    for metric in metric_names.ALL:
         there = f"{metric.name}_count" if metric.kind == "histogram" else metric.name
         assert there in samples, f"{metric.name}: everything that is counted is in the golden file"
     prometheus = {

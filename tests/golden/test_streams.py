@@ -9,7 +9,7 @@ from contextlib import chdir, closing
 
 import pytest
 
-from likewise.streams.opening import target_of
+from likewise.sources.open_source import target_of
 from tests import golden_files as golden
 from tests.brokers import KINDS, SECONDS, broker, to_address, wait_for
 from tests.commands import likewise

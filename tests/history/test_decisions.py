@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.history.decisions import STORAGES, History
-from likewise.kernels import table as t
+from likewise.search.history.stored_decisions import STORAGES, History
+from likewise.search.kernels import table as t
 from tests.kernels.calling import Given, history_for
 from tests.looping import each
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.history import files
-from likewise.history.files import RowFile
+from likewise.search.history import row_files
+from likewise.search.history.row_files import RowFile
 from tests.refusals import raises
 
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     """Claim 64 KiB at a time."""
-    monkeypatch.setattr(files, "_STEP", 1 << 16)
+    monkeypatch.setattr(row_files, "_STEP", 1 << 16)
 
 
 def opened(path, row_bytes: int) -> RowFile:
@@ -54,7 +54,7 @@ def test_closing_keeps_the_rows_asked_for_and_nothing_else(tmp_path):
 
 
 def test_pages_are_let_go_in_time_and_read_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "RESIDENT", 1 << 16)
+    monkeypatch.setattr(row_files, "RESIDENT", 1 << 16)
     let_go = []
     rows = opened(tmp_path / "rows", 1 << 10)
     rows.grow(1_000)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.history.memory import PAGE, Region, fits
-from likewise.kernels import table as t
+from likewise.search.history.reserved_memory import PAGE, Region, fits
+from likewise.search.kernels import table as t
 from tests.looping import each
 
 STATM = Path("/proc/self/statm")
@@ -160,10 +160,10 @@ def test_forgotten_decisions_are_zero_in_memory(metric, storage):
     gone = np.zeros(n, dtype=bool)
     gone[:PAGE] = True  # a whole page of rows, and here and there one
     gone[PAGE + 1 :: 7] = True
-    memory = monitor._engine.index.state
+    reserved_memory = monitor._engine.index.state
     size = monitor._engine.history.row_bytes
-    rows = memory.region(t.ROWS).view(np.uint8, n * size).reshape(n, size)
-    outputs = memory.region(t.OUTPUTS).view(np.float64, 3 * n).reshape(n, 3)
+    rows = reserved_memory.region(t.ROWS).view(np.uint8, n * size).reshape(n, size)
+    outputs = reserved_memory.region(t.OUTPUTS).view(np.float64, 3 * n).reshape(n, 3)
     kept_rows, kept_outputs = rows[~gone].copy(), outputs[~gone].copy()
     assert rows.any(axis=1).all() and outputs.any(axis=1).all()
 
@@ -171,7 +171,7 @@ def test_forgotten_decisions_are_zero_in_memory(metric, storage):
     assert not rows[gone].any() and not outputs[gone].any()
     assert (rows[~gone] == kept_rows).all() and (outputs[~gone] == kept_outputs).all()
     if metric == "cosine":
-        norms = memory.region(t.NORMS).view(np.float64, n)
+        norms = reserved_memory.region(t.NORMS).view(np.float64, n)
         assert not norms[gone].any() and norms[~gone].all()
 
 
@@ -215,11 +215,11 @@ def test_pages_forgotten_bit_by_bit_are_given_back_once(width, index, arrays, mo
 
 
 def test_growing_keeps_values_through_growth_and_release():
-    from likewise.history import memory
+    from likewise.search.history import reserved_memory
 
-    growing = memory.Growing(np.int64)
+    growing = reserved_memory.Growing(np.int64)
     rows = growing._rows
-    rows._region = memory.Region(1 << 16)  # small, so that it has to grow
+    rows._region = reserved_memory.Region(1 << 16)  # small, so that it has to grow
     rows._view = rows._viewed(rows._region)
     expected = np.arange(60_000) ** 2
     for first in range(0, 60_000, 6_000):
@@ -228,4 +228,4 @@ def test_growing_keeps_values_through_growth_and_release():
         kept = growing.first(first + 6_000)[max(0, first - 1_000) :]
         np.testing.assert_array_equal(kept, expected[max(0, first - 1_000) : first + 6_000])
     assert growing.first(100)[0] == 0
-    assert rows._region.begins >= (53_000 * 8 - memory.PAGE)
+    assert rows._region.begins >= (53_000 * 8 - reserved_memory.PAGE)

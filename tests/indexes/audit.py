@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from likewise.history.decisions import History
-from likewise.indexes.flat import FlatScan
-from likewise.indexes.live import LiveTree
-from likewise.kernels import add
-from likewise.kernels import table as t
-from likewise.kernels.table import BLOCK
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.flat_index import FlatScan
+from likewise.search.indexes.live_tree import LiveTree
+from likewise.search.kernels import add
+from likewise.search.kernels import table as t
+from likewise.search.kernels.table import BLOCK
 from tests.indexes.audit_flat import audit_flat
 from tests.oracle import in_lanes
 

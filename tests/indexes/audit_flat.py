@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise.indexes.flat import FlatScan, code_bytes
-from likewise.kernels import table as t
-from likewise.kernels import turning as turned
-from likewise.kernels.table import BLOCK
-from likewise.kernels.turning import FINER, FRONT, UNITS
+from likewise.search.indexes.flat_index import FlatScan, code_bytes
+from likewise.search.kernels import rotate_encode as turned
+from likewise.search.kernels import table as t
+from likewise.search.kernels.rotate_encode import FINER, FRONT, UNITS
+from likewise.search.kernels.table import BLOCK
 
 
 def audit_flat(index: FlatScan, known: int | None = None) -> None:

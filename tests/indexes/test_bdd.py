@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.indexes.bdd import BDD, Coordinate, cell_of
-from likewise.indexes.protocol import Space
+from likewise.search.indexes.bdd import BDD, Coordinate, cell_of
+from likewise.search.indexes.protocol import Space
 
 pytestmark = pytest.mark.pairwise
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.kernels import table as t
-from likewise.kernels.table import BLOCK
+from likewise.search.kernels import table as t
+from likewise.search.kernels.table import BLOCK
 from tests.indexes.beside import Beside
 from tests.indexes.shapes import random, wide
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.history import decisions as history
-from likewise.history import memory
-from likewise.indexes import state
-from likewise.kernels import table as t
+from likewise.search.history import reserved_memory
+from likewise.search.history import stored_decisions as history
+from likewise.search.indexes import index_state
+from likewise.search.kernels import table as t
 from tests.indexes import shapes
 from tests.indexes.audit import audit
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
@@ -23,16 +23,16 @@ N = 1_500
 def moves(monkeypatch):
     """Start with room for 40 rows; count how often an array had to move."""
     counted = []
-    grown = memory.Region.grown
+    grown = reserved_memory.Region.grown
 
     def counting(region, size, used):
         counted.append(size)
         return grown(region, size, used)
 
-    monkeypatch.setattr(memory.Region, "grown", counting)
-    monkeypatch.setattr(memory, "_SMALLEST", 64)
+    monkeypatch.setattr(reserved_memory.Region, "grown", counting)
+    monkeypatch.setattr(reserved_memory, "_SMALLEST", 64)
     monkeypatch.setattr(history.History, "_affordable", lambda self: 40)
-    monkeypatch.setattr(state, "_RESULTS", 8)
+    monkeypatch.setattr(index_state, "_RESULTS", 8)
     return counted
 
 
@@ -142,7 +142,7 @@ def test_sketches_and_rotations_do_not_depend_on_the_memory_reserved(
     metric, index, batch, moves, monkeypatch
 ):
     """Two indexes stand over the history while one is about to take over: both have to move."""
-    monkeypatch.setattr(state, "_RESULTS", 8)
+    monkeypatch.setattr(index_state, "_RESULTS", 8)
     rule, X, Z = wide_decisions(metric)
     foreseen = Foreseen(rule, X, Z)
     assert foreseen.pairs > 1_000
@@ -170,8 +170,8 @@ def test_a_system_that_refuses_large_reservations_is_asked_for_less(room, monkey
         asked.append(sum(sizes))
         return sum(sizes) < room
 
-    monkeypatch.setattr(memory, "fits", refuse)
-    monkeypatch.setattr(state, "_RESULTS", 8)
+    monkeypatch.setattr(reserved_memory, "fits", refuse)
+    monkeypatch.setattr(index_state, "_RESULTS", 8)
     rule, X, Z = decisions("linf", "label")
     monitor = lw.Monitor(rule)
     assert_same_verdicts(monitor.observe_many(X, Z), Oracle(rule).observe_many(X, Z))

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.indexes import insertion, live
-from likewise.indexes.insertion import pieces_of
-from likewise.kernels import add
+from likewise.search.indexes import insertion, live_tree
+from likewise.search.indexes.insertion import pieces_of
+from likewise.search.kernels import add
 from tests.indexes.beside import Beside
 from tests.indexes.shapes import random
 from tests.indexes.test_tree import every_shape, outputs_for
@@ -29,7 +29,7 @@ def shared(monkeypatch):
         return left, splits
 
     monkeypatch.setattr(insertion, "_LEAST_ROWS", 16)
-    monkeypatch.setattr(live, "insert_together", noting)
+    monkeypatch.setattr(live_tree, "insert_together", noting)
     return seen
 
 

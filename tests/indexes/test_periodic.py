@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.indexes import periodic
-from likewise.indexes.periodic import CostLine, Costs, Periodic, PeriodicIndex
-from likewise.indexes.protocol import Point, Points, Rows, Space
+from likewise.search.indexes import periodic
+from likewise.search.indexes.periodic import CostLine, Costs, Periodic, PeriodicIndex
+from likewise.search.indexes.protocol import Point, Points, Rows, Space
 from tests.index_cases import TAUS, Scan
 
 pytestmark = pytest.mark.pairwise

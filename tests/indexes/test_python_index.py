@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.indexes.protocol import Point, Points, Rows, Space
+from likewise.search.indexes.protocol import Point, Points, Rows, Space
 from tests.index_cases import Scan, scan_of
 from tests.oracle import Oracle, assert_same_verdict, assert_same_verdicts
 from tests.play import VERBS, play

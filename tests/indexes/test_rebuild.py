@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.indexes import live
-from likewise.kernels import add, rebuild
-from likewise.kernels import table as t
-from likewise.kernels.grow import tend
-from likewise.kernels.table import BLOCK
+from likewise.search.indexes import live_tree
+from likewise.search.kernels import add, rebuild
+from likewise.search.kernels import table as t
+from likewise.search.kernels.maintain_tree import tend
+from likewise.search.kernels.table import BLOCK
 from tests.indexes.beside import Beside
 from tests.indexes.shapes import drift, duplicates, random, shells
 from tests.kernels.calling import compiled
@@ -64,7 +64,7 @@ def advance_to(both: Beside, wanted: int) -> None:
 @pytest.fixture
 def slowly(monkeypatch):
     """Decisions leave a rebuild almost where it was."""
-    monkeypatch.setattr(live, "_TEND_BUDGET", 20)
+    monkeypatch.setattr(live_tree, "_TEND_BUDGET", 20)
 
 
 def mixed(n: int, seed: int = 5, dims: int = 3) -> np.ndarray:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import likewise as lw
-from likewise.indexes.registry import METRICS
+from likewise.search.indexes.registry import METRICS
 from tests.index_cases import Scan, scan_of
 
 pytestmark = pytest.mark.pairwise

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.history.decisions import History
-from likewise.indexes import sketch
-from likewise.kernels import table as t
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes import sketch
+from likewise.search.kernels import table as t
 from tests.indexes.shapes import random
 from tests.kernels.calling import history_for
 from tests.strategies import METRICS

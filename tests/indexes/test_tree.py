@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.kernels import table as t
+from likewise.search.kernels import table as t
 from tests.indexes.audit import audit
 from tests.indexes.beside import Beside
 from tests.indexes.shapes import drift, duplicates, line, random, shells, wide

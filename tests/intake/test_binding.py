@@ -7,7 +7,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.intake.binding import bind_features, bind_vectors, judge_with
+from likewise.sources.binding import bind_features, bind_vectors, judge_with
 from likewise.sources.chunk import Chunk
 from tests.lazily import polars as pl
 from tests.refusals import raises

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import likewise as lw
-from likewise.intake import exact
-from likewise.intake.exact import BadMessage, TooManyParts, decoder_of, pack, unpack
-from likewise.values.named_array import names_of, with_names
+from likewise.tables import exact_values
+from likewise.tables.exact_values import BadMessage, TooManyMessageParts, decoder_of, pack, unpack
+from likewise.tables.named_array import names_of, with_names
 
 SINGLE = st.one_of(
     st.none(),
@@ -178,10 +178,10 @@ def test_values_of_another_type_are_told_apart():
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_more_parts_than_are_read_are_refused_and_numbers_are_no_parts(monkeypatch, nested):
-    monkeypatch.setattr(exact, "MOST_PARTS", 100)
+    monkeypatch.setattr(exact_values, "MOST_PARTS", 100)
     inside = [()] * 200 if nested else [[]] * 200
     for value in ({"a": inside}, {"a": tuple(inside)}, [datetime.date(2026, 1, 31)] * 200):
-        with pytest.raises(TooManyParts):
+        with pytest.raises(TooManyMessageParts):
             unpack(pack(value))
     sent = {
         "x": np.full((40, 30), -1e-300),
@@ -210,7 +210,7 @@ def test_parts_are_counted_exactly(value):
 
     count = parts_of(value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "MOST_PARTS", count)
-        assert not exact._has_too_many_parts(packed)
-        patch.setattr(exact, "MOST_PARTS", max(0, count - 1))
-        assert exact._has_too_many_parts(packed) == (count > 0)
+        patch.setattr(exact_values, "MOST_PARTS", count)
+        assert not exact_values._has_too_many_parts(packed)
+        patch.setattr(exact_values, "MOST_PARTS", max(0, count - 1))
+        assert exact_values._has_too_many_parts(packed) == (count > 0)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.intake.sifting import Judged, Unfit, reason, sifted
-from likewise.values.errors import BadDecision, RepeatedKey
+from likewise.errors import BadDecision, RepeatedKey
+from likewise.monitor.bad_rows import Judged, Unfit, reason, sifted
 from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.5)

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 import likewise as lw
-from likewise.history.decisions import History
-from likewise.indexes.flat import FlatScan
-from likewise.indexes.live import LiveTree
-from likewise.indexes.rotation import Rotation
-from likewise.indexes.state import State
-from likewise.kernels import table as t
-from likewise.kernels.compile import way
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.flat_index import FlatScan
+from likewise.search.indexes.index_state import State
+from likewise.search.indexes.live_tree import LiveTree
+from likewise.search.indexes.rotation import Rotation
+from likewise.search.kernels import table as t
+from likewise.search.kernels.compile import way
 
 OUTPUT_KINDS = {"linf": t.OUT_LINF, "l1": t.OUT_L1, "l2": t.OUT_L2, "tv": t.OUT_TV}
 CAPACITY = 64

@@ -6,7 +6,7 @@ in processes of their own, each way in turn.
 
 from hypothesis import HealthCheck, settings
 
-from likewise.kernels.compile import way
+from likewise.search.kernels.compile import way
 
 if way == "native":
     collect_ignore_glob = ["test_[!w]*.py"]

@@ -9,7 +9,7 @@ import json
 import numpy as np
 
 import likewise as lw
-from likewise.kernels.compile import way
+from likewise.search.kernels.compile import way
 
 
 def outputs_of(kind: str, rng: np.random.Generator, count: int):

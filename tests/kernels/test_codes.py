@@ -1,4 +1,4 @@
-"""Codes discard, and never what is near: the claims of kernels/codes.py, attacked.
+"""Codes discard, and never what is near: the claims of search/kernels/codes.py, attacked.
 
 Epsilon is the computed distance of a real pair (or a rounding step beside it), so that some point
 lies exactly on the boundary in every example. Magnitudes, weights and places are chosen to be hard
@@ -10,11 +10,11 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.kernels import codes
-from likewise.kernels import table as t
-from likewise.kernels.table import BLOCK
-from likewise.metrics.geometry import METRICS as NUMBERS
-from likewise.metrics.geometry import geometry
+from likewise.search.geometry import METRICS as NUMBERS
+from likewise.search.geometry import geometry
+from likewise.search.kernels import codes
+from likewise.search.kernels import table as t
+from likewise.search.kernels.table import BLOCK
 from tests.kernels.calling import compiled
 from tests.kernels.twins import positions_of
 from tests.oracle import input_distances, weights_of

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.kernels import distance, search
-from likewise.kernels import table as t
-from likewise.kernels.table import CHUNK
+from likewise.search.kernels import distance, search
+from likewise.search.kernels import table as t
+from likewise.search.kernels.table import CHUNK
 from tests.kernels.calling import OUTPUT_KINDS, compiled, state_for
 from tests.kernels.twins import lane_sum
 from tests.strategies import prove

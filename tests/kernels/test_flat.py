@@ -1,4 +1,4 @@
-"""The flat scan discards, and never what is near: the claims of kernels/flat.py, attacked.
+"""The flat scan discards, and never what is near: the claims of search/kernels/flat.py, attacked.
 
 Rotated coordinates are compared with sixty-digit arithmetic, and pairs lie exactly on the radius.
 Directions are learnt, arbitrary, those of the coordinates, or a little off from orthonormal: what
@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numba import config
 
 import likewise as lw
-from likewise.indexes import rotation
-from likewise.kernels import flat, turning
-from likewise.kernels import table as t
-from likewise.kernels.table import BLOCK
-from likewise.kernels.turning import FINER, FRONT, STEP, UNITS
+from likewise.search.indexes import rotation
+from likewise.search.kernels import flat, rotate_encode
+from likewise.search.kernels import table as t
+from likewise.search.kernels.rotate_encode import FINER, FRONT, STEP, UNITS
+from likewise.search.kernels.table import BLOCK
 from tests.indexes.audit_flat import audit_flat
 from tests.kernels.calling import compiled, flat_for
 from tests.oracle import input_distances
@@ -31,7 +31,7 @@ METRICS = ("l2", "cosine")
 DIGITS = Context(prec=60, Emax=10**6, Emin=-(10**6))
 UNSEEN = 1e-15  # of the reach, by what squares that vanish may err; TURNED_REACH has 1e-9 to spare
 
-turn = compiled(turning.turn)
+turn = compiled(rotate_encode.turn)
 scan = compiled(flat._scan)
 scan_block = compiled(flat.scan_block)
 tail_sum = compiled(flat.tail_sum)
@@ -206,7 +206,7 @@ def exactly_turned(index, values):
     settings, rule = index.state._settings, index.state.history.rule
     weights = np.ones(len(values)) if rule.weights is None else np.array(rule.weights)
     with localcontext(DIGITS):
-        cut = Decimal(turning._CUT)
+        cut = Decimal(rotate_encode._CUT)
         weights = [Decimal(float(w)) for w in weights]
         stored = [Decimal(float(v)) for v in values]
         place = [w.sqrt() * v for w, v in zip(weights, stored, strict=True)]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.indexes.flat import FlatScan
-from likewise.indexes.live import LiveTree
-from likewise.indexes.python_index import PythonIndex
-from likewise.indexes.rotation import unlearnt
-from likewise.kernels import table as t
+from likewise.search.indexes.flat_index import FlatScan
+from likewise.search.indexes.live_tree import LiveTree
+from likewise.search.indexes.python_index import PythonIndex
+from likewise.search.indexes.rotation import unlearnt
+from likewise.search.kernels import table as t
 from tests.index_cases import Scan
 from tests.kernels.calling import history_for
 from tests.oracle import input_distances, output_distances

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.engine.engine import Engine
-from likewise.indexes.nearest import NearestTree
-from likewise.kernels import bounds
-from likewise.kernels import table as t
-from likewise.reading.vectors import VectorReader
+from likewise.monitor.readers.vector_reader import VectorReader
+from likewise.search.engine.engine import Engine
+from likewise.search.indexes.best_index import NearestTree
+from likewise.search.kernels import bounds
+from likewise.search.kernels import table as t
 from tests.kernels.calling import compiled, state_for
 from tests.nearest_oracle import hunt, nearest, slope, steepest
 from tests.oracle import output_distances

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.history.decisions import STORAGES as NUMBERS
-from likewise.kernels import rows
-from likewise.kernels import table as t
+from likewise.search.history.stored_decisions import STORAGES as NUMBERS
+from likewise.search.kernels import rows
+from likewise.search.kernels import table as t
 from tests.kernels.calling import CAPACITY, compiled, state_for
 from tests.kernels.twins import lane_sum
 from tests.strategies import prove

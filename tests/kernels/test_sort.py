@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from likewise.kernels import sort
+from likewise.search.kernels import sort
 from tests.kernels.calling import compiled
 from tests.strategies import prove
 

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from likewise.kernels import split
-from likewise.kernels.table import BLOCK
+from likewise.search.kernels import split
+from likewise.search.kernels.table import BLOCK
 from tests.kernels.calling import compiled
 from tests.strategies import prove
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from likewise.kernels import building, native
-from likewise.kernels.building import linker
-from likewise.kernels.compile import way
+from likewise.search.kernels import building, native
+from likewise.search.kernels.building import linker
+from likewise.search.kernels.compile import way
 
 HERE = Path(__file__).parent
 V3, V2 = native.LEVELS["x86-64-v3"], native.LEVELS["x86-64-v2"]
@@ -86,7 +86,7 @@ def test_every_level_gives_the_bits_that_numba_gives(copied):
     program, here = str(HERE / "lives.py"), {"PYTHONPATH": str(copied)}
     with ThreadPoolExecutor(1) as beside:
         by_numba = beside.submit(run, [program], LIKEWISE_KERNELS="jit")
-        built = run(["-m", "likewise.kernels.building", "--level", "here"], **here)
+        built = run(["-m", "likewise.search.kernels.building", "--level", "here"], **here)
     assert built.returncode == 0, built.stderr
     expected = by_numba.result()
     assert expected.returncode == 0, expected.stderr
@@ -113,7 +113,7 @@ def test_libraries_need_nothing_but_c():
 @pytest.mark.skipif(way != "native", reason="nothing is built")
 def test_a_missing_library_is_built_by_the_first_call_which_says_so(copied):
     level = native.levels_here()[0]
-    (there,) = (copied / "likewise/kernels/built" / level).glob("erase_rows-*.so")
+    (there,) = (copied / "likewise/search/kernels/built" / level).glob("erase_rows-*.so")
     there.unlink()
     code = (
         "import likewise as lw\n"
@@ -135,7 +135,9 @@ def test_a_missing_library_is_built_by_the_first_call_which_says_so(copied):
 @pytest.mark.long
 @pytest.mark.xdist_group("kernels by Numba")
 def test_compiling_at_run_time_is_said_once(tmp_path):
-    code = "from likewise.kernels.jit import compile_entry\nfor name in {}: compile_entry(name)"
+    code = (
+        "from likewise.search.kernels.jit import compile_entry\nfor name in {}: compile_entry(name)"
+    )
     program = code.format(("erase_rows", "unseat_rows"))
     settings = {"LIKEWISE_KERNELS": "jit", "NUMBA_CACHE_DIR": str(tmp_path)}
     assert run(["-c", program], **settings).stderr.splitlines() == [JIT_LINE]
@@ -207,6 +209,6 @@ def test_marks_follow_every_import_of_a_kernel():
 
 
 def test_an_unknown_way_is_an_error_that_says_so():
-    done = run(["-c", "import likewise.kernels.compile"], LIKEWISE_KERNELS="fast")
+    done = run(["-c", "import likewise.search.kernels.compile"], LIKEWISE_KERNELS="fast")
     assert done.returncode == 1
     assert "LIKEWISE_KERNELS is 'fast'; expected jit, or one of x86-64-v4" in done.stderr

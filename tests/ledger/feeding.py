@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from likewise.errors import BadFile
 from likewise.ledger import layout
+from likewise.ledger.entries import NONE_KEPT, WITNESS, Kept
 from likewise.ledger.store import Entries, Store
-from likewise.ledger.stored_witnesses import NONE_KEPT, WITNESS, Kept
-from likewise.rules.rule import Rule
-from likewise.values.errors import BadFile
+from likewise.rule.rule import Rule
 
 RULE = Rule("linf", 0.1, output="number")
 SEGMENT = 64

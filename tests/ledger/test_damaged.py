@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.ledger import records
+from likewise.ledger import record_files
 from likewise.ledger.reader import LedgerReader
 from tests.refusals import raises
 
@@ -55,7 +55,7 @@ def make(folder, *, killed=False):
 def whole(request, tmp_path_factory):
     """A ledger, and what it says."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "SEGMENT_BYTES", 1 << 12)
+        patch.setattr(record_files, "SEGMENT_BYTES", 1 << 12)
         folder = tmp_path_factory.mktemp(request.param) / "ledger"
         make(folder, killed=request.param == "killed")
     assert (folder / "ledger.sqlite-wal").exists() == (request.param == "killed")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.ledger.stored_witnesses import Kept
+from likewise.ledger.entries import Kept
 
 RULE = lw.Rule(
     "l2",

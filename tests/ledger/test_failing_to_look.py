@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from likewise.values.errors import CannotLook
+from likewise.errors import CannotLook
 from tests.commands import COMMAND, likewise
 
 RULE = lw.Rule("linf", 0.1)
@@ -106,7 +106,7 @@ def test_file_that_may_not_be_read_is_no_alteration(name):
 PROGRAM = """
 import sys
 import likewise as lw
-from likewise.values.errors import CannotLook
+from likewise.errors import CannotLook
 try:
     with lw.Ledger(sys.argv[1]) as ledger:
         print("answered", ledger.verify().ok)

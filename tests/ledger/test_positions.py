@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.ledger import records
+from likewise.ledger import record_files
 from tests.refusals import raises
 
 RULE = lw.Rule("linf", 0.1)
@@ -100,7 +100,7 @@ def test_positions_need_a_ledger():
 
 
 def test_a_window_remembers_positions_of_sources_whose_rows_have_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "SEGMENT_BYTES", 1 << 12)  # files of 64 rows
+    monkeypatch.setattr(record_files, "SEGMENT_BYTES", 1 << 12)  # files of 64 rows
     with lw.open(tmp_path, RULE, window="100 rows") as monitor:
         monitor.observe([0.1], "a", source="old", position=(3, 4))
         for start in range(0, 1000, 50):
@@ -147,7 +147,7 @@ DECISIONS = st.lists(
 def test_positions_are_those_of_a_dictionary(tmp_path_factory, steps):
     folder = tmp_path_factory.mktemp("positions") / "led"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "SEGMENT_BYTES", 1 << 12)
+        patch.setattr(record_files, "SEGMENT_BYTES", 1 << 12)
         monitor = lw.open(folder, RULE, durability="batch", batch_rows=7, batch_seconds=60)
         last, rows = {}, 0
         for kind, what in steps:

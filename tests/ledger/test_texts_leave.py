@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from likewise.ledger import records
-from likewise.reading.encoding import ERASED
+from likewise.ledger import record_files
+from likewise.monitor.readers.encoding import ERASED
 
 KEEP, ROWS = 100, 900
 
@@ -27,7 +27,7 @@ RULE = lw.Rule(
 
 @pytest.fixture
 def small_files(monkeypatch):
-    monkeypatch.setattr(records, "SEGMENT_BYTES", 1 << 12)
+    monkeypatch.setattr(record_files, "SEGMENT_BYTES", 1 << 12)
 
 
 def numbers_in(folder: Path) -> set[int]:

@@ -5,12 +5,12 @@ from dataclasses import astuple
 import numpy as np
 
 import likewise as lw
-from likewise.ledger.stored_witnesses import NONE_KEPT
+from likewise.ledger.entries import NONE_KEPT
 from likewise.ledger.verdict_facts import facts_of_many
 from likewise.ledger.write_buffer import Pending, Queue
-from likewise.values.positions import place_of
-from likewise.values.verdicts import Verdict
-from likewise.values.witnesses import Witnesses
+from likewise.tables.positions import place_of
+from likewise.verdict.verdicts import Verdict
+from likewise.verdict.witnesses import Witnesses
 
 
 def pending(count: int, models: list | None = None) -> Pending:

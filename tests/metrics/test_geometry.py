@@ -1,4 +1,5 @@
-"""From a rule to numbers: what kernels/codes.py and kernels/search.py take for granted."""
+"""From a rule to numbers: what search/kernels/codes.py and search/kernels/search.py take for
+granted."""
 
 import math
 
@@ -7,10 +8,10 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.kernels import codes
-from likewise.kernels import table as t
-from likewise.metrics.geometry import METRICS as NUMBERS
-from likewise.metrics.geometry import geometry
+from likewise.search.geometry import METRICS as NUMBERS
+from likewise.search.geometry import geometry
+from likewise.search.kernels import codes
+from likewise.search.kernels import table as t
 from tests.oracle import input_distances, squared_norms, weights_of
 from tests.strategies import METRICS, prove
 

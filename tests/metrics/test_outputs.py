@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import likewise as lw
-from likewise.monitors.protocol import Decision
+from likewise.monitor.protocol import Decision
 
 VALUES = {
     "float": 0.5,

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.monitors.joining import FEW, MOST, batch_of, joined
-from likewise.monitors.protocol import Decision
-from likewise.reading.protocol import FROM_ROW
-from likewise.values.errors import LikewiseError
+from likewise.errors import LikewiseError
+from likewise.monitor.batching import FEW, MOST, batch_of, joined
+from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import FROM_ROW
 
 pytestmark = pytest.mark.pairwise
 

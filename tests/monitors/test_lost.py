@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.ledger import records
-from likewise.ledger.losses import missing_in
-from likewise.values.losses import Loss
+from likewise.ledger import record_files
+from likewise.ledger.loss_events import missing_in
+from likewise.verdict.losses import Loss
 from tests.interruptions import at_step
 from tests.slopes import slope_monitor
 
@@ -104,7 +104,7 @@ def test_ledger_keeps_losses_as_events_of_its_chain(tmp_path, durability):
 
 
 def test_losses_are_remembered_when_their_events_have_left_the_window(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "SEGMENT_BYTES", 1 << 12)
+    monkeypatch.setattr(record_files, "SEGMENT_BYTES", 1 << 12)
     x = np.random.default_rng(1).random((4_000, 2))
     with lw.open(tmp_path, RULE, durability="off", window="100 rows") as monitor:
         monitor.observe_many(x[:50], [0] * 50)

@@ -12,7 +12,7 @@ import likewise as lw
 from likewise.ledger.entries import Entries
 from likewise.ledger.layout import Layout
 from likewise.ledger.store import Store
-from likewise.values.steepest import Steepest
+from likewise.verdict.slope import Steepest
 from tests.commands import likewise
 from tests.interruptions import at_step
 from tests.nearest_oracle import hunt, slope, steepest

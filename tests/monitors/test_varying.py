@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitors import varying
-from likewise.reports.varied_table import lines_of
-from likewise.rules.variation import HOWS
+from likewise.monitor import sensitivity
+from likewise.reports.sensitivity_section import lines_of
+from likewise.rule.variation import HOWS
 from tests import varied_oracle
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
@@ -263,8 +263,8 @@ def test_of_many_decisions_the_first_are_looked_at():
 
 
 def test_of_many_columns_fewer_decisions_are_looked_at_and_the_first_columns(monkeypatch):
-    monkeypatch.setattr(varying, "LEAST", 50)
-    monkeypatch.setattr(varying, "CELLS", 100 * 10 * 7 + 1)  # ten columns, seven rules
+    monkeypatch.setattr(sensitivity, "LEAST", 50)
+    monkeypatch.setattr(sensitivity, "CELLS", 100 * 10 * 7 + 1)  # ten columns, seven rules
     rows = people(11)
     rule = rule_of(rows, 11)
     found = lw.vary(rule, rows, most_columns=2)
@@ -274,8 +274,8 @@ def test_of_many_columns_fewer_decisions_are_looked_at_and_the_first_columns(mon
 
 
 def test_of_a_very_wide_rule_fewer_columns_are_changed(monkeypatch):
-    monkeypatch.setattr(varying, "LEAST", 100)
-    monkeypatch.setattr(varying, "CELLS", 100 * 10 * 3 * 2 + 1)  # two columns in three ways
+    monkeypatch.setattr(sensitivity, "LEAST", 100)
+    monkeypatch.setattr(sensitivity, "CELLS", 100 * 10 * 3 * 2 + 1)  # two columns in three ways
     rows = people(11)
     rule = rule_of(rows, 11)
     found = lw.vary(rule, rows)
@@ -288,8 +288,8 @@ def test_of_a_very_wide_rule_fewer_columns_are_changed(monkeypatch):
 def test_while_there_are_too_many_pairs_fewer_decisions_are_looked_at(monkeypatch):
     rows = people(12)
     rule = rule_of(rows, 12)
-    monkeypatch.setattr(varying, "_STEPS", (7, 16))
-    monkeypatch.setattr(varying, "_AT_ONCE", 900)
+    monkeypatch.setattr(sensitivity, "_STEPS", (7, 16))
+    monkeypatch.setattr(sensitivity, "_AT_ONCE", 900)
     whole = lw.vary(rule, rows)
     assert counts(whole) == expected(rule, rows)
     rules = [rule, *(one.change.rule for one in whole.variants)]
@@ -297,9 +297,9 @@ def test_while_there_are_too_many_pairs_fewer_decisions_are_looked_at(monkeypatc
     def pairs(count):
         return sum(lw.Monitor(one).observe_many(rows[:count]).pairs for one in rules)
 
-    monkeypatch.setattr(varying, "PAIRS", pairs(N))
+    monkeypatch.setattr(sensitivity, "PAIRS", pairs(N))
     assert lw.vary(rule, rows).decisions == N
-    monkeypatch.setattr(varying, "PAIRS", pairs(N) // 6)
+    monkeypatch.setattr(sensitivity, "PAIRS", pairs(N) // 6)
     found = lw.vary(rule, rows)
     assert N // 8 < found.decisions <= N // 2
     assert pairs(found.decisions) <= pairs(N) // 6
@@ -349,5 +349,5 @@ def test_what_cannot_be_varied_is_said():
 
 
 def test_examples_answer_what_they_say():
-    failed, attempted = doctest.testmod(varying)
+    failed, attempted = doctest.testmod(sensitivity)
     assert attempted > 0 and failed == 0

@@ -5,7 +5,7 @@ import contextlib
 import re
 from urllib.parse import urlencode
 
-from likewise.pages import screens
+from likewise.pages import page_router
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, Server, ServiceSettings, Token
@@ -40,7 +40,7 @@ async def paging(
         pages=pages or {},
     )
     service = Service(settings)
-    app = App(service, [screens])
+    app = App(service, [page_router])
     await asyncio.to_thread(service.open)
     try:
         yield app

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import likewise as lw
-from likewise.values.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import VerdictBody
 from tests.pages.asking import Asker, paging
 
 

@@ -9,13 +9,13 @@ import zipfile
 
 import pytest
 
-from likewise.intake.exact import pack
-from likewise.pages import screens
+from likewise.pages import page_router
 from likewise.service.alerts.settings import AlertsTable
 from likewise.service.app import App
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
-from likewise.values.exact_verdicts import EXACT
+from likewise.tables.exact_values import pack
+from likewise.verdict.exact_body import EXACT
 from tests.pages.asking import Asker
 from tests.service.asgi_calls import call
 
@@ -91,7 +91,7 @@ async def serving(folder, *, ledger):
         ),
     )
     service = Service(settings)
-    app = App(service, [screens])
+    app = App(service, [page_router])
     await asyncio.to_thread(service.open)
     service.alerting.start()
     try:

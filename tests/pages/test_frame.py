@@ -7,8 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from likewise.monitors.protocol import Decision
-from likewise.pages import screens
+from likewise.monitor.protocol import Decision
+from likewise.pages import page_router
 from likewise.pages.frame import NAVIGATION, static_file
 from likewise.pages.screen import Screen
 from tests.pages.asking import Asker, paging
@@ -21,7 +21,9 @@ POLICY = (
 )
 MORE = ("a", "nav", "form", "input", "button", "label", "select", "option", "textarea")
 MORE += ("fieldset", "legend", "script", "time", "br")
-PLAIN = [part.path for part in screens.PARTS if isinstance(part, Screen) and "{" not in part.path]
+PLAIN = [
+    part.path for part in page_router.PARTS if isinstance(part, Screen) and "{" not in part.path
+]
 
 
 async def filled(app):
@@ -87,7 +89,7 @@ def test_files_that_we_did_not_write_are_as_they_were(tmp_path):
 
 
 def test_every_screen_of_the_navigation_is_there():
-    served = {part.place for part in screens.PARTS if isinstance(part, Screen)}
+    served = {part.place for part in page_router.PARTS if isinstance(part, Screen)}
     assert {path for path, _ in NAVIGATION} <= served
 
 

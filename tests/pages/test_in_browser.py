@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from likewise.pages import screens
+from likewise.pages import page_router
 from likewise.pages.screen import Screen
 from likewise.service.tokens import new_token
 from tests.brokers import wait_for
@@ -17,7 +17,9 @@ from tests.serving import serving, settings, started
 
 pytestmark = pytest.mark.early
 
-PLAIN = [part.path for part in screens.PARTS if isinstance(part, Screen) and "{" not in part.path]
+PLAIN = [
+    part.path for part in page_router.PARTS if isinstance(part, Screen) and "{" not in part.path
+]
 RULE = """
 metric = "linf"
 

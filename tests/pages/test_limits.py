@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from likewise.pages.page_router import PARTS
 from likewise.pages.screen import Download, Form, Screen
-from likewise.pages.screens import PARTS
-from likewise.service import door
+from likewise.service import request_guard
 from likewise.service.settings import Limits
 from tests.pages.asking import Asker, paging, token
 from tests.service.asgi_calls import call
@@ -70,7 +70,7 @@ def asked(part):
 
 @pytest.mark.parametrize("way", ["token", "session", "proxy"])
 def test_every_page_counts_as_a_request(tmp_path, monkeypatch, way):
-    monkeypatch.setattr(door, "clock", SimpleNamespace(monotonic=lambda: 1000.0))
+    monkeypatch.setattr(request_guard, "clock", SimpleNamespace(monotonic=lambda: 1000.0))
     text, line = token("ana", "admin")
     pages, headers = {}, {}
     if way == "token":
@@ -105,7 +105,7 @@ def test_every_page_counts_as_a_request(tmp_path, monkeypatch, way):
 
 def test_names_of_callers_that_are_counted_are_forgotten(tmp_path, monkeypatch):
     now = 1000.0
-    monkeypatch.setattr(door, "clock", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(request_guard, "clock", SimpleNamespace(monotonic=lambda: now))
     pages = {"proxy_header": "X-User", "roles": {"*": ["read"]}}
 
     async def run():
@@ -116,7 +116,7 @@ def test_names_of_callers_that_are_counted_are_forgotten(tmp_path, monkeypatch):
                 app.door.count(f"user {i}")
             assert len(app.door._allowance) <= 1_001
             app.door.count("again")
-            with pytest.raises(door.Refusal):
+            with pytest.raises(request_guard.Refusal):
                 app.door.count("again")
 
     asyncio.run(run())

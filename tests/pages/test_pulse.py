@@ -6,9 +6,9 @@ import random
 import pytest
 
 from likewise.ledger.ledger import Ledger
-from likewise.monitors.protocol import Decision
-from likewise.pages.pulse import SPANS, Growth, RateWindows, counted_in
-from likewise.service.counts import ServiceCounts
+from likewise.monitor.protocol import Decision
+from likewise.pages.rate_windows import SPANS, Growth, RateWindows, counted_in
+from likewise.service.monitor_counts import ServiceCounts
 from tests.pages.asking import paging
 
 NOW = 1_800_000_000.0

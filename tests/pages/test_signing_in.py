@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from likewise.errors import BadRule
 from likewise.pages.settings import PagesSettings, pages_settings
 from likewise.pages.signing_in import SigningIn
 from likewise.service.running import _behind_proxy
 from likewise.service.service import Service
 from likewise.service.settings import Served, ServiceSettings
-from likewise.values.errors import BadRule
 from tests.pages.asking import Asker, paging, token
 from tests.refusals import raises
 

@@ -5,8 +5,8 @@ import pytest
 
 import likewise as lw
 from likewise.ledger.ledger import Ledger
-from likewise.pages import tally
-from likewise.pages.tally import RunningTally
+from likewise.pages import running_tally
+from likewise.pages.running_tally import RunningTally
 
 MODELS = ("a", "b", None)
 
@@ -49,7 +49,7 @@ def counted(running):
 
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 7, 1000])
 def test_a_tally_in_steps_is_that_of_one_walk(tmp_path, step, monkeypatch):
-    monkeypatch.setattr(tally, "STEP", step)
+    monkeypatch.setattr(running_tally, "STEP", step)
     drawn, running = np.random.default_rng(step), RunningTally()
     with lw.open(tmp_path / "ledger", lw.Rule("linf", 0.06), comparable=True) as monitor:
         for _ in range(3):

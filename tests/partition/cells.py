@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 
 import likewise as lw
+from likewise.audit.cell_folder import Folder
 from likewise.audit.cells import audit
-from likewise.audit.folder import Folder
 from likewise.audit.job import Job
-from likewise.intake.binding import bind_features, bind_vectors
+from likewise.sources.binding import bind_features, bind_vectors
 from tests.lazily import polars as pl
 
 

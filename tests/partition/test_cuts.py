@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise.audit.cuts import COPIES, Cut, Cuts, Reach, cuts_of
+from likewise.audit.cell_cuts import COPIES, Cut, Cuts, Reach, cuts_of
 
 
 def cells_of(cuts, points):

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from likewise.audit import finishing
+from likewise.audit import cells as finishing
 from likewise.cli import audit
 from tests.commands import likewise
 from tests.lazily import polars as pl

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import likewise as lw
+from likewise.audit.cell_folder import Folder
 from likewise.audit.cells import audit
-from likewise.audit.folder import Folder
 from likewise.audit.tasks import Processes
-from likewise.values.errors import BadFile
+from likewise.errors import BadFile
 from tests.lazily import polars as pl
 from tests.partition.cells import audited, job_over, judged_by_one, vectors
 from tests.refusals import raises

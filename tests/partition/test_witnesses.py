@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.audit import judging, ordering, spreading
-from likewise.audit.cuts import Cuts
-from likewise.audit.folder import Folder, read_json, write_json
+from likewise.audit import judge_cell, ordering, spreading
+from likewise.audit.cell_cuts import Cuts
+from likewise.audit.cell_folder import Folder, read_json, write_json
 from likewise.audit.spreading import Prober, look
 from likewise.sources.chunk import Chunk
 from tests.lazily import polars as pl
@@ -29,7 +29,7 @@ def small_steps(monkeypatch):
     monkeypatch.setattr(spreading, "BUFFER", 9_000)
     monkeypatch.setattr(spreading, "SAMPLE", 60)
     monkeypatch.setattr(ordering, "STRETCH", 40)
-    monkeypatch.setattr(judging, "TOGETHER", 32)
+    monkeypatch.setattr(judge_cell, "TOGETHER", 32)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # nobody pulls the plug here
 
 

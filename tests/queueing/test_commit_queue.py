@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.queueing import commit_queue
+from likewise.monitor import group_commit
 from tests.interruptions import at_step
 from tests.refusals import raises
 
@@ -130,7 +130,7 @@ def test_submitting_works_in_memory_and_after_a_fork(tmp_path):
 
 
 def test_calls_that_wait_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(commit_queue, "MOST", 3)
+    monkeypatch.setattr(group_commit, "MOST", 3)
     with lw.open(tmp_path, RULE) as monitor:
         answers = []
 

@@ -12,7 +12,7 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.values.frames import is_missing, table_columns
+from likewise.tables.frames import is_missing, table_columns
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
@@ -603,7 +603,7 @@ def test_columns_of_a_table_come_by_the_names_that_it_has():
 
 
 def test_table_without_narwhals_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("likewise.values.frames.find_spec", lambda name: None)
+    monkeypatch.setattr("likewise.tables.frames.find_spec", lambda name: None)
     with raises(lw.BadDecision):
         lw.Monitor(RULE).observe_many(pd.DataFrame(columns(people(3))))
     assert len(lw.Monitor(RULE).observe_many(people(3))) == 3

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.intake.exact import pack, unpack
-from likewise.service.arrow_columns import columns_of
-from likewise.values.named_array import named_array_of, names_of
+from likewise.service.arrow_batch import columns_of
+from likewise.tables.exact_values import pack, unpack
+from likewise.tables.named_array import named_array_of, names_of
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa

@@ -13,7 +13,7 @@ import pytest
 
 import likewise as lw
 from likewise.reports.findings import Tally
-from likewise.reports.page import write_page
+from likewise.reports.report_page import write_page
 from tests.lazily import pandas as pd
 
 FOLDER = Path(

@@ -10,8 +10,8 @@ import pytest
     "name",
     [
         "reports.findings",
-        "reports.words",
-        "values.safe",
+        "reports.finding_words",
+        "verdict.html",
     ],
 )
 def test_docstring_examples_answer_what_they_say(name):

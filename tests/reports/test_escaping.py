@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import likewise as lw
-from likewise.values.templates import render
+from likewise.verdict.html import render
 from tests.hostile_text import STRINGS
 
 SOURCE = Path(lw.__file__).parent
 TAGS = re.compile(r"</(?:td|th|tr|p|a|li|dd|h[1-6]|section|form|bdi|span)>")
-TRUSTED = {"values/templates.py", "reports/document.py", "reports/plots.py"}
+TRUSTED = {"verdict/html.py", "reports/document.py", "reports/plots.py"}
 """Where a text is said to be HTML: what a template wrote, style sheets and scripts, pictures."""
 
 
@@ -35,13 +35,13 @@ def test_html_is_written_in_templates_and_in_pictures_only():
         for path in SOURCE.rglob("*.py")
         if TAGS.search(path.read_text("utf-8"))
     }
-    assert found <= {"values/templates.py"}
+    assert found <= {"verdict/html.py"}
 
 
 def test_every_value_of_a_template_is_escaped_and_readable():
     for hostile in STRINGS:
         told = {"title": hostile, "columns": [hostile], "lines": [[hostile]], "count": 1}
-        page = str(render("values/verdict.html", **told))
+        page = str(render("verdict/verdict.html", **told))
         inside = re.sub(r"</?(?:table|caption|tr|th|td)(?: scope=col)?>", "", page)
         assert "<" not in inside and ">" not in inside
         assert not re.search(r"[\x00-\x09\x0b-\x1f\u202a-\u202e\u2066-\u2069]", page)
@@ -50,7 +50,7 @@ def test_every_value_of_a_template_is_escaped_and_readable():
 def test_a_name_that_a_template_does_not_get_is_an_error():
     jinja2 = pytest.importorskip("jinja2")
     with pytest.raises(jinja2.UndefinedError):
-        render("values/verdict.html", title="t", count=1)
+        render("verdict/verdict.html", title="t", count=1)
 
 
 def test_notebooks_show_text_without_jinja(monkeypatch):
@@ -59,7 +59,7 @@ def test_notebooks_show_text_without_jinja(monkeypatch):
     explained = verdicts[1].explain()
     for shown in (verdicts, verdicts[1], explained, explained.pairs[0]):
         assert shown._repr_html_().startswith("<")
-    monkeypatch.setattr("likewise.values.templates.find_spec", lambda name: None)
+    monkeypatch.setattr("likewise.verdict.html.find_spec", lambda name: None)
     real = builtins.__import__
 
     def without(name, *more):

@@ -6,7 +6,7 @@ import pytest
 
 from likewise.reports.group_section import group_section
 from likewise.reports.group_words import difference, group_sentences, how_compared, p_value
-from likewise.values.groups import Group, GroupComparison, Groups, GroupSide, ShuffleTest
+from likewise.verdict.group_effects import Group, GroupComparison, Groups, GroupSide, ShuffleTest
 from tests import hostile_text
 from tests.report_streams import RULE, SCORES, found, people
 from tests.strict_html import read_strictly

@@ -11,7 +11,7 @@ from likewise.reports.comparison import compare
 from likewise.reports.document import write_document
 from likewise.reports.evidence import Evidence, computed
 from likewise.reports.judged_history import HistoryTally
-from likewise.reports.page import write_page
+from likewise.reports.report_page import write_page
 from tests import hostile_text
 from tests.report_streams import RULE, found, people
 

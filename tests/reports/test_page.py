@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import likewise as lw
 from likewise.explaining.pair_card import Whereabouts
-from likewise.reports.page import page, write_page
-from likewise.values.safe import both_shown, safe
+from likewise.reports.report_page import page, write_page
+from likewise.verdict.html import both_shown, safe
 from tests import hostile_text
 from tests.looping import each
 from tests.refusals import raises
@@ -259,7 +259,7 @@ def test_page_for_which_there_is_no_room_leaves_the_old_one(tmp_path):
 import resource, signal
 import likewise as lw
 from likewise.reports.findings import Tally
-from likewise.reports.page import write_page
+from likewise.reports.report_page import write_page
 findings = Tally(lw.Monitor(lw.Rule(epsilon=1))).findings(source="nothing")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

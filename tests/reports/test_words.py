@@ -8,8 +8,8 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.reports.words import found_in_words, in_words
-from likewise.values.printing import figure, listed, percent
+from likewise.reports.finding_words import found_in_words, in_words
+from likewise.tables.printing import figure, listed, percent
 from tests.looping import each
 from tests.report_streams import RULE, found, people
 

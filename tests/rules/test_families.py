@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from likewise.rules.families import Family, families_of
-from likewise.rules.profile import profiles_of
+from likewise.proposing.families import Family, families_of
+from likewise.proposing.profile import profiles_of
 from tests.looping import each
 
 N = 400

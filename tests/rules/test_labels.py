@@ -6,8 +6,8 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.reports.words import in_words
-from likewise.rules.labels import named
+from likewise.reports.finding_words import in_words
+from likewise.rule.value_names import named
 from tests.refusals import raises
 
 TOML = """

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from likewise.rules.leakage import leak_of
-from likewise.rules.profile import Profile
+from likewise.proposing.leakage import leak_of
+from likewise.proposing.profile import Profile
 from tests.looping import each
 
 N = 300

@@ -2,7 +2,7 @@
 
 import pytest
 
-from likewise.rules import naming
+from likewise.proposing import column_names
 from tests.looping import each
 
 PROTECTED = [
@@ -32,72 +32,73 @@ NOT_PROTECTED = [
 
 @each("name", PROTECTED)
 def test_protected_names_are_known(name):
-    assert naming.is_protected(name)
+    assert column_names.is_protected(name)
 
 
 @each("name", NOT_PROTECTED)
 def test_a_part_of_a_word_is_no_word(name):
-    assert not naming.is_protected(name)
+    assert not column_names.is_protected(name)
 
 
 PREDICATES = {
-    naming.is_age: (
+    column_names.is_age: (
         ["age", "Age", "applicant_age", "AGEP", "Alter", "edad", "età", "leeftijd", "idade",
          "date_of_birth", "birth_date", "Geburtsdatum", "date de naissance", "age_group", "dob"],
         ["usage", "mileage", "wages", "account_age", "age_of_car", "page", "alternate", "mortgage"],
     ),
-    naming.is_proxy: (
+    column_names.is_proxy: (
         ["zip", "zip_code", "zipCode", "postcode", "postal code", "PLZ", "Postleitzahl", "district",
          "neighbourhood", "Neighborhood", "surname", "last_name", "LastName", "first language",
          "Muttersprache", "Stadtteil", "quartier", "barrio", "código postal", "wijk", "bairro",
          "quartiere", "county", "census_tract", "Strasse", "Straße", "vorname", "prénom"],
         ["unzipped", "income", "last_payment", "first_loan", "product_name", "warden"],
     ),
-    naming.is_identifier: (
+    column_names.is_identifier: (
         ["id", "ID", "customer_id", "CustomerId", "case-key", "uuid", "account_number",
          "Kundennummer",
          "Antragsnr", "customer_no", "id_person"],
         ["paid", "width", "idle", "keyboard", "android", "education-num", "number_of_children",
          "num_accounts", "video"],
     ),
-    naming.is_index: (
+    column_names.is_index: (
         ["", "index", "idx", "Unnamed: 0", "rownames", "row"],
         ["indexed", "index_rate", "income", "arrow"],
     ),
-    naming.is_score_of_a_model: (
+    column_names.is_score_of_a_model: (
         ["score", "proba", "p0", "p1", "p_1", "p0(<=50K)", "p1(>50K)", "model_score", "pred_proba",
          "prediction_score", "probability", "y_proba", "risk_score", "logit", "prob"],
         ["credit_score", "fico_score", "test_scores", "underscore", "decile_score", "p90_latency",
          "problem", "page"],
     ),
-    naming.is_truth: (
+    column_names.is_truth: (
         ["label", "target", "y", "y_true", "truth", "ground_truth", "actual", "true_label",
          "actual_outcome", "Wahrheit"],
         ["actually", "yield", "labelled_by", "class", "prediction", "targeted"],
     ),
-    naming.is_answer: (
+    column_names.is_answer: (
         ["prediction", "pred", "predicted", "y_pred", "yPred", "model_prediction",
          "predicted_class",
          "prediction_label", "output"],
         ["predictor", "pred_proba", "predicted_income", "previous_prediction", "prediction_date",
          "prediction_score"],
     ),
-    naming.is_decision: (
+    column_names.is_decision: (
         ["decision", "approved", "loan_approved", "Decision", "granted", "hired", "approval_status",
          "final_decision", "Entscheidung", "genehmigt", "décision", "approuvé", "aprobado",
          "approvato", "besluit", "aprovado", "declined"],
         ["decision_date", "approved_amount", "decision_id", "previous_decision", "approved_by",
          "prior_approved", "undecided"],
     ),
-    naming.is_count: (
+    column_names.is_count: (
         ["children", "num_children", "Anzahl Kinder", "priors_count", "years_employed"],
         ["income", "county", "account", "discount"],
     ),
-    naming.is_code: (
+    column_names.is_code: (
         ["branch_code", "product_type", "industry_code", "Kategorie", "zip", "plz"],
         ["encoded", "prototype", "income", "stypes"],
     ),
-    naming.is_survey_weight: (["fnlwgt", "PWGTP", "sample_weight"], ["weight", "body_weight"]),
+    column_names.is_survey_weight: (["fnlwgt", "PWGTP", "sample_weight"], ["weight",
+    "body_weight"]),
 }  # fmt: skip
 
 
@@ -121,7 +122,7 @@ def test_names_are_told_apart(asked):
     ],
 )
 def test_a_name_is_split_into_words(name, words):
-    assert naming.words_of(name) == words
+    assert column_names.words_of(name) == words
 
 
 @each(
@@ -133,4 +134,4 @@ def test_a_name_is_split_into_words(name, words):
     ],
 )  # fmt: skip
 def test_the_good_answer_of_something_bad_is_no(value, adverse, good):
-    assert naming.is_good(value, adverse=adverse) is good
+    assert column_names.is_good(value, adverse=adverse) is good

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from likewise.rules.output_column import candidates, favourable_of, guess_output
-from likewise.rules.profile import Profile, profiles_of
+from likewise.proposing.output_column import candidates, favourable_of, guess_output
+from likewise.proposing.profile import Profile, profiles_of
 from tests.looping import each
 
 N = 100

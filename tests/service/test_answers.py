@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.recent import trimmed, trimmed_batch
+from likewise.service.body_types import encode
+from likewise.service.recent_verdicts import trimmed, trimmed_batch
 from likewise.service.settings import Token
 from likewise.service.tokens import Tokens, new_token
-from likewise.service.wire import encode
-from likewise.values.verdict_body import VerdictBody, write_bodies
-from likewise.values.verdicts import Verdicts
+from likewise.verdict.verdict_body import VerdictBody, write_bodies
+from likewise.verdict.verdicts import Verdicts
 
 COUNT = 80
 

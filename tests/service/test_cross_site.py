@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from likewise.errors import BadRule
 from likewise.service.settings import Server, Token
 from likewise.service.tokens import new_token
-from likewise.values.errors import BadRule
 from tests.refusals import raises
 from tests.service.asgi_calls import call, serving
 

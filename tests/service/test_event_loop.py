@@ -10,10 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from likewise.monitors.protocol import Decision
-from likewise.service import hosted as hosting
-from likewise.service.hosted import Hosted
+from likewise.monitor.protocol import Decision
+from likewise.service import served_monitor as hosting
 from likewise.service.routes import decisions
+from likewise.service.served_monitor import Hosted
 from tests.service.asgi_calls import call, serving
 
 ONE = b'{"x":[0.5],"z":"b"}'

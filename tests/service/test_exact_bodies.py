@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import likewise as lw
-from likewise.intake.exact import pack, unpack
 from likewise.service.app import App
-from likewise.service.routes.past import LOOKS
+from likewise.service.routes.remote_history import LOOKS
 from likewise.service.service import Service
 from likewise.service.settings import Served, ServiceSettings
-from likewise.values.exact_verdicts import EXACT, verdict_of, verdicts_of
-from likewise.values.verdict_body import VerdictBody
+from likewise.tables.exact_values import pack, unpack
+from likewise.verdict.exact_body import EXACT, verdict_of, verdicts_of
+from likewise.verdict.verdict_body import VerdictBody
 from tests.served_monitors import connected, running
 
 RULE = lw.Rule("linf", 0.15)
@@ -337,7 +337,7 @@ def monitors():
 
 @pytest.mark.parametrize("most", [None, 2])
 def test_an_exact_body_has_what_the_json_body_has(most):
-    from likewise.values.exact_verdicts import exact_body, exact_columns
+    from likewise.verdict.exact_body import exact_body, exact_columns
 
     for monitor, x, z in monitors():
         models = ["a", "b", None] * 20

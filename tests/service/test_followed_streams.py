@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from likewise.errors import BadRule
 from likewise.service.service import Service
 from likewise.service.settings import Served, ServiceSettings, StreamSource
-from likewise.values.errors import BadRule
 from tests.brokers import broker, to_address, wait_for
 from tests.refusals import raises
 from tests.service import asgi_calls as asgi

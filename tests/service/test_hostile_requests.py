@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from likewise.pages import screens
+from likewise.pages import page_router
 from likewise.service.alerts.settings import AlertsTable
 from likewise.service.app import App
 from likewise.service.service import Service
@@ -84,7 +84,7 @@ async def serving_all(folder):
         served[name] = Served(rule=str(path), ledger=place, **more)
     alerts = AlertsTable(outbox=folder / "alerts.db")
     service = Service(ServiceSettings(served, limits=Limits(batch_rows=100), alerts=alerts))
-    app = App(service, [screens])
+    app = App(service, [page_router])
     await asyncio.to_thread(service.open)
     try:
         for name in RULES:

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from likewise.service.refusals import Refusal
+from likewise.service.http_errors import Refusal
 from likewise.service.routes import decisions
 from tests.service.asgi_calls import call, serving
 

@@ -13,9 +13,8 @@ import urllib.request
 import pytest
 import uvicorn
 
-from likewise.service.calls import HotRoute
-from likewise.service.log_lines import JsonLogLines, TextLines
-from likewise.service.reporting import Reporter
+from likewise.service.request_guard import HotRoute
+from likewise.service.service_log import JsonLogLines, Reporter, TextLines
 from likewise.service.settings import Limits, Token
 from likewise.service.tokens import new_token
 from tests.service.asgi_calls import call, serving
@@ -229,7 +228,7 @@ def test_line_is_one_line_whatever_is_in_it(written):
 
 NOT_FORESEEN = """
 import threading, warnings
-from likewise.service.log_lines import write_log
+from likewise.service.service_log import write_log
 write_log("json")
 warnings.warn("a warning")
 thread = threading.Thread(target=lambda: 1 / 0)

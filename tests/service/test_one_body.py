@@ -9,11 +9,11 @@ import pytest
 
 import likewise as lw
 from likewise.service.settings import Limits
+from likewise.sources.follower import Follower
+from likewise.sources.judge_messages import StreamJudge, binding_of
 from likewise.sources.protocol import Record, polled
-from likewise.streams.following import Follower
-from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.sinks import StreamSink
-from likewise.values.verdict_body import VerdictBody
+from likewise.sources.sinks import StreamSink
+from likewise.verdict.verdict_body import VerdictBody
 from tests.served_monitors import Serving
 
 KEPT, COUNT = 3, 60

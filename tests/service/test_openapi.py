@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
-from likewise.service import wire
+from likewise.service import body_types
 from likewise.service.app import App
 from likewise.service.routes.openapi import description
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, Server, ServiceSettings
 from likewise.service.tokens import new_token
-from likewise.values.exact_verdicts import EXACT
-from likewise.values.verdict_body import VerdictBody
+from likewise.verdict.exact_body import EXACT
+from likewise.verdict.verdict_body import VerdictBody
 from tests.serving import serving, settings
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
@@ -26,11 +26,11 @@ def an_app():
 
 def test_description_is_valid_openapi():
     validator = pytest.importorskip("openapi_spec_validator")
-    validator.validate(json.loads(wire.encode(description(an_app().operations))))
+    validator.validate(json.loads(body_types.encode(description(an_app().operations))))
 
 
 def test_description_says_what_generators_of_clients_need():
-    told = json.loads(wire.encode(description(an_app().operations)))
+    told = json.loads(body_types.encode(description(an_app().operations)))
     assert '"default":null' not in json.dumps(told, separators=(",", ":"))
 
     def check(schema):
@@ -138,14 +138,14 @@ def test_answers_have_the_types_that_are_described(guarded, monkeypatch):
     guarded.post("observe", {"x": [1.0], "z": "a", "key": "one", "model": "m"})
     answers = {
         VerdictBody: guarded.post("observe", {"x": [1.0], "z": "b", "key": "two"}),
-        wire.BatchBody: guarded.post("batch", {"x": [[1.0]] * 2, "z": ["a", "c"]}),
-        wire.MonitorBody: guarded.get(),
-        wire.PageBody: guarded.get("verdicts"),
-        wire.LookBody: guarded.get("decisions/1"),
-        wire.StatsBody: guarded.get("stats"),
-        wire.HeadBody: guarded.get("head"),
-        wire.VerifiedBody: guarded.post("verify", {}),
-        wire.ErrorBody: guarded.post("observe", {"x": [1.0]}),
+        body_types.BatchBody: guarded.post("batch", {"x": [[1.0]] * 2, "z": ["a", "c"]}),
+        body_types.MonitorBody: guarded.get(),
+        body_types.PageBody: guarded.get("verdicts"),
+        body_types.LookBody: guarded.get("decisions/1"),
+        body_types.StatsBody: guarded.get("stats"),
+        body_types.HeadBody: guarded.get("head"),
+        body_types.VerifiedBody: guarded.post("verify", {}),
+        body_types.ErrorBody: guarded.post("observe", {"x": [1.0]}),
     }
     for kind, answer in answers.items():
         value = msgspec.json.decode(answer.body, type=kind, strict=True)

@@ -241,8 +241,8 @@ def test_a_client_of_a_monitor_in_memory_is_told_that_it_keeps_none():
 def test_a_request_sent_again_to_another_process_is_told_by_its_position(tmp_path):
     import httpx2
 
-    from likewise.intake.exact import pack, unpack
-    from likewise.values.exact_verdicts import EXACT
+    from likewise.tables.exact_values import pack, unpack
+    from likewise.verdict.exact_body import EXACT
 
     name = running().host(lw.open(tmp_path / "ledger", RULE))
     url = f"{running().url}/v1/monitors/{name}"

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 import likewise as lw
-from likewise.service import requests as kept
-from likewise.service.requests import InDoubt, MaybeDone, Repeat, Requests
+from likewise.service import repeated_requests as kept
+from likewise.service.repeated_requests import InDoubt, MaybeDone, Repeat, Requests
 
 
 def test_an_id_is_done_once_and_in_doubt_when_it_is_forgotten(monkeypatch):

@@ -6,11 +6,11 @@ import json
 import pytest
 
 import likewise as lw
-from likewise.intake.exact import pack
+from likewise.errors import BadRule
 from likewise.service.settings import Token
 from likewise.service.tokens import new_token
-from likewise.values.errors import BadRule
-from likewise.values.exact_verdicts import EXACT
+from likewise.tables.exact_values import pack
+from likewise.verdict.exact_body import EXACT
 from tests.pages.asking import Asker, paging, token
 from tests.refusals import raises
 from tests.service.asgi_calls import call, serving

@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 
 import likewise as lw
-from likewise.monitors.protocol import Decision
-from likewise.service.hosted import Hosted
-from likewise.service.recent import Recent
-from likewise.service.refusals import Refusal
-from likewise.service.routes.events import _told
+from likewise.monitor.protocol import Decision
+from likewise.service.http_errors import Refusal
+from likewise.service.recent_verdicts import Recent
+from likewise.service.routes.verdict_events import _told
+from likewise.service.served_monitor import Hosted
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
 

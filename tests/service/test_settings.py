@@ -2,8 +2,8 @@
 
 import pytest
 
+from likewise.errors import BadRule
 from likewise.service.settings import Limits, ServiceSettings, Token
-from likewise.values.errors import BadRule
 from tests.refusals import raises
 
 HASH = "sha256:" + "0" * 64

@@ -10,7 +10,7 @@ import pytest
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.hosted import Hosted
+from likewise.service.served_monitor import Hosted
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
 from tests.service.oracle_counts import counts_of

@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from likewise.service.reporting import Reporter
+from likewise.errors import BadFile
 from likewise.service.service import Service
+from likewise.service.service_log import Reporter
 from likewise.service.settings import Limits, ServiceSettings
-from likewise.values.errors import BadFile
 from tests.pages.asking import Asker, paging, token
 from tests.service.asgi_calls import call, serving
 

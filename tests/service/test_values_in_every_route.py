@@ -10,9 +10,9 @@ import pytest
 
 import likewise as lw
 from likewise.service.app import App
-from likewise.service.hosted import Hosted
-from likewise.service.refusals import Refusal
+from likewise.service.http_errors import Refusal
 from likewise.service.routes.query_values import moment, number
+from likewise.service.served_monitor import Hosted
 from likewise.service.service import Service
 from likewise.service.settings import Limits, Served, ServiceSettings
 from tests.service.asgi_calls import call

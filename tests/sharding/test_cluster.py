@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitors.opening import Keeping
-from likewise.service.recent import trimmed_batch
-from likewise.sharding.local import LocalShards
+from likewise.monitor.opening import Keeping
+from likewise.service.recent_verdicts import trimmed_batch
+from likewise.sharding.local_shards import LocalShards
 from likewise.sharding.protocol import Fenced, ShardDown
 from likewise.sharding.settings import ClusterSettings
-from likewise.values.beside import Beside
-from likewise.values.verdict_body import write_bodies
-from likewise.values.witnesses import NO_WITNESSES
+from likewise.verdict.context import Beside
+from likewise.verdict.verdict_body import write_bodies
+from likewise.verdict.witnesses import NO_WITNESSES
 from tests.oracle import Oracle
 from tests.refusals import raises
 from tests.sharded import FailingShards, in_process

@@ -7,8 +7,8 @@ import pytest
 
 import likewise as lw
 from likewise.audit.tasks import RayTasks
-from likewise.runtime.listening import why_not_listening
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
+from likewise.runtime.machine import why_not_listening
 from tests.brokers import free_port
 from tests.ray_cluster import cluster_address
 from tests.refusals import raises

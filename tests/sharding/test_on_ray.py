@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.monitors.opening import Keeping
+from likewise.monitor.opening import Keeping
 from likewise.sharding.on_ray import NAMESPACE
-from likewise.sharding.opening import open_cluster
+from likewise.sharding.open_cluster import open_cluster
 from likewise.sharding.protocol import Fenced
 from likewise.sharding.settings import ClusterSettings
 from tests.ray_cluster import cluster_address, joined, reused

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from likewise.errors import BadFile, BadRule
 from likewise.sharding.placement import Placement, Plan
-from likewise.values.errors import BadFile, BadRule
 from tests.refusals import raises
 
 PLANS = st.lists(

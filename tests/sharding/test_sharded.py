@@ -12,12 +12,11 @@ import pytest
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.engine.row_engine import RowEngine
-from likewise.metrics.outputs import outputs_of
-from likewise.sharding.answers import short, whole
-from likewise.sharding.local import LocalShards
+from likewise.search.engine.row_engine import RowEngine
+from likewise.search.outputs import outputs_of
+from likewise.sharding.local_shards import LocalShards
 from likewise.sharding.protocol import Session, Spec
-from likewise.sharding.shard import Shard
+from likewise.sharding.shard import Shard, short, whole
 from tests.interruptions import Interruptions, at_step
 from tests.oracle import Oracle, assert_same_verdicts
 from tests.play import VERBS, play

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import likewise as lw
-from likewise.service.arrow_columns import columns_of
+from likewise.service.arrow_batch import columns_of
 from likewise.sources import arrow_ipc
 from likewise.sources.arrow_ipc import BadArrow, read_columns
-from likewise.values.plain import list_of
+from likewise.tables.normalize import list_of
 
 MOST = 10_000
 NOW = datetime.datetime(2026, 1, 31, 12, 30, 5, 123456)

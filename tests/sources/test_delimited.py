@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise.sources import records
+from likewise.sources import record_cutting
+from likewise.sources.byte_streams import Stream
 from likewise.sources.delimited import Delimited
-from likewise.sources.streams import Stream
 from tests.strategies import examples
 
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=6)
@@ -37,7 +37,7 @@ def read(path, types=None, rows=65_536, **settings):
 @pytest.fixture(params=[1 << 23, 64])
 def block(request, monkeypatch):
     """Blocks of the usual size, and such that every record crosses the end of one."""
-    monkeypatch.setattr(records, "BLOCK", request.param)
+    monkeypatch.setattr(record_cutting, "BLOCK", request.param)
     return request.param
 
 
@@ -57,11 +57,11 @@ def test_records_are_those_of_pythons_reader(table, delimiter, end, tmp_path_fac
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     path.write_bytes(written.getvalue().encode())
     for size in (1 << 23, 50):
-        before, records.BLOCK = records.BLOCK, size
+        before, record_cutting.BLOCK = record_cutting.BLOCK, size
         try:
             found, lines, refused = read(path, delimiter=delimiter)
         finally:
-            records.BLOCK = before
+            record_cutting.BLOCK = before
         assert found == [tuple(row) for row in table]
         assert lines == starts
         assert not refused

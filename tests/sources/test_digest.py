@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from likewise.sources.files import open_source
-from likewise.values.errors import BadFile
+from likewise.errors import BadFile
+from likewise.sources.file_source import open_source
 from tests.lazily import polars as pl
 from tests.refusals import raises
 

@@ -10,10 +10,10 @@ import sys
 import numpy as np
 import pytest
 
-from likewise.sources.files import open_source
-from likewise.sources.lines import LineFile, Lines
-from likewise.values.errors import BadFile
-from likewise.values.positions import numbers_of
+from likewise.errors import BadFile
+from likewise.sources.file_source import open_source
+from likewise.sources.line_source import LineFile, Lines
+from likewise.tables.positions import numbers_of
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa
 from tests.refusals import raises
@@ -149,7 +149,7 @@ READ = (
     PEAK
     + """
 import sys
-from likewise.sources.files import open_source
+from likewise.sources.file_source import open_source
 source = open_source(sys.argv[1])
 for chunk in source.chunks({"c0": "number"}, source.columns):
     pass
@@ -258,7 +258,7 @@ def test_lines_stop_when_told(tmp_path):
 
 @pytest.mark.parametrize("kind", [Lines, LineFile])
 def test_line_that_is_too_long_leaves_a_mark_and_nothing_else(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("likewise.sources.lines.LONGEST", 1 << 20)
+    monkeypatch.setattr("likewise.sources.line_source.LONGEST", 1 << 20)
     long, longest = b"x" * (1 << 22), b"y" * (1 << 20)
     parts = [b"one", long, b"", longest, longest + b"y", b"\xef\xbb\xbftwo\r", long]
     (tmp_path / "t").write_bytes(b"\n".join(parts))

@@ -15,9 +15,9 @@ import pytest
 
 import likewise as lw
 from likewise.cli import main
-from likewise.sources.files import open_source
-from likewise.sources.guessing import first_rows
-from likewise.sources.times import moments_of
+from likewise.proposing.value_types import first_rows
+from likewise.sources.file_source import open_source
+from likewise.sources.time_columns import moments_of
 from tests.lazily import polars as pl
 from tests.looping import each
 from tests.refusals import raises
@@ -413,7 +413,7 @@ def test_first_column_without_a_name_that_is_no_index_is_told():
 
 
 def test_value_behind_the_last_column_is_a_bad_row(monkeypatch):
-    monkeypatch.setattr("likewise.sources.layout.LOOKED_AT", 3)
+    monkeypatch.setattr("likewise.sources.file_layout.LOOKED_AT", 3)
     Path("t.csv").write_text("a,b,\n1,2,\n3,4,\n5,6,7\n8,9,\n")
     source = open_source("t.csv")
     (chunk,) = source.chunks({}, ["a", "b"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from likewise.sources.numbers import NumberReading, examine, looks_like_number, settle
+from likewise.sources.number_text import NumberReading, examine, looks_like_number, settle
 from likewise.sources.text_columns import numbers_in
 from tests.lazily import polars as pl
 from tests.looping import each

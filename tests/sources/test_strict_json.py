@@ -8,11 +8,11 @@ import tracemalloc
 import msgspec
 import pytest
 
-from likewise.service import wire
-from likewise.service.refusals import Refusal
-from likewise.service.strict import decoded
-from likewise.sources import strict_json
-from likewise.sources.strict_json import BadJson, TooManyParts, decode_strictly
+from likewise.service import body_types
+from likewise.service.content_types import decoded
+from likewise.service.http_errors import Refusal
+from likewise.tables import strict_json
+from likewise.tables.strict_json import BadJson, TooManyParts, decode_strictly
 
 decode = msgspec.json.Decoder().decode
 TWICE = [
@@ -88,7 +88,7 @@ def test_more_parts_than_are_taken_are_refused_before_they_are_made(monkeypatch)
 
 def test_memory_is_a_small_multiple_of_the_text(monkeypatch):
     monkeypatch.setattr(strict_json, "MOST_PARTS", 1 << 16)  # a sixteenth, as the bodies are
-    columns, rows = wire.decode_decision, wire.decode_rows
+    columns, rows = body_types.decode_decision, body_types.decode_rows
     for decoder, body in (
         (columns, b'{"x":[' + b"{}," * 620_000 + b'1],"z":1}'),
         (columns, b'{"x":[' + b'{"":0},' * 56_000 + b"0.1," * 370_000 + b'1],"z":null}'),
@@ -110,4 +110,4 @@ def test_every_way_to_say_a_field_twice_is_refused_in_bodies():
         written = [*fields.items(), (first, fields[again])]
         listed = ",".join(f'"{name}":{value}' for name, value in written)
         with pytest.raises(Refusal):
-            decoded(wire.decode_decision, f"{{{listed}}}".encode())
+            decoded(body_types.decode_decision, f"{{{listed}}}".encode())

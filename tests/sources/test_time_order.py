@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.sources.files import open_source
+from likewise.errors import BadFile
+from likewise.sources.file_source import open_source
 from likewise.sources.time_order import InTimeOrder
-from likewise.values.errors import BadFile
 from tests.lazily import polars as pl
 from tests.refusals import raises
 

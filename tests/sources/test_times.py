@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from likewise.sources.times import form_of, moments_of
-from likewise.values.errors import BadFile
+from likewise.errors import BadFile
+from likewise.sources.time_columns import form_of, moments_of
 from tests.looping import each
 from tests.refusals import raises
 

@@ -7,10 +7,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import likewise as lw
-from likewise.streams import following
-from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of, target_of
-from likewise.streams.sinks import StreamSink
+from likewise.sources import follower as following
+from likewise.sources.judge_messages import StreamJudge, binding_of
+from likewise.sources.open_source import source_of, target_of
+from likewise.sources.sinks import StreamSink
 from tests.killing import say, serve
 from tests.streams.streaming import KEPT, RULE
 

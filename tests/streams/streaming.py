@@ -8,11 +8,11 @@ from contextlib import closing, contextmanager
 import numpy as np
 
 import likewise as lw
-from likewise.streams import following as follow_loop
-from likewise.streams.following import Follower
-from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of, target_of
-from likewise.streams.sinks import StreamSink
+from likewise.sources import follower as follow_loop
+from likewise.sources.follower import Follower
+from likewise.sources.judge_messages import StreamJudge, binding_of
+from likewise.sources.open_source import source_of, target_of
+from likewise.sources.sinks import StreamSink
 from tests.brokers import wait_for
 from tests.uninterrupted import Uninterrupted
 

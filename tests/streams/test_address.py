@@ -2,8 +2,8 @@
 
 import pytest
 
-from likewise.streams.address import address_of
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
+from likewise.sources.address import address_of
 from tests.looping import each
 from tests.refusals import raises
 

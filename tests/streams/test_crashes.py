@@ -150,7 +150,7 @@ def killed_servers(kind, folder, count, kills, seed):
 
 
 def _last(running):
-    from likewise.streams.opening import target_of
+    from likewise.sources.open_source import target_of
 
     with closing(target_of(to_address(running, "verdicts"), "verdict")) as target:
         last = target.last()

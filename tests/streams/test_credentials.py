@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from likewise.streams.address import address_of
-from likewise.streams.opening import source_of, target_of
-from likewise.values.errors import BadRule, Unreachable
+from likewise.errors import BadRule, Unreachable
+from likewise.sources.address import address_of
+from likewise.sources.open_source import source_of, target_of
 from tests import brokers
 from tests.brokers import broker, insist_on, wait_for
 from tests.refusals import raises
@@ -144,7 +144,7 @@ def test_kafka_takes_settings_of_its_client_from_a_file(tmp_path):
 def test_client_that_is_not_installed_is_named(monkeypatch):
     import sys
 
-    from likewise.streams import redis
+    from likewise.sources import redis
 
     monkeypatch.setitem(sys.modules, "redis", None)
     with raises(BadRule):

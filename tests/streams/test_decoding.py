@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from likewise.sources.decoding import MOST_ROWS, BadMessage, message_of
 from likewise.sources.protocol import Record
-from likewise.streams.decoding import MOST_ROWS, BadMessage, message_of
 from tests.lazily import polars as pl
 from tests.looping import each
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from likewise.errors import Unreachable
+from likewise.sources import sinks
+from likewise.sources.follower import Follower
+from likewise.sources.judge_messages import StreamJudge, binding_of
 from likewise.sources.protocol import Polled, Record
-from likewise.streams import sinks
-from likewise.streams.following import Follower
-from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.sinks import StreamSink
-from likewise.values.errors import Unreachable
+from likewise.sources.sinks import StreamSink
 from tests.streams.streaming import Told, bodies, opened
 
 

@@ -7,9 +7,9 @@ from contextlib import closing
 import pytest
 
 import likewise as lw
-from likewise.ledger.losses import is_at_least
-from likewise.streams.following import GapFound
-from likewise.values.errors import BadFile
+from likewise.errors import BadFile
+from likewise.ledger.loss_events import is_at_least
+from likewise.sources.follower import GapFound
 from tests.brokers import KINDS, broker, to_address, wait_for
 from tests.lazily import polars as pl
 from tests.refusals import raises
@@ -97,7 +97,7 @@ def test_bad_message_is_a_dead_letter_and_nothing_stops(running, tmp_path):
 
 
 def test_dead_letters_go_to_their_own_stream(running, tmp_path):
-    from likewise.streams.opening import target_of
+    from likewise.sources.open_source import target_of
 
     running.publish([b"no json", *bodies(decisions(5))])
     dead = target_of(to_address(running, "dead"), "dead_letter")

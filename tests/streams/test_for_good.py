@@ -5,12 +5,12 @@ from contextlib import closing
 import pytest
 
 import likewise as lw
-from likewise.streams import following as module
-from likewise.streams.following import Follower
-from likewise.streams.judging import StreamJudge, binding_of
-from likewise.streams.opening import source_of, target_of
-from likewise.streams.sinks import StreamSink
-from likewise.values.errors import BadRule, Unreachable
+from likewise.errors import BadRule, Unreachable
+from likewise.sources import follower as module
+from likewise.sources.follower import Follower
+from likewise.sources.judge_messages import StreamJudge, binding_of
+from likewise.sources.open_source import source_of, target_of
+from likewise.sources.sinks import StreamSink
 from tests.brokers import broker, to_address
 from tests.looping import each
 from tests.refusals import raises
@@ -100,15 +100,15 @@ def test_a_nats_stream_without_the_subject_ends_it(tmp_path):
     ],
 )
 def test_subjects_match_as_nats_says(pattern, subject, expected):
-    from likewise.streams.nats import _matches
+    from likewise.sources.nats import _matches
 
     assert _matches(pattern, subject) is expected
 
 
 def test_kafka_errors_that_stay_end_it():
     kafka = pytest.importorskip("confluent_kafka")
-    from likewise.streams.address import address_of
-    from likewise.streams.kafka import _told
+    from likewise.sources.address import address_of
+    from likewise.sources.kafka import _told
 
     address = address_of("kafka://localhost:9092?topic=decisions")
     for code, expected in (

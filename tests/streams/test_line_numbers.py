@@ -6,11 +6,11 @@ import pytest
 
 import likewise as lw
 from likewise import Feature
-from likewise.intake.binding import bind_features, bind_vectors
+from likewise.sources.binding import bind_features, bind_vectors
+from likewise.sources.judge_messages import LineNumbers, PassedLine, StreamJudge
 from likewise.sources.protocol import Record
-from likewise.streams.judging import LineNumbers, PassedLine, StreamJudge
-from likewise.streams.messages import Messages
-from likewise.values.verdict_body import VerdictBody
+from likewise.sources.stream_messages import Messages
+from likewise.verdict.verdict_body import VerdictBody
 
 KEYED = lw.Rule(
     features={"id": Feature("key"), "a": Feature("number", tolerance=1)}, output_column="z"

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from likewise.sources.decoding import Decoder, PlainObjects, Undecoded
 from likewise.sources.json_lines import object_of
 from likewise.sources.protocol import Record
-from likewise.streams.decoding import Decoder, Undecoded
-from likewise.streams.plain_objects import PlainObjects
 
 NAMES = ("a", "b c", "é")
 NUMBERS = ("a",)

@@ -7,8 +7,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from likewise.values.codec import form_of, json_value, read_word, value_of, write_word
-from likewise.values.errors import BadFile, UnexpectedValue
+from likewise.errors import BadFile, UnexpectedValue
+from likewise.tables.codec import form_of, json_value, read_word, value_of, write_word
 from tests.looping import each
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import likewise
 import likewise as lw
-from likewise.service.refusals import Refusal, fields_of, told
-from likewise.values.errors import BY_CODE, LikewiseError
+from likewise.errors import BY_CODE, LikewiseError
+from likewise.service.http_errors import Refusal, fields_of, told
 
 EXAMPLES = [
     lw.BadRule("epsilon is -1; expected a number from 0", setting="epsilon"),

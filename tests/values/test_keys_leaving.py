@@ -3,8 +3,8 @@
 import numpy as np
 
 import likewise as lw
-from likewise.ledger import records
-from likewise.values.keys import Keys
+from likewise.ledger import record_files
+from likewise.tables.keys import Keys
 from tests.refusals import raises
 
 
@@ -30,7 +30,7 @@ def test_keys_leave_in_order_and_are_forgotten_with_the_files_of_their_rows():
 
 
 def test_keys_in_memory_are_bounded_by_the_window_and_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "SEGMENT_BYTES", 1 << 14)
+    monkeypatch.setattr(record_files, "SEGMENT_BYTES", 1 << 14)
     most = 0
     with lw.open(tmp_path, lw.Rule("linf", 0.1), window="100 rows", durability="off") as monitor:
         for start in range(0, 6000, 50):

@@ -6,8 +6,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from likewise.values.errors import BadDecision
-from likewise.values.times import all_microseconds, iso_text, microseconds
+from likewise.errors import BadDecision
+from likewise.tables.times import all_microseconds, iso_text, microseconds
 from tests.lazily import pandas as pd
 from tests.lazily import polars as pl
 from tests.lazily import pyarrow as pa

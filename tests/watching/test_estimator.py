@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.watching.records import Counts
+from likewise.watching.watch_records import Counts
 from tests.lazily import joblib
 from tests.refusals import raises
 from tests.watching.models import (

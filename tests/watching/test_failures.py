@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.watching.records import Counts
+from likewise.watching.watch_records import Counts
 from tests.refusals import warns
 from tests.small_disk import on_small_disk, skip_without
 from tests.watching.models import RULE, classifier, flowers

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.watching.records import Counts
+from likewise.watching.watch_records import Counts
 from tests.refusals import raises
 from tests.slopes import slope_monitor
 from tests.watching.models import RULE

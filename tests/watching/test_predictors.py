@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.watching.records import Counts
+from likewise.watching.watch_records import Counts
 from tests.refusals import raises, warns
 from tests.watching.models import NUMBER, PROBABILITIES, RULE, classifier, flowers, iris, regressor
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
 import likewise as lw
-from likewise.watching.requests import RequestCounts
+from likewise.watching.asgi_middleware import RequestCounts
 from tests.cutting import Proxy
 from tests.served_monitors import connected, running
 

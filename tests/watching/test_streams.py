@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import likewise as lw
-from likewise.watching.records import Counts
+from likewise.watching.watch_records import Counts
 from tests.looping import each
 from tests.strategies import METRICS, Tally, prove, streams
 from tests.watching.models import same

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.watching.records import Counts
+from likewise.watching.watch_records import Counts
 from tests.watching.models import iris
 
 pytestmark = pytest.mark.torch

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.values.given import as_given
-from likewise.watching.records import Counts
+from likewise.tables.copy_input import as_given
+from likewise.watching.watch_records import Counts
 from tests.looping import each
 from tests.refusals import raises, warns
 from tests.slopes import slope_monitor

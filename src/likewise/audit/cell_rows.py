@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.folder import Folder
+from likewise.audit.cell_folder import Folder
 from likewise.audit.job import Job
 from likewise.audit.ordering import RowOrder
 from likewise.audit.spreading import HOME, INDEX, PLACE, TIME
 from likewise.sources.columnar import told
-from likewise.values.witnesses import Rows
+from likewise.tables.rows import Rows
 
 RANK, FILE = "likewise:rank", "likewise:file"
 OWN = (INDEX, PLACE, TIME, HOME, RANK, FILE)

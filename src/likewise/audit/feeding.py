@@ -3,7 +3,7 @@
 Invariant: the rows judged are the good rows of the file, in its order or in order of time; every
 other row is counted, by the kind of its reason.
 Cost: a chunk with a bad row is read about twice; with many, once more for each halving.
-Not here: which rows of a chunk are bad (intake/sifting.py).
+Not here: which rows of a chunk are bad (monitor/bad_rows.py).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,19 +12,18 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from likewise.audit.options import AuditOptions, RowOptions
-from likewise.intake.binding import Binding
-from likewise.intake.favourable import OutputsSeen
-from likewise.intake.models import models_in
-from likewise.intake.refused_rows import RefusedRows, refused_row
-from likewise.intake.sifting import Judged, Unfit, sifted
+from likewise.audit.audit_options import AuditOptions, RowOptions
+from likewise.audit.favourable import OutputsSeen
+from likewise.audit.refused_rows import RefusedRows, refused_row
+from likewise.errors import BadFile
+from likewise.monitor.bad_rows import Judged, Unfit, sifted
 from likewise.reports.evidence import Evidence, Order, Skipped
-from likewise.runtime.load import Load
+from likewise.runtime.machine import Load
+from likewise.sources.binding import Binding, models_in
 from likewise.sources.chunk import Chunk, Places, Refused, Types
-from likewise.sources.files import DecisionFile
+from likewise.sources.file_source import DecisionFile
 from likewise.sources.remarks import Remark
 from likewise.sources.time_order import AS_IT_IS, Arrangement, InTimeOrder
-from likewise.values.errors import BadFile
 
 _HOPELESS = 100  # give up after this many bad rows without a good one
 AnswerT = TypeVar("AnswerT")

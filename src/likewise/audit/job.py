@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from likewise.audit.options import CELL_ROWS
-from likewise.intake.binding import Binding
-from likewise.rules.rule import Rule
-from likewise.sources.files import BY_NAME, PACKED, DecisionFile, open_source
+from likewise.audit.audit_options import CELL_ROWS
+from likewise.errors import BadFile
+from likewise.rule.rule import Rule
+from likewise.sources.binding import Binding
+from likewise.sources.file_source import BY_NAME, PACKED, DecisionFile, open_source
 from likewise.sources.remarks import Remark
-from likewise.sources.times import DayOrder, TimeForm
-from likewise.values.errors import BadFile
+from likewise.sources.time_columns import DayOrder, TimeForm
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ the file, when it was decided, and the columns that the rule ignores.
 Invariant: `take(rows)` has the values of those rows of the history as the file has them, each
 column under its name with ": " before it, `_row`, `_line` and, with times, `_time_utc`.
 Cost: the chosen columns of the file in memory, as Polars keeps them.
-Not here: what is made of pairs (violations.py).
+Not here: what is made of pairs (pair_files.py).
 """
 
 import json
@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 
 from likewise.explaining.pair_card import Whereabouts
-from likewise.reports.worst import WorstPair
+from likewise.reports.selected_pairs import WorstPair
 from likewise.sources.chunk import Chunk, Table
-from likewise.values.codec import json_value
-from likewise.values.times import readable_time
-from likewise.values.witnesses import Rows
+from likewise.tables.codec import json_value
+from likewise.tables.rows import Rows
+from likewise.tables.times import readable_time
 
 LINE, ROW, TIME = "_line", "_row", "_time_utc"
 _TOGETHER = 1 << 16  # rows in a frame, at least, but for the last one

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.audit.folder import Folder, read_json, write_json
+from likewise.audit.cell_folder import Folder, read_json, write_json
 from likewise.audit.job import Job
-from likewise.reports.whole import whole
+from likewise.runtime.atomic_file import whole
 from likewise.sources.time_order import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
 
 Rows = npt.NDArray[np.int64]

@@ -15,29 +15,98 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit.alarms import Alarms
-from likewise.audit.feeding import (
-    Decisions,
-    OpenAgain,
-    ReadFrom,
-    evidence_of,
-    order_of,
-)
+from likewise.audit.audit_options import AuditOptions, ignored_columns, settings_of
+from likewise.audit.feeding import Decisions, OpenAgain, ReadFrom, evidence_of, order_of
 from likewise.audit.kept_rows import KeptRows
-from likewise.audit.options import AuditOptions, ignored_columns, settings_of
-from likewise.intake.binding import Binding, judge_with
-from likewise.intake.refused_rows import RefusedRows
-from likewise.monitors.calibration import calibrate, like_cases
-from likewise.monitors.monitor import Monitor
-from likewise.monitors.varying import ROWS as VARIED_ROWS
-from likewise.monitors.varying import vary
+from likewise.audit.refused_rows import RefusedRows
+from likewise.errors import BadDecision, BadFile, BadRule, LikewiseError
+from likewise.monitor.calibration import calibrate, like_cases
+from likewise.monitor.monitor import Monitor
+from likewise.monitor.sensitivity import ROWS as VARIED_ROWS
+from likewise.monitor.sensitivity import vary
+from likewise.monitor.sensitivity_table import Varied
 from likewise.reports.evidence import computed
-from likewise.reports.findings import Findings, Tally, curve_of, findings_of
-from likewise.reports.loosening import loosening
-from likewise.runtime.load import Load
+from likewise.reports.findings import Findings, Loosening, Tally, curve_of, findings_of
+from likewise.rule.burst import Burst
+from likewise.runtime.machine import Load
+from likewise.sources.binding import Binding, judge_with
 from likewise.sources.chunk import Chunk, joined
-from likewise.sources.files import DecisionFile
-from likewise.values.errors import BadDecision, BadFile, BadRule
+from likewise.sources.file_source import DecisionFile
+from likewise.verdict.verdicts import Verdicts
+
+_SHARES = (0.01, 0.1, 0.5)
+
+
+def loosening(varied: Varied, *decisions: Any) -> Loosening:
+    """What would have to change for decisions to be compared.
+
+    decisions: those that were varied, as `vary` takes them; none where nearness is not all that
+    counts, so that no epsilon can be named
+    """
+    freed = [
+        (one.column, one.comparable)
+        for one in varied.preventing()
+        if one.column is not None and one.comparable
+    ]
+    some = [part[: varied.decisions] for part in decisions]
+    return Loosening(varied.decisions, tuple(freed), _epsilons(varied, *some))
+
+
+def _epsilons(varied: Varied, *decisions: Any) -> tuple[tuple[float, float], ...]:
+    """The smallest epsilons with which certain shares of decisions have an earlier like case."""
+    if not decisions or varied.rule.embedders():
+        return ()
+    try:
+        steps, rates = like_cases(varied.rule, *decisions).curve()
+    except LikewiseError:
+        return ()  # a rule by which nearness is more than a distance
+    found = []
+    for share in _SHARES:
+        enough = np.flatnonzero(rates >= share)
+        if len(enough):
+            found.append((float(steps[enough[0]]), float(rates[enough[0]])))
+    return tuple(dict.fromkeys(found))
+
+
+class Alarms:
+    """Of a stream: how many decisions raised an alarm, the first of them, the most neighbours."""
+
+    def __init__(self, burst: Burst) -> None:
+        self._burst = burst
+        self.count = self.most = 0
+        self.first: int | None = None
+
+    def add(self, verdicts: Verdicts) -> None:
+        raised = np.flatnonzero(verdicts.alarms)
+        if len(raised) and self.first is None:
+            self.first = int(verdicts.rows[raised[0]])
+        self.count += len(raised)
+        if verdicts.neighbours is not None:
+            self.most = max(self.most, int(verdicts.neighbours.max(initial=0)))
+
+    def told(self, place: str) -> str:
+        """In words; `place` is where the first stands."""
+        among = f"among the {self._burst.last:,} decisions before"
+        if self._burst.alarm is None:
+            return f"At most {self.most:,} near inputs {among}"
+        if self.count == 0:
+            return (
+                f"No alarm: at most {self.most:,} near inputs {among}, below {self._burst.alarm:,}"
+            )
+        return (
+            f"Alarms: {self.count:,}, first at {place}; up to {self.most:,} near inputs {among},"
+            f" where {self._burst.alarm:,} raise one"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "last": self._burst.last,
+            "alarm": self._burst.alarm,
+            "most_neighbours": self.most,
+            "alarms": self.count,
+            "first_alarm": self.first,
+        }
+
 
 FIRST_ROWS = 200_000
 """Decisions from which the curves of a page are computed."""
@@ -97,7 +166,7 @@ def audit_file(
             settings: dict[str, Any] = {"burst": options.burst, "within": options.within}
             monitor = stack.enter_context(Monitor(binding.rule, comparable=True, **settings))
         if options.out is not None and kept is not None:
-            from likewise.audit.violations import Violations
+            from likewise.audit.pair_files import Violations
 
             about = f"Contradicting pairs of {source.name}. {options.command or ''}"
             pairs = stack.enter_context(Violations(options.out, monitor, kept, about))
@@ -254,7 +323,7 @@ def _audit_cells(
 
 def _with_columns_held(binding: Binding, columns: Sequence[str], options: AuditOptions) -> Binding:
     """With all columns, if a page is to show them, or if the cells hold them already."""
-    from likewise.audit.folder import Folder
+    from likewise.audit.cell_folder import Folder
 
     assert options.cells is not None
     whole, folder = binding.with_beside(columns), options.cells.folder

@@ -19,11 +19,11 @@ import numpy.typing as npt
 import polars as pl
 
 from likewise.explaining.past import Past
-from likewise.intake.binding import Binding
 from likewise.reports.clearest import classes_across
-from likewise.values.frames import is_missing
-from likewise.values.past import Codes
-from likewise.values.witnesses import Rows
+from likewise.sources.binding import Binding
+from likewise.tables.frames import is_missing
+from likewise.tables.rows import Rows
+from likewise.verdict.past_rows import Codes
 
 _ONE = np.uint64(1)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)

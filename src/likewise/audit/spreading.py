@@ -16,25 +16,23 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from likewise.audit.coordinates import Space
-from likewise.audit.cuts import Cuts, Floats, cuts_of
+from likewise.audit.cell_cuts import Cuts, Floats, Space, cuts_of
+from likewise.audit.cell_folder import Folder, read_json, write_json
+from likewise.audit.favourable import OutputsSeen
 from likewise.audit.feeding import Refusals
-from likewise.audit.folder import Folder, read_json, write_json
 from likewise.audit.job import Job, form_of_dict, form_to_dict
+from likewise.audit.refused_rows import refused_row
 from likewise.audit.sides import stable_number
-from likewise.intake.binding import Binding
-from likewise.intake.favourable import OutputsSeen
-from likewise.intake.models import models_in
-from likewise.intake.refused_rows import refused_row
-from likewise.intake.sifting import Unfit, sifted
-from likewise.monitors.monitor import Monitor
-from likewise.reports.whole import whole
-from likewise.rules.feature import Feature
+from likewise.errors import BadFile, MissingValue
+from likewise.monitor.bad_rows import Unfit, sifted
+from likewise.monitor.monitor import Monitor
+from likewise.rule.feature import Feature
+from likewise.runtime.atomic_file import whole
+from likewise.sources.binding import Binding, models_in
 from likewise.sources.chunk import Chunk, Table
-from likewise.sources.files import ROWS, DecisionFile
+from likewise.sources.file_source import ROWS, DecisionFile
 from likewise.sources.time_order import InTimeOrder
-from likewise.values.errors import BadFile, MissingValue
-from likewise.values.frames import is_missing
+from likewise.tables.frames import is_missing
 
 SAMPLE = 50_000
 """Rows that cuts are chosen by."""

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from likewise.runtime.listening import why_not_listening
-from likewise.values.errors import BadFile, BadRule
+from likewise.errors import BadFile, BadRule
+from likewise.runtime.machine import why_not_listening
 
 Task = tuple[Any, ...]
 _WATCH_SECONDS = 0.5

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from likewise.cli.screen import say_aside
+from likewise.cli.terminal import say_aside
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,8 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             " pip install 'likewise[cli]'"
         )
         return 2
-    from likewise.cli.app import likewise_command
-    from likewise.cli.endings import ended
+    from likewise.cli.commands import likewise_command
+    from likewise.cli.exit_codes import ended
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     return ended(

@@ -1,6 +1,6 @@
 """`likewise audit`: a file of decisions, or several, judged from beginning to end.
 
-The work is in audit/pipeline.py, what is printed in summary.py.
+The work is in audit/pipeline.py, what is printed in audit_summary.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from likewise.cli import options as o
-from likewise.cli.reading import Reading
+from likewise.cli.input_files import Reading
 
 if TYPE_CHECKING:
-    from likewise.monitors.monitor import Monitor
-    from likewise.rules.burst import Burst
-    from likewise.rules.rule import Rule
+    from likewise.monitor.monitor import Monitor
+    from likewise.rule.burst import Burst
+    from likewise.rule.rule import Rule
 
 LEAST_CELL_ROWS = 1_000
 """Of smaller cells there would be very many, each with some files, and mostly copies in them."""
@@ -131,18 +131,16 @@ def audit(
     Exit codes: 0 fine, 1 more violations than --max-rate allows, 2 bad usage, 3 bad data, or
     nothing could be compared, so that --max-rate says nothing.
     """
+    from likewise.audit.audit_options import CELL_ROWS, AuditOptions, CellOptions
     from likewise.audit.job import files_among, name_of
-    from likewise.audit.options import CELL_ROWS, AuditOptions, CellOptions
     from likewise.audit.pipeline import audit_file
-    from likewise.cli.bursts import burst_of
-    from likewise.cli.endings import DATA, FINE, OVER
-    from likewise.cli.limits import Limit
-    from likewise.cli.models import insist_on_models
-    from likewise.cli.places import check_out, check_place, writable
-    from likewise.cli.reading import say_remarks
-    from likewise.cli.rules import ask
-    from likewise.cli.screen import progress, say_aside
-    from likewise.cli.summary import print_json, print_summary
+    from likewise.cli.audit_summary import Limit, print_json, print_summary
+    from likewise.cli.exit_codes import DATA, FINE, OVER
+    from likewise.cli.input_files import say_remarks
+    from likewise.cli.options import burst_of, insist_on_models
+    from likewise.cli.output_files import check_out, check_place, writable
+    from likewise.cli.rule_options import ask
+    from likewise.cli.terminal import progress, say_aside
 
     counted = burst_of(burst, alarm)
     limit = Limit(max_rate, max_rate_of)
@@ -194,7 +192,7 @@ def audit(
         )
     say_remarks(audited.read.name, audited.read.remarks, several=len(data) > 1)
     if report is not None:
-        from likewise.reports.page import write_page
+        from likewise.reports.report_page import write_page
 
         with writable(report):
             write_page(audited.findings, report)
@@ -212,8 +210,8 @@ def audit(
 
 def _check_together(given: Mapping[str, Any], data: Sequence[str]) -> None:
     """Stop if options do not go together."""
-    from likewise.audit.options import CELL_ROWS
-    from likewise.cli.endings import Stop
+    from likewise.audit.audit_options import CELL_ROWS
+    from likewise.cli.exit_codes import Stop
 
     cells = given["partition"] is not None
     if not cells and len(data) != 1:
@@ -249,8 +247,8 @@ def _new_ledger(
     path: Path, rule: "Rule", burst: "Burst | None", max_ahead: str | None
 ) -> "Monitor":
     """A monitor with a ledger that has no decisions yet."""
-    from likewise.cli.endings import Stop
-    from likewise.monitors import opening
+    from likewise.cli.exit_codes import Stop
+    from likewise.monitor import opening
 
     settings: dict[str, Any] = {} if max_ahead is None else {"max_ahead": max_ahead}
     ledger = opening.open(path, rule, durability="batch", burst=burst, comparable=True, **settings)

@@ -14,8 +14,8 @@ def backup(
     json: o.Json = False,
 ) -> int:
     """Copy a ledger while it is written: consistent, verified, and again only what has changed."""
-    from likewise.cli.ledgers import look
-    from likewise.ledger.backup import back_up
+    from likewise.cli.open_ledger import look
+    from likewise.ledger.backups import back_up
 
     look(ledger).close()  # what is wrong with the folder is told in our words
     return _told(back_up(ledger, to), json)
@@ -27,16 +27,16 @@ def restore(
     json: o.Json = False,
 ) -> int:
     """Make a ledger of a copy, verified."""
-    from likewise.cli.ledgers import look
-    from likewise.ledger.backup import restore as make
+    from likewise.cli.open_ledger import look
+    from likewise.ledger.backups import restore as make
 
     look(copy).close()
     return _told(make(copy, to), json)
 
 
 def _told(done: Any, json: bool) -> int:
-    from likewise.cli.endings import FINE
-    from likewise.cli.screen import print_result
+    from likewise.cli.exit_codes import FINE
+    from likewise.cli.terminal import print_result
 
     told = {"rows": done.rows, "copied": done.copied, "kept": done.kept, "head": done.head}
     print_result(told, str(done), as_json=json)

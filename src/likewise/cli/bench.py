@@ -18,10 +18,10 @@ def bench(
     Generated decisions; every figure is given only if both name the same witnesses. The load of the
     machine is stated, and figures at a load above 1.5 are marked as not final.
     """
-    from likewise.cli.endings import FINE
-    from likewise.cli.screen import progress
-    from likewise.cli.workloads import WORKLOADS, measure, warm
-    from likewise.runtime.load import Load
+    from likewise.cli.bench_workloads import WORKLOADS, measure, warm
+    from likewise.cli.exit_codes import FINE
+    from likewise.cli.terminal import progress
+    from likewise.runtime.machine import Load
 
     measured = []
     load = Load()
@@ -44,7 +44,7 @@ def _machine() -> dict[str, Any]:
 
     import numpy as np
 
-    from likewise.kernels.compile import way
+    from likewise.search.kernels.compile import way
     from likewise.version import __version__
 
     available = getattr(os, "sched_getaffinity", None)
@@ -61,16 +61,16 @@ def _machine() -> dict[str, Any]:
 def _print_json(measured: list[Any], load: float | None) -> None:
     from dataclasses import asdict
 
-    from likewise.cli.screen import print_json
-    from likewise.runtime.load import is_final
+    from likewise.cli.terminal import print_json
+    from likewise.runtime.machine import is_final
 
     state = {"load": None if load is None else round(load, 2), "final": is_final(load)}
     print_json({**_machine(), **state, "workloads": [asdict(one) for one in measured]})
 
 
 def _print(measured: list[Any], load: float | None) -> None:
-    from likewise.cli.screen import say
-    from likewise.runtime.load import NOT_FINAL, is_final
+    from likewise.cli.terminal import say
+    from likewise.runtime.machine import NOT_FINAL, is_final
 
     say("Decisions per second", "bold")
     say()

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli import options as o
-from likewise.cli.reading import Reading
+from likewise.cli.input_files import Reading
 
 _RATES = (0.001, 0.01, 0.05, 0.1)
 _LINES = 24  # of the table of changed rules
@@ -51,8 +51,8 @@ def calibrate(
     Then, for each column: what is comparable, and what contradicts, if the rule ignored it, halved
     its tolerance, or doubled it.
     """
-    from likewise.cli.places import check_place
-    from likewise.cli.rules import ask
+    from likewise.cli.output_files import check_place
+    from likewise.cli.rule_options import ask
 
     check_place(report, "--report", (".html", ".htm"))
     varies = rule is not None or quick.epsilon is not None
@@ -115,12 +115,12 @@ def _rounded_down(epsilon: float | None) -> float | None:
 
 def _calibrated(source: Any, binding: Any, skip: bool, rate: float | None, varies: bool) -> _Told:
     from likewise.audit.feeding import Refusals, feed
-    from likewise.cli.screen import progress
-    from likewise.monitors.calibration import calibrate as nearest
-    from likewise.monitors.calibration import like_cases
-    from likewise.monitors.parts import reader_of
-    from likewise.monitors.varying import vary
-    from likewise.reading.protocol import FROM_ROW
+    from likewise.cli.terminal import progress
+    from likewise.monitor.calibration import calibrate as nearest
+    from likewise.monitor.calibration import like_cases
+    from likewise.monitor.factory import reader_of
+    from likewise.monitor.readers.protocol import FROM_ROW
+    from likewise.monitor.sensitivity import vary
     from likewise.sources.chunk import joined
 
     bad = Refusals(source, skip)
@@ -148,8 +148,8 @@ def _calibrated(source: Any, binding: Any, skip: bool, rate: float | None, varie
 
 
 def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
-    from likewise.cli.endings import DATA, FINE, Stop
-    from likewise.cli.places import write_text
+    from likewise.cli.exit_codes import DATA, FINE, Stop
+    from likewise.cli.output_files import write_text
 
     if report is not None:
         from likewise.reports.curve_page import curve_page
@@ -171,7 +171,7 @@ def _tell(told: _Told, report: Path | None, as_json: bool) -> int:
 
 
 def _print_json(told: _Told) -> None:
-    from likewise.cli.screen import print_json
+    from likewise.cli.terminal import print_json
     from likewise.reports.findings import curve_of
 
     found = told.found
@@ -211,11 +211,11 @@ def _finite(value: float | None) -> float | None:
 
 
 def _print(told: _Told, report: Path | None) -> None:
-    from likewise.cli.curve import draw
-    from likewise.cli.screen import say, width
-    from likewise.cli.summary import print_bad
+    from likewise.cli.audit_summary import print_bad
+    from likewise.cli.braille_curve import draw
+    from likewise.cli.terminal import say, width
     from likewise.reports.findings import curve_of
-    from likewise.values.printing import figure, percent
+    from likewise.tables.printing import figure, percent
 
     found = told.found
     some = int((found.rows >= 0).sum())
@@ -253,8 +253,8 @@ def _print(told: _Told, report: Path | None) -> None:
 
 
 def _print_varied(told: _Told) -> None:
-    from likewise.cli.screen import say
-    from likewise.reports.varied_table import (
+    from likewise.cli.terminal import say
+    from likewise.reports.sensitivity_section import (
         TITLE,
         lines_of,
         rests_on,

@@ -1,6 +1,6 @@
 """`likewise compare`: two models, versions or times under one rule; what is new, gone, persisting.
 
-The work is in comparing.py, the numbers in reports/comparison.py.
+The work is in compared_sides.py, the numbers in reports/comparison.py.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli import options as o
-from likewise.cli.reading import Reading
+from likewise.cli.input_files import Reading
 
 _PAIRS = 1  # of each kind on a terminal
 
@@ -70,10 +70,10 @@ def compare(
 
     Exit codes: 0 fine, 2 bad usage, 3 bad data.
     """
-    from likewise.cli.comparing import Wanted, compared
-    from likewise.cli.endings import FINE
-    from likewise.cli.places import check_place, writable
-    from likewise.cli.screen import print_json
+    from likewise.cli.compared_sides import Wanted, compared
+    from likewise.cli.exit_codes import FINE
+    from likewise.cli.output_files import check_place, writable
+    from likewise.cli.terminal import print_json
 
     check_place(report, "--report", (".html", ".htm"))
     wanted = Wanted(
@@ -106,10 +106,10 @@ def compare(
 
 def _print(found: Any, report: Path | None) -> None:
     """What was found, by which rule, a pair of each kind, and what was written."""
-    from likewise.cli.screen import say, say_lines
-    from likewise.cli.summary import clipped, shortened_rule
+    from likewise.cli.audit_summary import clipped, shortened_rule
+    from likewise.cli.terminal import say, say_lines
     from likewise.reports.compare_words import INTERVALS, compared_in_words
-    from likewise.reports.words import in_words, within_in_words
+    from likewise.reports.finding_words import in_words, within_in_words
 
     first, *more = compared_in_words(found)
     say(first, "bold red" if found.nothing_compared else "bold")

@@ -1,6 +1,6 @@
 """`likewise demo`: loan decisions with an unfairness planted in them, watched, and what was found.
 
-The monitor sees applicants and answers (loans.py): no model, no district, no reason. It leaves
+The monitor sees applicants and answers (demo_loans.py): no model, no district, no reason. It leaves
 behind a page, the decisions and the rule, so that other commands can be tried on them.
 
 Invariant: every number that is printed comes from the findings.
@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from likewise.cli.screen import print_json, progress, say_aside, say_lines
-from likewise.runtime.load import Load
+from likewise.cli.terminal import print_json, progress, say_aside, say_lines
+from likewise.runtime.machine import Load
 
 if TYPE_CHECKING:
-    from likewise.cli.loans import Row
+    from likewise.cli.demo_loans import Row
     from likewise.reports.findings import Findings
 
 REPORT, DATA, RULE_FILE = "likewise-report.html", "likewise-demo.csv", "likewise-demo.toml"
@@ -36,7 +36,7 @@ def run(folder: Path | None = None, *, as_json: bool = False, command: str | Non
     if not as_json:
         say_lines(_beginning(), wrap=False)
         sys.stdout.flush()
-    from likewise.cli.loans import stream
+    from likewise.cli.demo_loans import stream
 
     rows = stream()
     with progress("watching"):
@@ -63,12 +63,12 @@ def watch(rows: "list[Row]", command: str | None = None) -> "Findings":
     import numpy as np
 
     from likewise.audit.kept_rows import KeptRows
-    from likewise.cli.loans import RULE, SEED, as_csv
-    from likewise.monitors.calibration import calibrate, like_cases
-    from likewise.monitors.monitor import Monitor
+    from likewise.cli.demo_loans import RULE, SEED, as_csv
+    from likewise.monitor.calibration import calibrate, like_cases
+    from likewise.monitor.monitor import Monitor
     from likewise.reports.evidence import Evidence, Order
     from likewise.reports.findings import Tally
-    from likewise.rules.rule import Rule
+    from likewise.rule.rule import Rule
     from likewise.sources.chunk import Chunk
 
     began, load = time.perf_counter(), Load()
@@ -106,10 +106,10 @@ def _write(folder: Path, rows: "list[Row]", findings: "Findings") -> list[str]:
     A rule or data that someone has changed since an earlier demo are not replaced: the demo's own
     are written beside them.
     """
-    from likewise.cli.loans import RULE, as_csv
-    from likewise.reports.page import write_page
-    from likewise.reports.whole import whole
-    from likewise.values.errors import BadFile
+    from likewise.cli.demo_loans import RULE, as_csv
+    from likewise.errors import BadFile
+    from likewise.reports.report_page import write_page
+    from likewise.runtime.atomic_file import whole
 
     kept = []
     for name, content in ((DATA, as_csv(rows)), (RULE_FILE, RULE.encode())):
@@ -134,7 +134,7 @@ def _paragraph(words: str, indent: str = "") -> str:
 
 
 def _beginning() -> str:
-    from likewise.cli.loans import DECISIONS, UPDATED_ON
+    from likewise.cli.demo_loans import DECISIONS, UPDATED_ON
 
     watched = f"{DECISIONS:,} loan decisions of a model, watched in order of arrival."
     planted = (
@@ -147,9 +147,9 @@ def _beginning() -> str:
 
 
 def _told(findings: "Findings") -> str:
-    from likewise.cli.loans import UPDATED_ON
-    from likewise.reports.words import found_in_words, in_words
-    from likewise.values.printing import percent
+    from likewise.cli.demo_loans import UPDATED_ON
+    from likewise.reports.finding_words import found_in_words, in_words
+    from likewise.tables.printing import percent
 
     lines = ["What counts as alike", ""]
     for words in in_words(findings.rule):

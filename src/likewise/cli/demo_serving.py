@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from likewise.cli.screen import say_aside, say_lines
+from likewise.cli.terminal import say_aside, say_lines
 
 if TYPE_CHECKING:
-    from likewise.cli.loans import Row
+    from likewise.cli.demo_loans import Row
 
 SECONDS = 120.0
 MONITOR = "loans"
@@ -54,21 +54,21 @@ class Arriving:
         say_aside("likewise: all decisions have come; the pages stay until you end this (Ctrl-C).")
 
     def _decision(self, i: int) -> Any:
-        from likewise.monitors.protocol import Decision
+        from likewise.monitor.protocol import Decision
 
         return Decision(self._rows[i], model=MODELS[i >= self._updated])
 
 
 def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
     """Serve the demo until it is ended."""
-    from likewise.cli.endings import Stop
+    from likewise.cli.exit_codes import Stop
 
     try:
-        from likewise.pages import screens
+        from likewise.pages import page_router
         from likewise.service.running import serve
     except ModuleNotFoundError as error:
         raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
-    from likewise.cli.loans import DECISIONS, RULE, UPDATED, UPDATED_ON, stream
+    from likewise.cli.demo_loans import DECISIONS, RULE, UPDATED, UPDATED_ON, stream
     from likewise.service.settings import Served, Server, ServiceSettings
 
     rows = stream()
@@ -86,5 +86,5 @@ def serve_demo(port: int, *, seconds: float = SECONDS) -> int:
             where = line.partition("listening on ")[2]
             say_aside(f"likewise: open {where}/ in a browser" if where else f"likewise: {line}")
 
-        serve(settings, tell, [screens, Arriving(rows, UPDATED, seconds)])
+        serve(settings, tell, [page_router, Arriving(rows, UPDATED, seconds)])
     return 0

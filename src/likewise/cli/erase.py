@@ -25,10 +25,10 @@ def erase(
 
     What stays is that there was a decision, when, and its hash, so that the chain still holds.
     """
-    from likewise.cli.endings import FINE, Stop
-    from likewise.cli.ledgers import look, row_of
-    from likewise.cli.screen import print_json, say, say_aside
-    from likewise.monitors import opening
+    from likewise.cli.exit_codes import FINE, Stop
+    from likewise.cli.open_ledger import look, row_of
+    from likewise.cli.terminal import print_json, say, say_aside
+    from likewise.monitor import opening
 
     if not key and not row:
         raise Stop("which decisions? Give --key, or --row.")
@@ -54,8 +54,8 @@ def erase(
 
 def _ask(what: str) -> None:
     """Raise Stop unless someone at the terminal says yes."""
-    from likewise.cli.endings import INTERRUPTED, Stop
-    from likewise.cli.screen import is_answered_yes
+    from likewise.cli.exit_codes import INTERRUPTED, Stop
+    from likewise.cli.terminal import is_answered_yes
 
     if not sys.stdin.isatty():
         raise Stop(

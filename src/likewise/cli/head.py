@@ -26,10 +26,10 @@ def head(
     json: o.Json = False,
 ) -> int:
     """Print the head of a ledger: whoever keeps it can check later that nothing has changed."""
-    from likewise.cli.endings import FINE, Stop
-    from likewise.cli.ledgers import look
-    from likewise.cli.screen import print_result
-    from likewise.ledger import signing
+    from likewise.cli.exit_codes import FINE, Stop
+    from likewise.cli.open_ledger import look
+    from likewise.cli.terminal import print_result
+    from likewise.ledger import heads
 
     if out is None and (sign is not None or timestamp is not None):
         raise Stop("a signature or a time stamp stands beside a file: say which, with --out.")
@@ -39,8 +39,8 @@ def head(
     if out is not None:
         out.write_text(f"{text}\n", encoding="utf-8")
         if sign is not None:
-            told["signature"] = str(signing.sign(out, sign))
+            told["signature"] = str(heads.sign(out, sign))
         if timestamp is not None:
-            told["timestamp"] = str(signing.stamp(out, timestamp))
+            told["timestamp"] = str(heads.stamp(out, timestamp))
     print_result(told, text, as_json=json)
     return FINE

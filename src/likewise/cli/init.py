@@ -1,8 +1,8 @@
 """`likewise init`: a first rule for a file, written to be read and changed.
 
-What columns are is read from their values and names (rules/proposal.py); the rule is then tried on
-the first rows, and loosened where it would compare nothing (loosening.py). Whatever is a guess says
-so beside itself. Where names do not tell which column is the output, somebody is asked.
+What columns are is read from their values and names (proposing/proposal.py); the rule is then
+tried on the first rows, and loosened where it would compare nothing (loosening.py). Whatever is a
+guess says so beside itself. Where names do not tell which column is the output, somebody is asked.
 """
 
 import shlex
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from likewise.cli import options as o
-from likewise.cli.reading import Reading
+from likewise.cli.input_files import Reading
 
 if TYPE_CHECKING:
-    from likewise.cli.proposing import ProposedRule
-    from likewise.rules.output_column import Guess
-    from likewise.rules.profile import Profile
+    from likewise.proposing.output_column import Guess
+    from likewise.proposing.profile import Profile
+    from likewise.proposing.propose_rule import ProposedRule
     from likewise.sources.remarks import Remark
 
 SAMPLE = 100_000
@@ -44,13 +44,13 @@ def init(
 
     likewise init decisions.csv --output-column approved
     """
-    from likewise.cli.endings import FINE, Stop
-    from likewise.cli.places import check_place, write_text
-    from likewise.cli.proposing import propose_rule
-    from likewise.cli.screen import progress, say_aside, say_lines
-    from likewise.rules.output_column import Guess
-    from likewise.rules.profile import profiles_of
-    from likewise.values.frames import table_columns
+    from likewise.cli.exit_codes import FINE, Stop
+    from likewise.cli.output_files import check_place, write_text
+    from likewise.cli.terminal import progress, say_aside, say_lines
+    from likewise.proposing.output_column import Guess
+    from likewise.proposing.profile import profiles_of
+    from likewise.proposing.propose_rule import propose_rule
+    from likewise.tables.frames import table_columns
 
     printed = str(out) == "-"
     if not printed:
@@ -91,10 +91,10 @@ class _Sample(NamedTuple):
 
 
 def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
-    from likewise.cli.endings import DATA, Stop
-    from likewise.cli.screen import progress
-    from likewise.sources.guessing import first_rows
-    from likewise.values.known_names import did_you_mean
+    from likewise.cli.exit_codes import DATA, Stop
+    from likewise.cli.terminal import progress
+    from likewise.proposing.value_types import first_rows
+    from likewise.tables.known_names import did_you_mean
 
     with reading.open(data) as source:
         name = source.name
@@ -119,10 +119,10 @@ def _read(reading: "Reading", data: str, outputs: Sequence[str]) -> _Sample:
 
 def _guessed(profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: bool) -> "Guess":
     """The output, by its name or from somebody at the terminal."""
-    from likewise.cli.endings import Stop
-    from likewise.cli.screen import answer_to, is_interactive, say_aside
-    from likewise.rules.output_column import Guess, candidates, guess_output
-    from likewise.values.known_names import did_you_mean
+    from likewise.cli.exit_codes import Stop
+    from likewise.cli.terminal import answer_to, is_interactive, say_aside
+    from likewise.proposing.output_column import Guess, candidates, guess_output
+    from likewise.tables.known_names import did_you_mean
 
     guess = guess_output(profiles)
     if guess is not None:
@@ -151,7 +151,7 @@ def _guessed(profiles: "Mapping[str, Profile]", name: str, again: str, *, ask: b
 
 
 def _print_json(made: "ProposedRule", out: Path | None, remarks: "Sequence[Remark]") -> None:
-    from likewise.cli.screen import print_json
+    from likewise.cli.terminal import print_json
 
     rule = made.rule
     print_json(
@@ -170,7 +170,7 @@ def _print_json(made: "ProposedRule", out: Path | None, remarks: "Sequence[Remar
 
 
 def _print_next(made: "ProposedRule", data: str, out: Path) -> None:
-    from likewise.cli.screen import say
+    from likewise.cli.terminal import say
 
     features = made.rule.features or {}
     say(f"Wrote {out}, a proposal: read it, and change what is not meant.")
@@ -194,7 +194,7 @@ def _print_next(made: "ProposedRule", data: str, out: Path) -> None:
 
 def _print_notes(made: "ProposedRule") -> None:
     """Notes of the same words together."""
-    from likewise.cli.screen import say
+    from likewise.cli.terminal import say
 
     together: dict[str, list[str]] = {}
     for note in made.notes:

@@ -42,11 +42,11 @@ def migrate(
     Verdicts are copied where the rule gives the same ones, and made again where it does not. The
     old ledger is verified first, and stays as it is.
     """
-    from likewise.cli.endings import FINE
-    from likewise.cli.ledgers import look
-    from likewise.cli.rules import read_rule
-    from likewise.cli.screen import print_result, progress
-    from likewise.monitors.migrating import migrate as make
+    from likewise.cli.exit_codes import FINE
+    from likewise.cli.open_ledger import look
+    from likewise.cli.rule_options import read_rule
+    from likewise.cli.terminal import print_result, progress
+    from likewise.monitor.migration import migrate as make
 
     with look(ledger) as opened:
         renamed = None if rename is None else _renamed(rename, opened)
@@ -68,8 +68,8 @@ def migrate(
 def _renamed(path: Path, ledger: Any) -> dict[str, dict[Any, Any]]:
     import tomllib
 
-    from likewise.cli.endings import Stop
-    from likewise.monitors.migration_checks import kept_columns
+    from likewise.cli.exit_codes import Stop
+    from likewise.monitor.migration_checks import kept_columns
 
     try:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -98,7 +98,7 @@ def _as_kept(names: dict[str, Any], known: list[Any] | None) -> dict[Any, Any]:
 
 
 def _added(text: str) -> tuple[str, Any]:
-    from likewise.cli.endings import Stop
+    from likewise.cli.exit_codes import Stop
 
     column, sign, value = text.partition("=")
     if not sign or not column:

@@ -9,6 +9,29 @@ from typing import Annotated, Any
 
 import typer
 
+from likewise.cli.exit_codes import Stop
+from likewise.rule.burst import Burst
+from likewise.rule.rule import Rule
+
+
+def insist_on_models(rule: Rule, column: str | None) -> None:
+    """Stop if a rule is about models, and nothing says which one decided."""
+    if rule.compare != "all" and column is None:
+        raise Stop(
+            f'the rule has compare = "{rule.compare}", so it is about models: say --model-column,'
+            " the column that says which model decided."
+        )
+
+
+def burst_of(last: int | None, alarm: int | None) -> Burst | None:
+    """What the two options ask for."""
+    if last is None:
+        if alarm is not None:
+            raise Stop("--alarm is about neighbours: say among how many decisions, with --burst.")
+        return None
+    return Burst(last, alarm)
+
+
 DATA_HELP = (
     "A file of decisions: CSV, TSV, JSON lines, Parquet, Arrow or Excel; - is standard input."
 )

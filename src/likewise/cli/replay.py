@@ -8,10 +8,10 @@ def replay(ledger: o.LedgerFolder, json: o.Json = False) -> int:
 
     Exit codes: 0 all as they were written, 3 one differs.
     """
-    from likewise.cli.endings import DATA, FINE
-    from likewise.cli.ledgers import look
-    from likewise.cli.screen import print_result, progress
-    from likewise.monitors.replay import replay as judge_again
+    from likewise.cli.exit_codes import DATA, FINE
+    from likewise.cli.open_ledger import look
+    from likewise.cli.terminal import print_result, progress
+    from likewise.monitor.replaying import replay as judge_again
 
     look(ledger).close()  # what is wrong with the folder is told in our words
     with progress(f"judging {ledger} again"):

@@ -20,13 +20,13 @@ def report(
 
     likewise report decisions.ledger --out page.html
     """
-    from likewise.audit.ledgers import audit_ledger
-    from likewise.cli.endings import FINE
-    from likewise.cli.ledgers import look
-    from likewise.cli.places import check_place, writable
-    from likewise.cli.screen import print_json, progress, say
-    from likewise.reports.page import write_page
-    from likewise.reports.words import found_in_words
+    from likewise.audit.histories import audit_ledger
+    from likewise.cli.exit_codes import FINE
+    from likewise.cli.open_ledger import look
+    from likewise.cli.output_files import check_place, writable
+    from likewise.cli.terminal import print_json, progress, say
+    from likewise.reports.finding_words import found_in_words
+    from likewise.reports.report_page import write_page
 
     check_place(out, "--out", (".html", ".htm"))
     with look(ledger) as opened, progress(f"judging {ledger} again"):

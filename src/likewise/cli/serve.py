@@ -37,18 +37,18 @@ def serve(
     CONFIG again: tokens, limits, alerts and the certificate. Exit codes: 0 fine, 2
     bad usage or settings, 3 no ledger can be opened.
     """
-    from likewise.cli.endings import FINE, Stop
-    from likewise.cli.screen import log_asides, say_aside
+    from likewise.cli.exit_codes import FINE, Stop
+    from likewise.cli.terminal import log_asides, say_aside
     from likewise.runtime.log import logger
 
     try:
         from msgspec.structs import replace
 
-        from likewise.pages import screens
+        from likewise.pages import page_router
         from likewise.service.running import serve as run
     except ModuleNotFoundError as error:
         raise Stop(f"{error.name} is missing: pip install 'likewise[serve]'.") from None
-    from likewise.service.log_lines import write_log
+    from likewise.service.service_log import write_log
     from likewise.service.settings import Served, ServiceSettings
 
     if log_format is not None:
@@ -69,5 +69,5 @@ def serve(
         return replace(settings, server=replace(settings.server, workers=workers, **given))
 
     tell = logger.info if log_format else lambda line: say_aside(f"likewise: {line}")
-    run(read(), tell, [screens], None if config is None else read)
+    run(read(), tell, [page_router], None if config is None else read)
     return FINE

@@ -21,12 +21,12 @@ def show(
 
     likewise show decisions.ledger 5942
     """
-    from likewise.cli.endings import FINE
-    from likewise.cli.ledgers import look, row_of
-    from likewise.cli.screen import print_json, say, say_lines
-    from likewise.ledger.losses import bound_of
-    from likewise.values.codec import json_value
-    from likewise.values.printing import missing_in_words
+    from likewise.cli.exit_codes import FINE
+    from likewise.cli.open_ledger import look, row_of
+    from likewise.cli.terminal import print_json, say, say_lines
+    from likewise.ledger.loss_events import bound_of
+    from likewise.tables.codec import json_value
+    from likewise.tables.printing import missing_in_words
 
     with look(ledger) as opened:
         entry = opened.entry(row_of(opened, row, key))

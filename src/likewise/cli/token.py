@@ -24,13 +24,13 @@ def token(
 
     The token goes to the client and is kept nowhere; the settings have its hash only.
     """
-    from likewise.cli.endings import FINE, Stop
-    from likewise.cli.screen import say_lines
-    from likewise.rules.rule import toml_value
+    from likewise.cli.exit_codes import FINE, Stop
+    from likewise.cli.terminal import say_lines
+    from likewise.errors import BadRule
+    from likewise.rule.rule import toml_value
     from likewise.service.settings import Token
     from likewise.service.tokens import new_token
     from likewise.service.toml_tables import NAME
-    from likewise.values.errors import BadRule
 
     if not NAME.fullmatch(name):
         raise Stop(

@@ -49,7 +49,7 @@ def verify(
 
     Exit codes: 0 intact, 3 altered, or not the chain of that head; 2 it could not be looked at.
     """
-    from likewise.cli.endings import FINE
+    from likewise.cli.exit_codes import FINE
 
     _check_head_file(head, signers, signer, authority)
     if every is None:
@@ -66,9 +66,9 @@ def _check_head_file(
     head: str | None, signers: Path | None, signer: str, authority: Path | None
 ) -> None:
     """Raise Stop unless a head's file is signed and stamped, where that is asked for."""
-    from likewise.cli.endings import DATA, Stop
-    from likewise.ledger.signing import check_signature, check_stamp
-    from likewise.values.errors import BadFile
+    from likewise.cli.exit_codes import DATA, Stop
+    from likewise.errors import BadFile
+    from likewise.ledger.heads import check_signature, check_stamp
 
     if signers is None and authority is None:
         return
@@ -85,8 +85,8 @@ def _check_head_file(
 
 def _seconds(every: str) -> float:
     """How often, from words: "1h", "30 minutes"."""
-    from likewise.cli.endings import Stop
-    from likewise.values.times import duration
+    from likewise.cli.exit_codes import Stop
+    from likewise.tables.times import duration
 
     short = re.fullmatch(r"([0-9.]+) *([smhd])", every)
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -98,9 +98,9 @@ def _seconds(every: str) -> float:
 
 def _verify(ledger: Path, head: str | None, json: bool) -> tuple[int, str | None]:
     """Verify once: how to end, and the head."""
-    from likewise.cli.endings import DATA, FINE
-    from likewise.cli.ledgers import look
-    from likewise.cli.screen import print_result, progress
+    from likewise.cli.exit_codes import DATA, FINE
+    from likewise.cli.open_ledger import look
+    from likewise.cli.terminal import print_result, progress
 
     with look(ledger) as opened, progress(f"verifying {ledger}"):
         found = opened.verify(head)
@@ -123,7 +123,7 @@ def _head(given: str | None) -> str | None:
     """A head as text, or from a file that holds it."""
     if given is None or given.startswith("likewise-head"):
         return given
-    from likewise.cli.endings import Stop
+    from likewise.cli.exit_codes import Stop
 
     try:
         return Path(given).read_text(encoding="utf-8").strip()

@@ -2,7 +2,7 @@
 
 import sys
 
-from likewise.cli.screen import progress, say
+from likewise.cli.terminal import progress, say
 
 
 def warm() -> int:
@@ -11,15 +11,15 @@ def warm() -> int:
     For images of containers, and for processors that no kernels are built for. Elsewhere the
     kernels are compiled already, and there is nothing to do.
     """
-    from likewise.cli.endings import FINE
-    from likewise.kernels.compile import way
-    from likewise.kernels.native import ENTRIES, choose_level, library_path
+    from likewise.cli.exit_codes import FINE
+    from likewise.search.kernels.compile import way
+    from likewise.search.kernels.native import ENTRIES, choose_level, library_path
 
     level = choose_level()
     if way == "plain":
         say("The kernels are not compiled.")
     elif level is None:
-        from likewise.kernels.jit import announcement, compile_entry
+        from likewise.search.kernels.jit import announcement, compile_entry
 
         announcement.said = True  # the bar says it
         with progress("compiling kernels") as bar:
@@ -30,7 +30,7 @@ def warm() -> int:
     elif all(library_path(level, name).exists() for name in ENTRIES):
         say("The kernels are compiled already.")
     else:
-        from likewise.kernels.building import build
+        from likewise.search.kernels.building import build
 
         build([level], list(ENTRIES), sys.stderr)
         say("The kernels are compiled.")

@@ -1,7 +1,7 @@
 """`likewise watch`: decisions as JSON lines in, a verdict line for each out, as long as they come.
 
-Thin: it parses options and handles signals. What is promised of lines is in watching.py, and the
-loop in streams/following.py.
+Thin: it parses options and handles signals. What is promised of lines is in follow_sources.py, and
+the loop in sources/follower.py.
 """
 
 import signal
@@ -126,11 +126,11 @@ def watch(
     Exit codes: 0 fine, 2 bad usage, 3 bad data: there were lines and none could be judged, or one
     could not and --on-bad-row is fail.
     """
-    from likewise.cli.bursts import burst_of
-    from likewise.cli.endings import DATA, FINE, INTERRUPTED
-    from likewise.cli.reading import Reading
-    from likewise.cli.screen import json_text, say_aside
-    from likewise.cli.watching import WatchOptions, follow
+    from likewise.cli.exit_codes import DATA, FINE, INTERRUPTED
+    from likewise.cli.follow_sources import WatchOptions, follow
+    from likewise.cli.input_files import Reading
+    from likewise.cli.options import burst_of
+    from likewise.cli.terminal import json_text, say_aside
 
     options = WatchOptions(
         from_,

@@ -1,6 +1,6 @@
 """`lw.connect`: a monitor behind a service, used as one in this process.
 
-Invariant: it keeps monitors/protocol.py; verdicts are those that the service's monitor made, to the
+Invariant: it keeps monitor/protocol.py; verdicts are those that the service's monitor made, to the
 last bit. A request that was not answered is sent again, and done once (exchange.py).
 Cost: a request over one of a few connections that stay open: some tenths of a millisecond on one
 machine. So judge many at once, or put `lw.buffered` before it.
@@ -10,20 +10,20 @@ import os
 import time as clock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from likewise.client import calls
-from likewise.client.calls import Call, MonitorState
-from likewise.client.connecting import RETRIES, TIMEOUT, Place, was_sent
+from likewise.client import api_calls
+from likewise.client.api_calls import Call, MonitorState
+from likewise.client.endpoint import RETRIES, TIMEOUT, Place, was_sent
 from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer, written
 from likewise.client.methods import waiting
-from likewise.client.past import RemotePast
+from likewise.client.remote_past import RemotePast
+from likewise.errors import BadFile
 from likewise.explaining.past import Past
-from likewise.rules.rule import Rule
+from likewise.rule.rule import Rule
 from likewise.runtime.forking import copied_by_fork
-from likewise.values.errors import BadFile
-from likewise.values.positions import Position
+from likewise.tables.positions import Position
 
 if TYPE_CHECKING:
-    from likewise.monitors.protocol import RemoteMonitor
+    from likewise.monitor.protocol import RemoteMonitor
 
 T = TypeVar("T")
 
@@ -124,14 +124,14 @@ class Client:
         return self._asked() if self._state is None else self._state
 
     def _asked(self) -> MonitorState:
-        self._state = self._make(calls.state())
+        self._state = self._make(api_calls.state())
         return self._state
 
     # The contract
 
     @property
     def remote(self) -> "RemoteMonitor":
-        """This client: its calls take ids (monitors/protocol.py)."""
+        """This client: its calls take ids (monitor/protocol.py)."""
         return self
 
     turn = None
@@ -172,31 +172,31 @@ class Client:
         """The only way to look back; every look is a request."""
         return self._past
 
-    observe = waiting(calls.observe)
-    observe_many = waiting(calls.observe_many)
-    check = waiting(calls.check)
-    check_many = waiting(calls.check_many)
-    load = waiting(calls.load)
-    forget = waiting(calls.forget)
-    lost = waiting(calls.lost)
-    explain = waiting(calls.explain)
-    row_of = waiting(calls.row_of)
+    observe = waiting(api_calls.observe)
+    observe_many = waiting(api_calls.observe_many)
+    check = waiting(api_calls.check)
+    check_many = waiting(api_calls.check_many)
+    load = waiting(api_calls.load)
+    forget = waiting(api_calls.forget)
+    lost = waiting(api_calls.lost)
+    explain = waiting(api_calls.explain)
+    row_of = waiting(api_calls.row_of)
 
     # With a ledger
 
-    erase = waiting(calls.erase)
-    review = waiting(calls.review)
-    truth = waiting(calls.truth)
-    supersede = waiting(calls.supersede)
-    stats = waiting(calls.stats)
-    head = waiting(calls.head)
-    verify = waiting(calls.verify)
-    flush = waiting(calls.flush)
+    erase = waiting(api_calls.erase)
+    review = waiting(api_calls.review)
+    truth = waiting(api_calls.truth)
+    supersede = waiting(api_calls.supersede)
+    stats = waiting(api_calls.stats)
+    head = waiting(api_calls.head)
+    verify = waiting(api_calls.verify)
+    flush = waiting(api_calls.flush)
 
     @property
     def positions(self) -> dict[str, Position]:
         """By source, the last position that is on disk: where to go on after a restart."""
-        return self._make(calls.positions())
+        return self._make(api_calls.positions())
 
     # The end
 

@@ -1,8 +1,9 @@
 """One call on its way: what is sent, what an answer means, when to send it again.
 
 A request that was not answered is sent again after a pause that grows, with the same id: the
-service answers it as it did before, or does it now (service/requests.py). So a decision is never
-doubled. Where nobody can tell any more whether it was done, `Unreachable` says so (`in_doubt`).
+service answers it as it did before, or does it now (service/repeated_requests.py). So a decision
+is never doubled. Where nobody can tell any more whether it was done, `Unreachable` says so
+(`in_doubt`).
 
 It knows no connection and no clock of its own, so that both kinds of client share it.
 """
@@ -14,12 +15,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
-from likewise.client.calls import Call, given_position
-from likewise.client.connecting import Place
+from likewise.client.api_calls import Call, given_position
+from likewise.client.endpoint import Place
+from likewise.errors import BY_CODE, BadDecision, Forbidden, LikewiseError, Unreachable
 from likewise.explaining.past import Past
-from likewise.rules.rule import Rule
-from likewise.values.errors import BY_CODE, BadDecision, Forbidden, LikewiseError, Unreachable
-from likewise.values.exact_verdicts import EXACT
+from likewise.rule.rule import Rule
+from likewise.verdict.exact_body import EXACT
 
 INSTANCE, REQUEST = "likewise-instance", "likewise-request"
 T = TypeVar("T")
@@ -68,7 +69,7 @@ def written(call: Call[Any], rule: Rule | None, place: Place) -> bytes | None:
 
     rule    of the monitor, for calls whose body depends on it
     """
-    from likewise.intake.exact import pack  # which needs msgspec
+    from likewise.tables.exact_values import pack  # which needs msgspec
 
     fields = call.fields
     if fields is None:
@@ -112,7 +113,7 @@ class Exchange(Generic[T]):
 
     def read(self, answer: HttpAnswer, past: Past) -> T:
         """What the call is answered with."""
-        from likewise.intake.exact import unpack
+        from likewise.tables.exact_values import unpack
 
         return self._call.read(unpack(answer.body), past)
 

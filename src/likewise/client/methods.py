@@ -1,14 +1,14 @@
 """From a call to a method of a client: one signature and one docstring for both kinds of client.
 
-A function of calls.py says what is sent. `waiting` makes of it a method that sends it and waits for
-the answer, `awaiting` one that is to be awaited.
+A function of api_calls.py says what is sent. `waiting` makes of it a method that sends it and
+waits for the answer, `awaiting` one that is to be awaited.
 """
 
 import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_args
 
-from likewise.client.calls import Call
+from likewise.client.api_calls import Call
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.declared import DeclaredEmbedder
-from likewise.embedders.mark import Mark
-from likewise.embedders.model import SENTENCE, Model
+from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.embedding_model import SENTENCE, Model
+from likewise.embedders.model_mark import Mark
 from likewise.embedders.pictures import Pictures
+from likewise.errors import BadDecision, BadRule, UnexpectedValue
 from likewise.runtime.forking import copied_by_fork
-from likewise.values.errors import BadDecision, BadRule, UnexpectedValue
-from likewise.values.plain import array_of, numbers_of, type_name
+from likewise.tables.normalize import array_of, numbers_of, type_name
 
 Vectors = npt.NDArray[Any]
 

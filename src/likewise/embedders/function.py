@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedders.declared import DeclaredEmbedder
-from likewise.embedders.model import SENTENCE, Takes, fixed_picture
-from likewise.values.errors import BadRule
+from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.embedding_model import SENTENCE, Takes, fixed_picture
+from likewise.errors import BadRule
 
 
 class Function:

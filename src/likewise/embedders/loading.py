@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from likewise.embedders.declared import DeclaredEmbedder
+from likewise.embedders.declaration import DeclaredEmbedder
 from likewise.embedders.embedding import Embedding
 
 _HOMES = {

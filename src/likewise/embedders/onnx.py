@@ -12,10 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.declared import DeclaredEmbedder
-from likewise.embedders.model import SENTENCE, Takes, digest_of, fixed_picture, insist_on_file, need
+from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.embedding_model import (
+    SENTENCE,
+    Takes,
+    digest_of,
+    fixed_picture,
+    insist_on_file,
+    need,
+)
 from likewise.embedders.pictures import Preparing
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
 
 _TYPES = {
     "tensor(float)": np.float32,

@@ -4,10 +4,10 @@ A picture is a path, the bytes of a file, a Pillow image, or an array: height by
 (or four, or one) channels last or none. Files are decoded by Pillow; they and its images are turned
 upright as their camera says, and become RGB. An array is taken as it is.
 
-A path is opened only under the folder that was declared (files.py). How many bytes a file has, and
-how many pixels a picture, is limited before it is read or decoded: a small file can become a very
-large picture. Only formats of plain pixels are decoded; EPS, for one, is a program that Pillow has
-another program run.
+A path is opened only under the folder that was declared (folder_files.py). How many bytes a file
+has, and how many pixels a picture, is limited before it is read or decoded: a small file can
+become a very large picture. Only formats of plain pixels are decoded; EPS, for one, is a program
+that Pillow has another program run.
 
 Invariant: what a model gets is decided by the declaration alone, never by the batch around it.
 """
@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.declared import DeclaredEmbedder
-from likewise.embedders.files import Folder, too_large
-from likewise.values import plain
+from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.folder_files import Folder, too_large
+from likewise.tables import normalize
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Of files, by Pillow's names."""
@@ -91,10 +91,10 @@ class Pictures:
         if _is_pillows(picture):
             self._limit(picture)
             return _upright(picture)
-        array = plain.array_of(picture, "it", "a picture")
+        array = normalize.array_of(picture, "it", "a picture")
         if array.dtype.kind not in "biuf" or array.ndim not in (1, 2, 3) or array.size == 0:
             raise _Refused(
-                f"it is a {type(picture).__name__} of type {plain.type_name(array.dtype)} and"
+                f"it is a {type(picture).__name__} of type {normalize.type_name(array.dtype)} and"
                 f" shape {array.shape}; expected a path, bytes, a Pillow image, or an array of"
                 " numbers"
             )

@@ -6,10 +6,10 @@ A name is looked up on the hub, and downloaded, unless that is forbidden (HF_HUB
 from collections.abc import Sequence
 from typing import Any
 
-from likewise.embedders.declared import DeclaredEmbedder
-from likewise.embedders.model import SENTENCE, Takes, need
+from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.embedding_model import SENTENCE, Takes, need
 from likewise.embedders.torch import digest_of_module
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
 
 
 class SentenceTransformers:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.embedders.declared import DeclaredEmbedder
+from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.embedding_model import Takes, need
 from likewise.embedders.function import imported, probe_of
-from likewise.embedders.model import Takes, need
 from likewise.embedders.pictures import Pictures, Preparing
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
 
 
 class Torch:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.embedders.declared import DeclaredEmbedder
-from likewise.embedders.model import SENTENCE, Takes, digest_of, need
+from likewise.embedders.declaration import DeclaredEmbedder
+from likewise.embedders.embedding_model import SENTENCE, Takes, digest_of, need
 
 _WEIGHTS = "l2_supercat_256.safetensors"
 

@@ -1,21 +1,147 @@
 """The groups of one protected column: takes near pairs of inputs, and compares each two groups.
 
 Invariant: a group is compared with another by those of its decisions that have a like case there.
-Cost: the numbers that like_counts.py keeps, and for each comparison a look at its decisions.
+Cost: the numbers that column_groups.py keeps, and for each comparison a look at its decisions.
 Not here: shuffles (permutation.py).
 """
 
 import math
 
 import numpy as np
+import numpy.typing as npt
 
-from likewise.explaining.like_counts import LikeCounts
 from likewise.explaining.members import Members
 from likewise.explaining.permutation import Blocks
-from likewise.rules.labels import Labels, named
-from likewise.values.groups import OTHERS, Group, GroupComparison, GroupSide
-from likewise.values.printing import text_of
-from likewise.values.witnesses import Floats, Rows
+from likewise.rule.value_names import Labels, named
+from likewise.tables.printing import text_of
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.group_effects import OTHERS, Group, GroupComparison, GroupSide
+
+_LOOKUPS = 1 << 21  # at a time
+
+
+class LikeCounts:
+    """Takes near pairs of points, and knows afterwards what each decision has beside it.
+
+    points      how many there are
+    point       of each decision
+    group       of each decision, from 0
+    scores      of each decision: how good its outcome is; 0 or 1 for labels
+    delta       better means by more than this
+    """
+
+    def __init__(
+        self,
+        points: int,
+        point: Rows,
+        group: Rows,
+        scores: Floats,
+        *,
+        groups: int,
+        delta: float,
+        binary: bool,
+    ) -> None:
+        self._point = point
+        at = point * groups + group
+        shape = (points, groups)
+        self._own = np.bincount(at, minlength=points * groups).reshape(shape).astype(np.float64)
+        self._own_sums = np.bincount(at, scores, minlength=points * groups).reshape(shape)
+        self._scores = scores
+        self._counts = self._own.copy()  # a point is near itself
+        self._sums = self._own_sums.copy()
+        self._better = (
+            None if binary else _BetterCounts(points, point, group, scores, groups, delta)
+        )
+
+    def add(self, later: Rows, earlier: Rows) -> None:
+        """Near pairs of points, each once."""
+        points, groups = self._own.shape
+        for to, of in ((later, earlier), (earlier, later)):
+            for group in range(groups):
+                for own, total in ((self._own, self._counts), (self._own_sums, self._sums)):
+                    total[:, group] += np.bincount(to, own[of, group], minlength=points)
+            if self._better is not None:
+                self._better.add(to, of)
+
+    def like(self, decisions: Rows, group: int) -> tuple[Floats, Floats]:
+        """How many like cases decisions have in another group, and the sum of these' scores."""
+        at = self._point[decisions]
+        return self._counts[at, group], self._sums[at, group]
+
+    def better(self, decisions: Rows, group: int) -> Floats:
+        """How many of those fared better."""
+        if self._better is not None:
+            return self._better.of(decisions, group)
+        sums = self._sums[self._point[decisions], group]
+        return np.where(self._scores[decisions] == 0.0, sums, 0.0)
+
+
+class _BetterCounts:
+    """For each distinct outcome of a point, and each group: how many like cases fared better."""
+
+    def __init__(
+        self, points: int, point: Rows, group: Rows, scores: Floats, groups: int, delta: float
+    ) -> None:
+        values, rank = np.unique(scores, return_inverse=True)
+        self._groups, self._ranks = groups, len(values) + 1
+        first_better = _first_better(values, delta)
+        # The outcomes of a point that are looked up for, each once
+        cells, self._cell_of = np.unique(point * self._ranks + rank, return_inverse=True)
+        self._cell_better = first_better[cells % self._ranks]
+        self._cell_start = np.searchsorted(cells // self._ranks, np.arange(points + 1))
+        # The groups present at a point, and their outcomes in order
+        place = point * groups + group
+        self._sorted = np.sort(place * self._ranks + rank)
+        self._places = np.unique(place)
+        self._place_start = np.searchsorted(self._places // groups, np.arange(points + 1))
+        ends = (self._places + 1) * self._ranks
+        self._place_stop = np.searchsorted(self._sorted, ends)
+        self._found = np.zeros(len(cells) * groups, np.int64)
+        every = np.arange(points)
+        self.add(every, every)  # a point is near itself
+
+    def add(self, to: Rows, of: Rows) -> None:
+        """What the decisions at points `to` find at points `of`."""
+        cells = np.diff(self._cell_start)[to]
+        places = np.diff(self._place_start)[of]
+        lookups = np.cumsum(cells * places)
+        start = 0
+        while start < len(to):
+            done = int(lookups[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(lookups, done + _LOOKUPS, "right")))
+            self._look_up(to[start:stop], of[start:stop], cells[start:stop], places[start:stop])
+            start = stop
+
+    def _look_up(self, to: Rows, of: Rows, cells: Rows, places: Rows) -> None:
+        each = cells * places
+        pair = np.repeat(np.arange(len(to)), each)
+        within = np.arange(len(pair)) - np.repeat(np.cumsum(each) - each, each)
+        cell = self._cell_start[to[pair]] + within // places[pair]
+        place = self._place_start[of[pair]] + within % places[pair]
+        where = self._places[place] * self._ranks + self._cell_better[cell]
+        count = self._place_stop[place] - np.searchsorted(self._sorted, where)
+        group = self._places[place] % self._groups
+        np.add.at(self._found, cell * self._groups + group, count)
+
+    def of(self, decisions: Rows, group: int) -> Floats:
+        found = self._found[self._cell_of[decisions] * self._groups + group]
+        counts: Floats = found.astype(np.float64)
+        return counts
+
+
+def _first_better(values: Floats, delta: float) -> npt.NDArray[np.int64]:
+    """For each of some ascending values, the first that is larger by more than delta.
+
+    The difference decides, as it does in a verdict, and not a sum that was rounded otherwise.
+    """
+    last = len(values) - 1
+    first = np.searchsorted(values, values + delta, "right")
+    while True:
+        early = (first > 0) & (values[np.maximum(first - 1, 0)] - values > delta)
+        late = (first <= last) & (values[np.minimum(first, last)] - values <= delta)
+        if not (early | late).any():
+            return first
+        first = first - early + (late & ~early)
 
 
 class ColumnGroups:

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from likewise.engine.engine import Engine
 from likewise.explaining.past import Points
-from likewise.values.past import Codes, Span
-from likewise.values.witnesses import Rows
+from likewise.search.engine.engine import Engine
+from likewise.tables.rows import Rows
+from likewise.verdict.past_rows import Codes, Span
 
 _PAIRS = 1 << 20
 _LEAST, _MOST = 16, 1 << 16  # points that are asked for together

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.groups import OTHERS
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.group_effects import OTHERS
 
 MOST_GROUPS = 20
 """Groups of a column that are compared one by one; all others are one more."""

@@ -1,4 +1,4 @@
-"""Counts decisions and contradictions by model (values/model_counts.py).
+"""Counts decisions and contradictions by model (verdict/model_counts.py).
 
 Cost: a look at each decision and at each witness; seven numbers for each model.
 """
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.model_counts import Likes, ModelCounts, ModelSide
-from likewise.values.verdicts import Verdicts
+from likewise.verdict.model_counts import Likes, ModelCounts, ModelSide
+from likewise.verdict.verdicts import Verdicts
 
 
 class ModelTally:

@@ -4,20 +4,19 @@ The earlier decision is on the left, and what differs is marked. What the rule i
 away. How a card looks is said by a style sheet: that of reports and pages, or of notebook.html.
 
 Invariant: the same pair gives the same card wherever it is shown (pair_card.html).
-Not here: the pair as text, or as a dictionary (values/side_by_side.py); many cards
+Not here: the pair as text, or as a dictionary (verdict/side_by_side.py); many cards
 (reports/cards.py).
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.rules.feature import Feature
-from likewise.rules.labels import named
-from likewise.rules.rule import Rule
-from likewise.values.printing import figure, listed
-from likewise.values.safe import both_shown
-from likewise.values.side_by_side import Pair
-from likewise.values.templates import render
+from likewise.rule.feature import Feature
+from likewise.rule.rule import Rule
+from likewise.rule.value_names import named
+from likewise.tables.printing import figure, listed
+from likewise.verdict.html import both_shown, render
+from likewise.verdict.side_by_side import Pair
 
 _ALIKE = 8  # columns without a difference that are shown; the rest by name
 

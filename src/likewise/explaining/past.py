@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from likewise.rules.rule import Rule
-from likewise.values.groups import Groups
-from likewise.values.model_counts import ModelCounts
-from likewise.values.past import Codes, LikeModels, Span
-from likewise.values.side_by_side import SideBySide
-from likewise.values.verdicts import Verdict, Verdicts
+from likewise.rule.rule import Rule
+from likewise.verdict.group_effects import Groups
+from likewise.verdict.model_counts import ModelCounts
+from likewise.verdict.past_rows import Codes, LikeModels, Span
+from likewise.verdict.side_by_side import SideBySide
+from likewise.verdict.verdicts import Verdict, Verdicts
 
 
 class Points(NamedTuple):

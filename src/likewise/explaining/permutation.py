@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.groups import ShuffleTest
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.group_effects import ShuffleTest
 
 _DRAWS = 1 << 21  # at a time
 _WORK = 1 << 28  # draws for one comparison, at most; but _FEWEST shuffles

@@ -12,10 +12,10 @@ from likewise.ledger.anchors import digest
 from likewise.ledger.entries import Entries, Word
 from likewise.ledger.ledger import Ledger
 from likewise.ledger.notes import Note
-from likewise.ledger.positions import Sources
+from likewise.ledger.source_positions import Sources
 from likewise.ledger.store import Store
 from likewise.ledger.stored import KEPT, Decisions
-from likewise.values.codec import read_word
+from likewise.tables.codec import read_word
 
 _CARRIED = ("clock", "fault", "lost")
 """Kinds of events that are told again as they are."""

@@ -20,11 +20,11 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from likewise.ledger.records import SUFFIX, sync_folder
+from likewise.errors import BadFile, CannotLook
+from likewise.ledger.record_files import SUFFIX, sync_folder
 from likewise.ledger.schema import FORMAT, SCHEMAS, check_schema
 from likewise.ledger.stored import ChainEnd
 from likewise.runtime import private_files as private
-from likewise.values.errors import BadFile, CannotLook
 
 _APPLICATION = 0x6C696B65  # "like", so that `file` and other tools can tell
 DATABASE, LOCK = "ledger.sqlite", "lock"

@@ -1,8 +1,8 @@
 """The formats of a ledger that this version of likewise reads and writes, by version."""
 
+from likewise.errors import BadFile
 from likewise.ledger import format2
 from likewise.ledger.protocol import Format
-from likewise.values.errors import BadFile
 
 FORMATS: dict[int, Format] = {2: format2}
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.keys import Key
+from likewise.tables.keys import Key
 
 Bytes = npt.NDArray[np.uint8]
 

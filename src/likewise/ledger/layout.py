@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.ledger.records import SEGMENT_BYTES, segment_rows_for
-from likewise.reading.packing import CODE, VECTOR, with_vector
-from likewise.rules.rule import STORAGES, Rule
-from likewise.values.errors import BadFile
+from likewise.errors import BadFile
+from likewise.ledger.record_files import SEGMENT_BYTES, segment_rows_for
+from likewise.rule.rule import STORAGES, Rule
+from likewise.tables.packing import CODE, VECTOR, with_vector
 
 _BESIDE_INPUT = 160
 """Bytes of a record beside its input, about: it decides how many rows a file has."""

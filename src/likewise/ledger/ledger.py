@@ -10,15 +10,16 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger import folder
 from likewise.ledger.heads import Head
 from likewise.ledger.notes import Review, Superseded, Truth
-from likewise.ledger.positions import Sources, last_positions
 from likewise.ledger.reader import LedgerReader
+from likewise.ledger.source_positions import Sources, last_positions
 from likewise.ledger.stats import LedgerStats
 from likewise.ledger.stored import NOT_JUDGED, Decisions, Event
 from likewise.ledger.verdict_facts import NOTHING, Facts, facts_of_many
-from likewise.ledger.verify import Verification, verify
+from likewise.ledger.verification import Verification, verify
 from likewise.ledger.violation_query import (
     Place,
     RowPage,
@@ -28,17 +29,16 @@ from likewise.ledger.violation_query import (
     place_of,
     stretch,
 )
-from likewise.reading.packing import CODE, VECTOR
-from likewise.rules.rule import Rule
-from likewise.values import codec
-from likewise.values.beside import Beside, Compared
-from likewise.values.codec import as_text
-from likewise.values.errors import BadFile, BadRow, BadRule
-from likewise.values.keys import Key
-from likewise.values.positions import Places, Position
-from likewise.values.times import iso_text
-from likewise.values.verdicts import Verdict
-from likewise.values.witnesses import Witness, Witnesses
+from likewise.rule.rule import Rule
+from likewise.tables import codec
+from likewise.tables.codec import as_text
+from likewise.tables.keys import Key
+from likewise.tables.packing import CODE, VECTOR
+from likewise.tables.positions import Places, Position
+from likewise.tables.times import iso_text
+from likewise.verdict.context import Beside, Compared
+from likewise.verdict.verdicts import Verdict
+from likewise.verdict.witnesses import Witness, Witnesses
 
 MISSING = -1
 _OUTPUTS_AT_ONCE = 500  # rows of which outputs are looked at together

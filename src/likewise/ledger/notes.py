@@ -7,8 +7,8 @@ themselves stand in a table, and are destroyed when one of the rows is erased.
 from dataclasses import dataclass
 from typing import Any
 
-from likewise.values.errors import BadRule
-from likewise.values.known_names import did_you_mean
+from likewise.errors import BadRule
+from likewise.tables.known_names import did_you_mean
 
 DISPOSITIONS = ("justified", "error", "unfair", "duplicate", "unclear", "open")
 """What a review may say of a pair; "open" takes an earlier review back."""

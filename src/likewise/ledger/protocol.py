@@ -19,11 +19,11 @@ from likewise.ledger.entries import Entries, Judged
 from likewise.ledger.heads import Head
 from likewise.ledger.layout import Layout
 from likewise.ledger.notes import Note
-from likewise.ledger.records import Records
+from likewise.ledger.record_files import Records
 from likewise.ledger.stored import ChainEnd, Decisions, Event, LedgerState, Names
-from likewise.rules.rule import Rule
-from likewise.values.keys import Key
-from likewise.values.witnesses import Rows
+from likewise.rule.rule import Rule
+from likewise.tables.keys import Key
+from likewise.tables.rows import Rows
 
 
 class Reading(Protocol):

@@ -4,7 +4,7 @@ Used by the writer, by verification and by those who only look. Nothing here wri
 from format to format is asked of `format` (protocol.py).
 
 Invariant: a row is read as it was committed; what cannot be read is a BadFile that names it.
-Not here: whether it was altered (verify.py).
+Not here: whether it was altered (verification.py).
 """
 
 import contextlib
@@ -19,20 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from likewise.embedders.mark import Mark
+from likewise.embedders.model_mark import Mark
+from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger import folder
 from likewise.ledger.formats import format_of
 from likewise.ledger.hashes import DIGEST, GENESIS
 from likewise.ledger.layout import Layout
-from likewise.ledger.records import Records
+from likewise.ledger.record_files import Records
 from likewise.ledger.schema import check_schema
 from likewise.ledger.stored import MOST, Decisions, Event, LedgerState, Names
 from likewise.ledger.window import Window
-from likewise.rules.rule import Rule
-from likewise.values.errors import BadFile, BadRow, BadRule
-from likewise.values.keys import Key
-from likewise.values.steepest import Steepest
-from likewise.values.witnesses import Rows
+from likewise.rule.rule import Rule
+from likewise.tables.keys import Key
+from likewise.tables.rows import Rows
+from likewise.verdict.slope import Steepest
 
 Word = tuple[int, str, int, str | None, bytes | None, bytes, bytes]
 """Number, column, code, value as text, salt, commitment and link."""

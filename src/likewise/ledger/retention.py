@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from likewise.ledger.window import Times, Window
-from likewise.values.beside import Compared
-from likewise.values.times import Ahead, all_microseconds, microseconds
-from likewise.values.witnesses import Rows
+from likewise.tables.rows import Rows
+from likewise.tables.times import Ahead, all_microseconds, microseconds
+from likewise.verdict.context import Compared
 
 _STEP = 1_000_000  # microseconds that a clock may be behind without a word
 

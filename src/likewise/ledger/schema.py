@@ -8,7 +8,7 @@ import sqlite3
 from functools import cache
 from pathlib import Path
 
-from likewise.values.errors import BadFile
+from likewise.errors import BadFile
 
 FORMAT = 2
 """Version of the format in which new ledgers are written."""

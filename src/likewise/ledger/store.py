@@ -11,7 +11,7 @@ acknowledged until the log has been written into the database and that was force
 
 Invariant: after any failure, memory says what the disk says; nothing is half there.
 Cost: for each transaction one wait for the disk for the records, one for the database.
-Not here: what inputs mean, verdicts (ledger/journal.py); reading back (reader.py); what is written
+Not here: what inputs mean, verdicts (monitor/journal.py); reading back (reader.py); what is written
 where (the format's own `writing.py`).
 """
 
@@ -23,24 +23,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from likewise.errors import BadFile
 from likewise.ledger import folder
 from likewise.ledger.anchors import anchor_body
+from likewise.ledger.create import create_ledger, first_body
 from likewise.ledger.entries import Entries, Judged, Word
-from likewise.ledger.founding import create_ledger, first_body
 from likewise.ledger.hashes import SALT, word_commitment, word_link
 from likewise.ledger.layout import Layout
 from likewise.ledger.notes import Note
-from likewise.ledger.positions import POSITIONS, last_positions, positions_body
 from likewise.ledger.reader import LedgerReader
-from likewise.ledger.records import Records
+from likewise.ledger.record_files import Records
 from likewise.ledger.schema import check_schema, empty_internal_tables
+from likewise.ledger.source_positions import POSITIONS, last_positions, positions_body
 from likewise.ledger.stored import KEPT, ChainEnd
-from likewise.rules.rule import Rule
+from likewise.rule.rule import Rule
 from likewise.runtime.forking import copied_by_fork
-from likewise.values.codec import write_word
-from likewise.values.errors import BadFile
-from likewise.values.positions import Position
-from likewise.values.steepest import Steepest
+from likewise.tables.codec import write_word
+from likewise.tables.positions import Position
+from likewise.verdict.slope import Steepest
 
 _CHECKPOINT_PAGES = 4096
 _LAST = "SELECT number, link FROM event ORDER BY number DESC LIMIT 1"

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from likewise.ledger.stored_witnesses import Kept
+from likewise.errors import BadFile
+from likewise.ledger.entries import Kept
 from likewise.ledger.verdict_facts import FactsArray
-from likewise.values.errors import BadFile
-from likewise.values.keys import Key
-from likewise.values.positions import Numbers
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.keys import Key
+from likewise.tables.positions import Numbers
+from likewise.tables.rows import Floats, Rows
 
 MOST = 1 << 62
 """No row, number or time of a ledger is that large."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.beside import Beside
-from likewise.values.verdicts import Verdicts
+from likewise.verdict.context import Beside
+from likewise.verdict.verdicts import Verdicts
 
 FACTS = np.dtype(
     [

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from likewise.errors import BadRule
 from likewise.ledger.protocol import Reading
-from likewise.values.errors import BadRule
-from likewise.values.plain import short_repr
-from likewise.values.times import duration, microseconds
+from likewise.tables.normalize import short_repr
+from likewise.tables.times import duration, microseconds
 
 STRIDE = {"oldest": 100_000, "newest": 100_000, "nearest": 30_000}
 """By order, how many verdicts are asked at a time whether they pass the filters: those that are

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from likewise.history.memory import Growing
-from likewise.values.errors import BadRule
-from likewise.values.times import amount_in, duration
-from likewise.values.witnesses import Rows
+from likewise.errors import BadRule
+from likewise.search.history.reserved_memory import Growing
+from likewise.tables.rows import Rows
+from likewise.tables.times import amount_in, duration
 
 _MOST = 1 << 62
 

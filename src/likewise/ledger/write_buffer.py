@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from likewise.ledger.entries import NONE_KEPT, WITNESS, Kept
 from likewise.ledger.notes import Note
 from likewise.ledger.stored import NOT_JUDGED
-from likewise.ledger.stored_witnesses import NONE_KEPT, WITNESS, Kept
 from likewise.ledger.verdict_facts import FACTS, FactsArray, facts_of_many, stored_facts
-from likewise.values.keys import Key
-from likewise.values.positions import Places, joined_places
-from likewise.values.verdicts import Verdict, Verdicts
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.keys import Key
+from likewise.tables.positions import Places, joined_places
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.verdicts import Verdict, Verdicts
 
 
 @dataclass

@@ -3,7 +3,7 @@
 The address of a static file names its content, so a browser may keep it for good; a new version has
 another address. What we did not write is vendored with its licence, and its checksum is tested.
 
-Templates escape every value (values/templates.py). The policy forbids scripts and styles in the
+Templates escape every value (verdict/html.py). The policy forbids scripts and styles in the
 page itself, so text that were markup by mistake could still run nothing.
 """
 
@@ -16,10 +16,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from likewise.pages.page_state import Visit, address
 from likewise.pages.signing_in import Viewer
-from likewise.pages.visit import Visit, address
-from likewise.service.refusals import Refusal
-from likewise.values.templates import render
+from likewise.service.http_errors import Refusal
+from likewise.verdict.html import render
 from likewise.version import __version__
 
 POLICY = (

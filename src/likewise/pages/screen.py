@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from likewise.pages.visit import Visit
-from likewise.service.routes.events import EventStream
-from likewise.values.templates import render_block
+from likewise.pages.page_state import Visit
+from likewise.service.routes.verdict_events import EventStream
+from likewise.verdict.html import render_block
 
 Fields = Mapping[str, str]
 """What a form sent, without what only the frame needs."""

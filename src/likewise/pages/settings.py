@@ -19,9 +19,9 @@ from pathlib import Path
 
 from msgspec import field
 
+from likewise.errors import BadRule
 from likewise.service.settings import ServiceSettings, check_scopes
 from likewise.service.toml_tables import Count, Positive, Settings, read_table
-from likewise.values.errors import BadRule
 
 EVERYBODY = "*"
 _HEADER = re.compile(r"[A-Za-z0-9-]+")

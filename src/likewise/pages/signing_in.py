@@ -25,8 +25,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from likewise.pages.settings import PagesSettings
-from likewise.service.auditing import Actor
-from likewise.service.refusals import Refusal
+from likewise.service.admin_log import Actor
+from likewise.service.http_errors import Refusal
 from likewise.service.service import Service
 from likewise.service.settings import SCOPES, Token, allowed
 

@@ -1,1 +1,1 @@
-"""Commit queue: ordered, bounded, written in groups, answered after the commit."""
+"""A bounded queue in front of a monitor, and the thread that delivers from it."""

@@ -6,13 +6,12 @@ Not here: the card of one pair (explaining/pair_card.py).
 from collections.abc import Sequence
 from typing import Any
 
-from likewise.explaining.comparing import protected_columns
+from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.pair_card import called, pair_card
-from likewise.reports.worst import WorstPair
-from likewise.rules.rule import Rule
-from likewise.values.safe import both_shown
-from likewise.values.side_by_side import Pair
-from likewise.values.templates import render
+from likewise.reports.selected_pairs import WorstPair
+from likewise.rule.rule import Rule
+from likewise.verdict.html import both_shown, render
+from likewise.verdict.side_by_side import Pair
 
 _OPEN = 6  # pairs that are shown at once; the rest on demand
 _GLANCE = 3  # pairs, from which on there is a table of them

@@ -5,21 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from likewise.reports.findings import Curve
-from likewise.reports.plots import (
-    WIDE,
-    Frame,
-    box,
-    chart,
-    dot,
-    line,
-    path,
-    text,
-    ticks,
-    twice,
-)
+from likewise.reports.plots import WIDE, Frame, box, chart, dot, line, path, text, ticks, twice
 from likewise.reports.timeline import Stretch
 from likewise.reports.totals import Margins
-from likewise.values.printing import figure, percent
+from likewise.tables.printing import figure, percent
 
 MIN_POINT = 10  # comparable decisions of a stretch whose rate is drawn
 

@@ -10,7 +10,7 @@ KINDS kinds of groups, which pairs of the further kinds are kept may depend on t
 
 Invariant: the pairs kept depend on the decisions, not on how they came in batches or parts.
 Cost: 2 * `most` pairs for each class; of each batch, a look at all its pairs.
-Not here: what a pair looks like (worst.py).
+Not here: what a pair looks like (selected_pairs.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from likewise.explaining.comparing import protected_columns
+from likewise.explaining.compare_groups import protected_columns
 from likewise.explaining.past import Past
-from likewise.values.past import Codes
-from likewise.values.verdicts import Verdicts
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.past_rows import Codes
+from likewise.verdict.verdicts import Verdicts
 
 KINDS = 12
 """So many kinds of two groups have pairs kept of their own."""

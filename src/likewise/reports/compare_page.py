@@ -18,13 +18,13 @@ from likewise.reports.compare_words import (
 )
 from likewise.reports.comparison import Comparison, Side
 from likewise.reports.document import document
+from likewise.reports.finding_words import within_in_words, wording
 from likewise.reports.group_section import group_section
 from likewise.reports.group_words import how_compared, points
-from likewise.reports.page import day_of
 from likewise.reports.plots import WIDE, band, line, picture, text, ticks, twice
-from likewise.reports.words import within_in_words, wording
-from likewise.values.printing import percent
-from likewise.values.safe import shortened
+from likewise.reports.report_page import day_of
+from likewise.tables.printing import percent
+from likewise.verdict.html import shortened
 
 _STEP, _TOP = 58, 24
 _HEADS = (

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from likewise.reports.comparison import Comparison, KindOfPairs, Side
 from likewise.reports.group_words import group_sentences, points
 from likewise.reports.intervals import Difference, Share
-from likewise.values.printing import listed, percent
-from likewise.values.safe import shortened
+from likewise.tables.printing import listed, percent
+from likewise.verdict.html import shortened
 
 INTERVALS = (
     "Intervals are of 95% (Wilson's for a share, Newcombe's for a difference). They take decisions"

@@ -20,18 +20,19 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from likewise.explaining.comparing import why_no_groups
+from likewise.explaining.compare_groups import why_no_groups
+from likewise.explaining.pairs import pair_of
 from likewise.explaining.past import Past
-from likewise.explaining.side_by_side import pair_of
 from likewise.reports.evidence import Computed
 from likewise.reports.findings import groups_among
 from likewise.reports.intervals import Difference, Share, difference, wilson
 from likewise.reports.judged_history import JudgedHistory, Pairs
-from likewise.reports.worst import WorstPair
-from likewise.rules.rule import Rule
-from likewise.values.groups import Groups
-from likewise.values.safe import shortened
-from likewise.values.witnesses import Rows, Witness
+from likewise.reports.selected_pairs import WorstPair
+from likewise.rule.rule import Rule
+from likewise.tables.rows import Rows
+from likewise.verdict.group_effects import Groups
+from likewise.verdict.html import shortened
+from likewise.verdict.witnesses import Witness
 
 Told: TypeAlias = Literal["keys", "places and values"]
 SHOWN = 6

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from likewise.monitors.calibration import Calibration
-from likewise.monitors.varied import Varied
+from likewise.monitor.calibration import Calibration
+from likewise.monitor.sensitivity_table import Varied
 from likewise.reports.charts import comparable_plot, curve_plot
 from likewise.reports.document import document
+from likewise.reports.finding_words import wording
 from likewise.reports.findings import curve_of
-from likewise.reports.varied_table import TITLE, varied_table
-from likewise.reports.words import wording
-from likewise.values.printing import figure, percent
-from likewise.values.safe import shortened
+from likewise.reports.sensitivity_section import TITLE, varied_table
+from likewise.tables.printing import figure, percent
+from likewise.verdict.html import shortened
 from likewise.version import __version__
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from likewise.reports.whole import whole
-from likewise.values.errors import BadFile
-from likewise.values.templates import render
+from likewise.errors import BadFile
+from likewise.runtime.atomic_file import whole
+from likewise.verdict.html import render
 from likewise.version import __version__
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"

@@ -1,6 +1,6 @@
 """How findings were computed, as plain values: what someone needs to arrive at the same numbers.
 
-Not here: how it is shown (page.py), and where each fact comes from (audit/feeding.py).
+Not here: how it is shown (report_page.py), and where each fact comes from (audit/feeding.py).
 """
 
 import datetime
@@ -9,10 +9,10 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 
-from likewise.rules.rule import Rule
+from likewise.rule.rule import Rule
 from likewise.sources.time_order import AS_IT_IS, NEWEST_FIRST, SORTED, Arrangement
-from likewise.values.explanation import Explanation
-from likewise.values.times import iso_text_of_seconds
+from likewise.tables.times import iso_text_of_seconds
+from likewise.verdict.index_report import Explanation
 from likewise.version import __version__
 
 _PACKAGES = ("numpy", "polars")
@@ -84,7 +84,7 @@ class Evidence:
     """The last link of the ledger's chain, if there is a ledger."""
     seconds: float | None = None
     load: float | None = None
-    """How busy the machine was meanwhile; 1 is this work alone (runtime/load.py)."""
+    """How busy the machine was meanwhile; 1 is this work alone (runtime/machine.py)."""
     seeds: tuple[tuple[str, int], ...] = ()
     """What was drawn at random, and from which seed."""
     model_column: str | None = None

@@ -7,8 +7,8 @@ contradiction is, which pairs are the clearest, which group lost, and how all th
 Invariant: findings depend on the decisions, not on how they came in batches.
 Cost: some thousand numbers and `worst` pairs, however long the stream, and a bit for each decision;
 each batch, what its own rows and pairs cost.
-Not here: adding up (totals.py), words (words.py), pictures (page.py), how it was computed
-(evidence.py).
+Not here: adding up (totals.py), words (finding_words.py), pictures (report_page.py), how it was
+computed (evidence.py).
 """
 
 import datetime
@@ -19,19 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from likewise.explaining.comparing import compare_groups, protected_columns, why_no_groups
+from likewise.explaining.compare_groups import compare_groups, protected_columns, why_no_groups
 from likewise.explaining.past import Past
-from likewise.monitors.calibration import Calibration
-from likewise.monitors.protocol import AnyMonitor
-from likewise.monitors.varied import Varied
+from likewise.monitor.calibration import Calibration
+from likewise.monitor.protocol import AnyMonitor
+from likewise.monitor.sensitivity_table import Varied
 from likewise.reports.evidence import Computed, Evidence, computed
+from likewise.reports.selected_pairs import WorstPair, WorstPairs
 from likewise.reports.timeline import Stretch
 from likewise.reports.totals import Margins, Totals
-from likewise.reports.worst import WorstPair, WorstPairs
-from likewise.rules.rule import Rule
-from likewise.values.groups import Groups
-from likewise.values.model_counts import Likes, ModelCounts
-from likewise.values.verdicts import Verdicts
+from likewise.rule.rule import Rule
+from likewise.verdict.group_effects import Groups
+from likewise.verdict.model_counts import Likes, ModelCounts
+from likewise.verdict.verdicts import Verdicts
 
 _POINTS = 240  # of the epsilon curve
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from likewise.reports.group_words import chance, counted, difference, left_out, outcome, p_value
 from likewise.reports.plots import WIDE, band, line, picture, text, twice
-from likewise.values.groups import GroupComparison, Groups, GroupSide
-from likewise.values.safe import readable, shortened, shown
-from likewise.values.templates import render
+from likewise.verdict.group_effects import GroupComparison, Groups, GroupSide
+from likewise.verdict.html import readable, render, shortened, shown
 
 _COMPARED = 8  # comparisons in a picture, at most
 _STEP, _TOP, _EDGE = 58, 44, 16

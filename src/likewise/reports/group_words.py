@@ -5,10 +5,10 @@ Values from the data stand in the text as they are: whoever prints it makes it s
 
 from collections.abc import Sequence
 
-from likewise.explaining.comparing import FEWEST
-from likewise.values.groups import GroupComparison, Groups
-from likewise.values.printing import figure, percent
-from likewise.values.safe import shortened, shown
+from likewise.explaining.compare_groups import FEWEST
+from likewise.tables.printing import figure, percent
+from likewise.verdict.group_effects import GroupComparison, Groups
+from likewise.verdict.html import shortened, shown
 
 _NAMED = 2  # comparisons of a column that get a sentence of their own
 _LONGEST = 60  # letters of a name

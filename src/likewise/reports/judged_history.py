@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from likewise.explaining.past import Past
 from likewise.reports.evidence import Computed
-from likewise.values.verdicts import Verdicts
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.verdicts import Verdicts
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from likewise.values.model_counts import ModelCounts
-from likewise.values.printing import percent
-from likewise.values.templates import render
+from likewise.tables.printing import percent
+from likewise.verdict.html import render
+from likewise.verdict.model_counts import ModelCounts
 
 _TABLE = 20  # models in the table before the rest is folded away
 _LEAD = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from likewise.values.safe import safe
+from likewise.verdict.html import safe
 
 WIDE, NARROW = 760, 340
 

@@ -6,12 +6,12 @@ Invariant: None where one of the two was erased, or has left the window; nothing
 from functools import partial
 from typing import Any
 
+from likewise.errors import BadRow
 from likewise.explaining.pair_card import Whereabouts, pair_card
-from likewise.explaining.side_by_side import measured_gaps, vector_pair
+from likewise.explaining.pairs import measured_gaps, vector_pair
 from likewise.ledger.ledger import Entry, Ledger
-from likewise.values.errors import BadRow
-from likewise.values.side_by_side import Pair
-from likewise.values.witnesses import Witness
+from likewise.verdict.side_by_side import Pair
+from likewise.verdict.witnesses import Witness
 
 
 def stored_pair(

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.errors import BadDecision
-from likewise.values.plain import list_of
-from likewise.values.times import microseconds
+from likewise.errors import BadDecision
+from likewise.tables.normalize import list_of
+from likewise.tables.times import microseconds
 
 SHOWN = 50  # stretches in a picture, at most
 _KEPT = 1_000  # stretches held while counting, at most

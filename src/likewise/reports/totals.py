@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from likewise.explaining.model_tally import ModelTally
 from likewise.reports.timeline import ByRow, ByTime
-from likewise.values.verdicts import Verdicts
-from likewise.values.witnesses import Rows
+from likewise.tables.rows import Rows
+from likewise.verdict.verdicts import Verdicts
 
 MARGINS = 20  # bars in the histogram of margins
 _BITS = 8

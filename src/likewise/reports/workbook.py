@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from likewise.values.errors import BadFile
+from likewise.errors import BadFile
 
 ROWS = 1_048_576
 """Of a sheet, the header included."""

@@ -21,33 +21,43 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router, compile_path
 
+from likewise.errors import LikewiseError
 from likewise.runtime.log import logger
-from likewise.service.calls import AdmittedCall, AdmittedRequest, Answering, HotRoute
+from likewise.service.body_types import encode
+from likewise.service.content_types import EXACT_BYTES, JSON, OPEN_OBJECT, media_of, write
 from likewise.service.cross_site import CrossSiteCheck
-from likewise.service.door import PRIVATE, ASGIScope, Door, Gone, Receive, Send
-from likewise.service.hosted import Hosted
-from likewise.service.media import EXACT_BYTES, JSON, OPEN_OBJECT, media_of, write
-from likewise.service.metrics.names import OTHER
+from likewise.service.http_errors import Refusal, told
+from likewise.service.metrics.metric_names import OTHER
 from likewise.service.operations import Operation
-from likewise.service.refusals import Refusal, told
-from likewise.service.requests import INSTANCE, REQUEST, MaybeDone, Requests
+from likewise.service.repeated_requests import INSTANCE, REQUEST, MaybeDone, Requests
+from likewise.service.request_guard import (
+    PRIVATE,
+    AdmittedCall,
+    AdmittedRequest,
+    Answering,
+    ASGIScope,
+    Door,
+    Gone,
+    HotRoute,
+    Receive,
+    Send,
+)
 from likewise.service.routes import (
     administration,
-    alerts,
-    cloudevents,
+    alert_status,
+    decision_stream,
     decisions,
-    events,
+    event_intake,
     health,
-    history,
+    looking_back,
     metrics,
     openapi,
-    past,
-    streams,
+    remote_history,
+    verdict_events,
 )
 from likewise.service.routes.openapi import description
+from likewise.service.served_monitor import Hosted
 from likewise.service.service import LongAnswer, Service
-from likewise.service.wire import encode
-from likewise.values.errors import LikewiseError
 
 _MONITORS = "/v1/monitors/"
 _TEMPLATE = "/v1/monitors/{name}/"
@@ -61,14 +71,14 @@ _UNCOUNTED = ("/healthz", "/readyz", "/metrics")
 """Whoever asks whether the server is well is answered also when it is full."""
 MODULES: tuple[Any, ...] = (
     decisions,
-    streams,
-    history,
-    events,
+    decision_stream,
+    looking_back,
+    verdict_events,
     administration,
-    alerts,
-    cloudevents,
+    alert_status,
+    event_intake,
     metrics,
-    past,
+    remote_history,
     openapi,
     health,
 )
@@ -245,7 +255,9 @@ class App:
         hosted = self.service.named(name)
         is_allowed = partial(self.door.still_allows, scope, "observe", name)
         with LongAnswer(self.service, is_allowed) as answer:
-            await streams.stream(self.service, hosted, queries(scope), receive, send, answer)
+            await decision_stream.stream(
+                self.service, hosted, queries(scope), receive, send, answer
+            )
 
     async def _tell(
         self,

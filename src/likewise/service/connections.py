@@ -18,7 +18,7 @@ from typing import Any
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from likewise.service.refusals import Refusal, told
+from likewise.service.http_errors import Refusal, told
 from likewise.service.service import Service
 
 _LINGER = 1.0  # seconds in which a client that was refused can read why

@@ -16,7 +16,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from likewise.service.refusals import Refusal
+from likewise.service.http_errors import Refusal
 from likewise.service.settings import ServiceSettings
 
 _API = "/v1/"

@@ -13,27 +13,27 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from likewise.intake.exact import decoder_of
-from likewise.monitors.protocol import Decision
-from likewise.reading.protocol import FROM_ROW
-from likewise.rules.rule import Rule
-from likewise.service.admission import (
+from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.rule.rule import Rule
+from likewise.service.body_types import CheckBatchBody, ColumnsBody, DecisionBody
+from likewise.service.content_types import decode_exact
+from likewise.service.decision_limits import (
     check_columns,
     check_names,
     check_table,
     check_words,
     checked_time,
 )
-from likewise.service.hosted import Hosted
-from likewise.service.media import decode_exact
-from likewise.service.refusals import Refusal
+from likewise.service.http_errors import Refusal
+from likewise.service.served_monitor import Hosted
 from likewise.service.settings import Limits
-from likewise.service.wire import CheckBatchBody, ColumnsBody, DecisionBody
-from likewise.values.exact_verdicts import exact_body, exact_columns
-from likewise.values.frames import ColumnTable
-from likewise.values.times import all_microseconds
-from likewise.values.verdicts import Verdict, Verdicts
-from likewise.values.witnesses import Rows
+from likewise.tables.exact_values import decoder_of
+from likewise.tables.frames import ColumnTable
+from likewise.tables.rows import Rows
+from likewise.tables.times import all_microseconds
+from likewise.verdict.exact_body import exact_body, exact_columns
+from likewise.verdict.verdicts import Verdict, Verdicts
 
 _WITNESS_BYTES = 24  # its row and two distances
 _OF_RULE = ("x", "z", "values")

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from inspect import getdoc
 from typing import Any, Protocol, get_type_hints
 
-from likewise.service.calls import Answering, Hot, HotRoute
-from likewise.service.door import Door
-from likewise.service.media import JSON
+from likewise.service.content_types import JSON
+from likewise.service.request_guard import Answering, Door, Hot, HotRoute
 from likewise.service.service import Service
 
 MONITOR = "/v1/monitors/{name}"
@@ -49,11 +48,12 @@ class Operation:
     serves: HotRoute | None = None
     """Answers it if it is hot; None for streams."""
     exact: bool = False
-    """Whether bodies and answers may also have exact values (media.py)."""
+    """Whether bodies and answers may also have exact values (content_types.py)."""
     also: str | None = None
     """Another scope that allows it."""
     once: bool = False
-    """Whether it is done once for each id of a request (requests.py); else it changes nothing."""
+    """Whether it is done once for each id of a request (repeated_requests.py); else it changes
+    nothing."""
     idempotent: bool = False
     """Whether it may be done again if an earlier process may have done it."""
     any_slashes: bool = False

@@ -16,10 +16,10 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from likewise.errors import BadRule, LikewiseError
 from likewise.runtime.log import logger
 from likewise.service.service import Service, warn_of_open_secrets
 from likewise.service.settings import Server, ServiceSettings
-from likewise.values.errors import BadRule, LikewiseError
 
 _AT_START = ("pairs", "pair_seconds", "pair_bytes")  # limits that are used when a monitor is opened
 

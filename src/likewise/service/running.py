@@ -23,15 +23,15 @@ from typing import Any
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from likewise.errors import BadRule
 from likewise.runtime.log import logger
 from likewise.service.app import App
 from likewise.service.connections import Connections
 from likewise.service.metrics.otlp import Otlp
 from likewise.service.reloading import Certificate, Reloader
-from likewise.service.reporting import Reporter
 from likewise.service.service import Service
+from likewise.service.service_log import Reporter
 from likewise.service.settings import Server, ServiceSettings
-from likewise.values.errors import BadRule
 
 _KEEP_ALIVE = 75  # seconds: longer than proxies and clients keep an idle connection
 _BACKLOG = 2048

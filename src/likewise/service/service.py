@@ -19,24 +19,24 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Self
 
-from likewise.engine.engine import Engine
+from likewise.errors import BadFile, BadRule, LikewiseError
 from likewise.ledger.folder import BeingWritten
-from likewise.monitors import opening
-from likewise.monitors.monitor import Monitor
-from likewise.monitors.parts import slope_settings
-from likewise.rules.rule import Rule
+from likewise.monitor import opening
+from likewise.monitor.factory import slope_settings
+from likewise.monitor.monitor import Monitor
+from likewise.rule.rule import Rule
 from likewise.runtime.log import logger
 from likewise.runtime.private_files import is_open_to_all
+from likewise.search.engine.engine import Engine
 from likewise.service.alerts.alerting import Alerting
 from likewise.service.cloudevents.receiver import EventReceiver
-from likewise.service.counts import Durations
-from likewise.service.following import Following, check_source
-from likewise.service.hosted import Hosted
-from likewise.service.readings import Readings
-from likewise.service.refusals import Refusal
+from likewise.service.followed_streams import Following, check_source
+from likewise.service.http_errors import Refusal
+from likewise.service.monitor_counts import Durations
+from likewise.service.monitor_readings import Readings
+from likewise.service.served_monitor import Hosted
 from likewise.service.settings import Limits, Served, ServiceSettings
 from likewise.service.tokens import Tokens
-from likewise.values.errors import BadFile, BadRule, LikewiseError
 
 WAIT_SECONDS = 30.0
 """Of a rolling restart: the process before may still be writing."""
@@ -357,7 +357,7 @@ def monitor_of(
         exponent = served.input_exponent
         return Monitor(rule, slope=True, slope_limit=served.level, input_exponent=exponent)
     if served.cluster is not None:
-        from likewise.sharding.opening import open_cluster
+        from likewise.sharding.open_cluster import open_cluster
 
         with _clusters:
             return open_cluster(served.ledger, rule, served.cluster, keeping, **judging)

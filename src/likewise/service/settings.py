@@ -61,7 +61,8 @@ from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta, field
 
-from likewise.rules.burst import Burst
+from likewise.errors import BadRule
+from likewise.rule.burst import Burst
 from likewise.service.alerts.settings import AlertSettings, AlertsTable, resolve_alerts
 from likewise.service.toml_tables import (
     MOST_NUMBER,
@@ -74,8 +75,7 @@ from likewise.service.toml_tables import (
     read_table,
 )
 from likewise.sharding.settings import ClusterSettings
-from likewise.streams.address import address_of
-from likewise.values.errors import BadRule
+from likewise.sources.address import address_of
 
 SCOPES = ("observe", "read", "review", "erase", "admin")
 """What a token may be allowed: tell decisions, look, review, take away, everything else."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import msgspec
 from msgspec import Meta, Struct, ValidationError, inspect, structs
 
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 """What a monitor, a token or a receiver may be called."""

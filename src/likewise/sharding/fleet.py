@@ -7,7 +7,7 @@ history, and is sent again whatever it had not answered. Nobody else waits for t
 Invariant: every answer is that of a shard which has exactly the rows that it should have before the
 call. Which of its rows are right is known at any time, so a shard that was cut off is not trusted.
 Cost: `ahead` batches in memory for each shard; bringing a shard back sends its rows once.
-Not here: what the calls mean (index.py), where shards live (protocol.py).
+Not here: what the calls mean (sharded_index.py), where shards live (protocol.py).
 """
 
 import time
@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.history.decisions import History
-from likewise.kernels import table as t
 from likewise.runtime.log import logger
+from likewise.search.history.stored_decisions import History
+from likewise.search.kernels import table as t
 from likewise.sharding.placement import Placement
 from likewise.sharding.protocol import OutOfStep, Session, ShardBackend, ShardDown, Spec
-from likewise.values.witnesses import Rows
+from likewise.tables.rows import Rows
 
 _REPLAY_BYTES = 4 << 20  # of rows sent together to a shard that lacks them
 _LOOKED_AT = 1 << 20  # rows of which it is looked at together whether they are forgotten

@@ -21,11 +21,11 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from likewise.runtime.listening import why_not_listening
+from likewise.errors import BadRule, LikewiseError, Unreachable
 from likewise.runtime.log import logger
+from likewise.runtime.machine import why_not_listening
 from likewise.sharding.protocol import Fenced, OutOfStep, ShardDown
 from likewise.sharding.shard import Shard
-from likewise.values.errors import BadRule, LikewiseError, Unreachable
 
 NAMESPACE = "likewise"
 _PAUSE = 0.1  # seconds between two looks at an actor that is not there

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.values.errors import BadFile, BadRule
-from likewise.values.witnesses import Rows
+from likewise.errors import BadFile, BadRule
+from likewise.tables.rows import Rows
 
 
 class Plan(NamedTuple):

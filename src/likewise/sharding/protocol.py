@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from likewise.rules.rule import Rule
-from likewise.values.errors import Unreachable
+from likewise.errors import Unreachable
+from likewise.rule.rule import Rule
 
 
 class Session(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
 
 
 class ClusterSettings(Struct, frozen=True, forbid_unknown_fields=True):

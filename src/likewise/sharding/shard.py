@@ -3,7 +3,7 @@
 Invariant: what it answers follows from the rows that it was sent in this order, and from nothing
 else. A call that it refuses has changed nothing.
 Cost: the memory of an engine over its rows.
-Not here: where it runs (local.py, on_ray.py), which rows it gets (placement.py).
+Not here: where it runs (local_shards.py, on_ray.py), which rows it gets (placement.py).
 """
 
 import os
@@ -11,11 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from likewise.engine.row_engine import Answers, Inputs, RowEngine
-from likewise.metrics.outputs import outputs_of
-from likewise.sharding.answers import short
+from likewise.search.engine.row_engine import Answers, Inputs, RowEngine
+from likewise.search.outputs import outputs_of
 from likewise.sharding.protocol import Fenced, OutOfStep, Session, Spec, Trust
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.rows import Floats, Rows
+
+
+def short(answers: Answers) -> Answers:
+    """The same in fewer bytes: as it travels."""
+    counts, rows, near, far = answers
+    if len(rows) and rows.max() <= np.iinfo(np.int32).max:
+        rows = rows.astype(np.int32)
+    if len(far) > 1 and (far == far[0]).all():
+        far = far[:1].copy()
+    return counts, rows, near, far
+
+
+def whole(answers: Answers) -> Answers:
+    """What `short` was made of."""
+    counts, rows, near, far = answers
+    if len(far) != len(near):
+        far = np.full(len(near), far[0])
+    return counts, rows.astype(np.int64, copy=False), near, far
 
 
 class Shard:

@@ -1,1 +1,1 @@
-"""Files of decisions, read in chunks: each with the line, or row, that everything came from."""
+"""Decisions in: files, pipes, and brokers, read from known positions; and where answers go."""

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from likewise.values.plain import list_of
+from likewise.tables.normalize import list_of
 
 SCHEMA, DICTIONARY, RECORDS = 1, 2, 3
 MOST_COLUMNS = 10_000

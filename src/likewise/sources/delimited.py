@@ -1,4 +1,5 @@
-"""CSV and TSV: structure by records.py and layout.py, values by Polars, types by the rule.
+"""CSV and TSV: structure by record_cutting.py and file_layout.py, values by Polars, types by the
+rule.
 
 What a column holds is not guessed from values: what a rule calls a number is a number, everything
 else is text as it stands. How a file is written is: its delimiter, its encoding, its decimal sign,
@@ -16,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from likewise.errors import BadFile
+from likewise.sources.byte_streams import Stream
 from likewise.sources.chunk import Chunk, Refused, Types
-from likewise.sources.layout import layout_of, without_spaces
-from likewise.sources.numbers import Decimal
-from likewise.sources.records import Block, blocks
+from likewise.sources.file_layout import layout_of, without_spaces
+from likewise.sources.number_text import Decimal
+from likewise.sources.record_cutting import Block, blocks
 from likewise.sources.remarks import Remark
-from likewise.sources.streams import Stream
 from likewise.sources.text_columns import SAMPLE, TextColumns
 from likewise.sources.windows_text import Detector
-from likewise.values.errors import BadFile
 
 _LEFT_OUT = "\x00"  # begins the name of a field that is no column
 

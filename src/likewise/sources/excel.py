@@ -1,8 +1,8 @@
 """A sheet of an Excel workbook, by fastexcel (`likewise[excel]`): .xlsx, .xlsm, .xlsb, .xls, .ods.
 
 Cells bring types of their own: numbers, dates, true and false. A column of text is read as that of
-a CSV file is (text_columns.py), and so is what stands around the table: layout.py knows an index, a
-missing header and the like.
+a CSV file is (text_columns.py), and so is what stands around the table: file_layout.py knows an
+index, a missing header and the like.
 
 Invariant: a place is the row's number in the sheet, as Excel shows it. Blank rows are no decisions.
 Cost: the whole sheet in memory, since a workbook can only be read so; Excel ends at 1,048,576 rows.
@@ -18,14 +18,14 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
+from likewise.errors import BadFile
+from likewise.sources.byte_streams import Stream
 from likewise.sources.chunk import Chunk, Refused, Types
-from likewise.sources.layout import LOOKED_AT, layout_of_records
-from likewise.sources.numbers import Decimal
+from likewise.sources.file_layout import LOOKED_AT, layout_of_records
+from likewise.sources.number_text import Decimal
 from likewise.sources.remarks import Remark
-from likewise.sources.streams import Stream
 from likewise.sources.text_columns import SAMPLE, TextColumns
-from likewise.values.errors import BadFile
-from likewise.values.plain import EXACT
+from likewise.tables.normalize import EXACT
 
 _ERROR = re.compile(rb'<c [^>]*\bt="e"')  # a cell that holds an error, such as #DIV/0!
 _PIECE = 1 << 20

@@ -21,13 +21,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from likewise.errors import BadFile
+from likewise.sources.byte_streams import Stream
 from likewise.sources.chunk import BadLine, Chunk, Refused, Types
-from likewise.sources.records import Block, blocks
+from likewise.sources.record_cutting import Block, blocks
 from likewise.sources.remarks import Remark
-from likewise.sources.streams import Stream
-from likewise.sources.strict_json import BadJson, decode_strictly
-from likewise.values.errors import BadFile
-from likewise.values.frames import FOR_YES_AND_NO
+from likewise.tables.frames import FOR_YES_AND_NO
+from likewise.tables.strict_json import BadJson, decode_strictly
 
 _SHOWN = 60
 _LOOK = 1_000  # lines from which columns are known

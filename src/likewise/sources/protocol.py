@@ -1,7 +1,7 @@
 """The contract of a source: a sequence of records that can be read on from where a ledger ends.
 
 A source may consist of several sequences (partitions of a topic), each with a name. A record has
-its place in one of them (values/positions.py). Whoever reads keeps the positions with what was made
+its place in one of them (tables/positions.py). Whoever reads keeps the positions with what was made
 of the records, in one transaction, and after a restart says where to go on (`seek`). A source keeps
 no positions of its own, and tells its server of none.
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from likewise.values.positions import Position
+from likewise.tables.positions import Position
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

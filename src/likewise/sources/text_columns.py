@@ -1,6 +1,6 @@
 """Columns of text become what a rule says they are: numbers, true or false, or words.
 
-How numbers are written (numbers.py) is settled once, from the first SAMPLE rows; what a column
+How numbers are written (number_text.py) is settled once, from the first SAMPLE rows; what a column
 holds is never settled here, since a rule says it.
 
 Invariant: a value that is none of its column's kind, or is written in another way than the column's
@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from likewise.errors import BadFile
 from likewise.sources.chunk import Refused, Type, Types
 from likewise.sources.missing_words import MissingWords, in_numbers
-from likewise.sources.numbers import PLAIN, Decimal, NumberReading, Settled, examine, settle
+from likewise.sources.number_text import PLAIN, Decimal, NumberReading, Settled, examine, settle
 from likewise.sources.remarks import Remark, shortened
-from likewise.values.errors import BadFile
-from likewise.values.plain import EXACT
+from likewise.tables.normalize import EXACT
 
 SAMPLE = 10_000
 """Rows from which it is known how numbers are written."""

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from likewise.sources.chunk import Chunk, Refused, Table, Types, joined
-from likewise.sources.files import ROWS, DecisionFile
-from likewise.sources.times import DayOrder, TimeForm, form_of
+from likewise.sources.file_source import ROWS, DecisionFile
+from likewise.sources.time_columns import DayOrder, TimeForm, form_of
 
 Times: TypeAlias = npt.NDArray[np.datetime64]
 Arrangement: TypeAlias = Literal["as it is", "newest first", "sorted"]

@@ -13,7 +13,7 @@ import re
 
 import numpy as np
 
-from likewise.sources.records import Block
+from likewise.sources.record_cutting import Block
 
 _WINDOWS = "cp1252"
 _SEQUENCE = re.compile(  # a character of UTF-8 that is not ASCII

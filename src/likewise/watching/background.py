@@ -17,8 +17,8 @@ from functools import partial
 from math import prod
 from typing import Any, Generic, TypeVar
 
-from likewise.buffering.bounded_queue import FULL, NEVER, Entry
-from likewise.buffering.worker import Worker
+from likewise.queueing.bounded_queue import FULL, NEVER, Entry
+from likewise.queueing.worker import Worker
 from likewise.runtime.forking import copied_by_fork
 from likewise.runtime.log import logger
 

@@ -15,15 +15,15 @@ from threading import RLock
 from time import monotonic
 from typing import Any, NamedTuple
 
-from likewise.buffering.buffered import Buffered, buffered
-from likewise.buffering.receipt import Receipt
-from likewise.monitors.protocol import AnyMonitor
-from likewise.reading.protocol import FROM_ROW
-from likewise.rules.rule import Rule
+from likewise.errors import BadDecision
+from likewise.monitor.protocol import AnyMonitor
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.queueing.buffer import Buffered, buffered
+from likewise.queueing.receipt import Receipt
+from likewise.rule.rule import Rule
 from likewise.runtime.forking import copied_by_fork
-from likewise.values.errors import BadDecision
-from likewise.values.frames import table_columns
-from likewise.values.plain import list_of
+from likewise.tables.frames import table_columns
+from likewise.tables.normalize import list_of
 
 CLOSE_SECONDS = 5.0  # that the end of a watch waits for a service
 

@@ -9,10 +9,10 @@ Not here: `score` and the rest are passed on and not watched: measuring a model 
 from collections.abc import Callable
 from typing import Any, Self
 
-from likewise.rules.rule import Rule
-from likewise.values.errors import BadRule
+from likewise.errors import BadRule
+from likewise.rule.rule import Rule
+from likewise.watching.predictor import Looks
 from likewise.watching.settings import KEEP, WAIT_SECONDS, Choices, Told
-from likewise.watching.watched_mixin import Looks
 from likewise.watching.watcher import Watcher
 
 try:

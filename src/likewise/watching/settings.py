@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
-from likewise.buffering.buffered import Buffered
-from likewise.monitors.monitor import Monitor
-from likewise.monitors.protocol import AnyMonitor
-from likewise.rules.burst import Burst
-from likewise.rules.rule import Rule
-from likewise.values.errors import BadRule
-from likewise.values.known_names import check_one_of, did_you_mean
-from likewise.watching.records import Failure, Flagged
+from likewise.errors import BadRule
+from likewise.monitor.monitor import Monitor
+from likewise.monitor.protocol import AnyMonitor
+from likewise.queueing.buffer import Buffered
+from likewise.rule.burst import Burst
+from likewise.rule.rule import Rule
+from likewise.tables.known_names import check_one_of, did_you_mean
+from likewise.watching.watch_records import Failure, Flagged
 
 KEEP = 100
 CAPACITY = 65_536  # decisions for a service, or calls, that wait

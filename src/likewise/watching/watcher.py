@@ -23,12 +23,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
-from likewise.buffering.receipt import Receipt
-from likewise.intake.copies import as_answered
-from likewise.rules.rule import Rule
-from likewise.runtime.forking import copied_by_fork
-from likewise.runtime.log import logger
-from likewise.values.errors import (
+from likewise.errors import (
     BadRule,
     FailureWarning,
     HintWarning,
@@ -38,12 +33,32 @@ from likewise.values.errors import (
     Violation,
     ViolationWarning,
 )
-from likewise.values.given import as_given
+from likewise.queueing.receipt import Receipt
+from likewise.rule.rule import Rule
+from likewise.runtime.forking import copied_by_fork
+from likewise.runtime.log import logger
+from likewise.tables.copy_input import as_given
 from likewise.watching.background import Backlog, size_of
+from likewise.watching.caller_warning import Line, calling_line, warn
 from likewise.watching.delivery import Delivery, Patience, Ticket
-from likewise.watching.judging import NOTHING_FOUND, REPEATED, Judge, Outcome, outcome_of
-from likewise.watching.labels import LabelHints
-from likewise.watching.records import (
+from likewise.watching.judge_call import (
+    NOTHING_FOUND,
+    REPEATED,
+    Judge,
+    Outcome,
+    as_answered,
+    outcome_of,
+)
+from likewise.watching.label_warning import LabelHints
+from likewise.watching.settings import (
+    CAPACITY,
+    MAX_BYTES,
+    Choices,
+    check_key_column,
+    shown,
+    told_with,
+)
+from likewise.watching.watch_records import (
     Counts,
     Failure,
     Flagged,
@@ -53,15 +68,6 @@ from likewise.watching.records import (
     let_go,
     rows_told,
 )
-from likewise.watching.settings import (
-    CAPACITY,
-    MAX_BYTES,
-    Choices,
-    check_key_column,
-    shown,
-    told_with,
-)
-from likewise.watching.warn import Line, calling_line, warn
 
 _CLOSE_SECONDS = 60.0  # that the end of a watch waits for what is judged in its thread
 _TOGETHER = 256  # calls that the thread judges in one transaction, at most

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from likewise.errors import BadRule
 from likewise.service.alerts.conditions import KINDS
 from likewise.service.alerts.settings import AlertsTable, ReceiverTable
 from likewise.service.settings import ServiceSettings
-from likewise.values.errors import BadRule
 from tests.refusals import raises
 
 HOOK = {"name": "hook", "kind": "webhook", "url": "https://example.org/", "secret_env": "S"}

@@ -8,10 +8,10 @@ import pytest
 import likewise as lw
 from likewise.service.alerts.alerting import _Watched
 from likewise.service.alerts.conditions import began
+from likewise.service.alerts.news import Heard
 from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
-from likewise.service.alerts.sources import Heard
-from likewise.service.hosted import Hosted
+from likewise.service.served_monitor import Hosted
 from likewise.service.settings import Limits, Served
 
 HOUR = 3600

@@ -4,14 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from likewise.service.alerts.conditions import (
-    KINDS,
-    News,
-    Thresholds,
-    began,
-    resumed,
-    step,
-)
+from likewise.service.alerts.conditions import KINDS, News, Thresholds, began, resumed, step
 from likewise.service.alerts.usual_band import RateWindow, conclude
 
 SMALL = Thresholds(

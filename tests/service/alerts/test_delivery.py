@@ -8,8 +8,8 @@ import time
 import pytest
 
 from likewise.service.alerts.conditions import AlertChange, began
-from likewise.service.alerts.delivery import Delivery, sender_of
 from likewise.service.alerts.outbox import Outbox
+from likewise.service.alerts.sending import Delivery, sender_of
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from tests.service.alerts.receivers import Receiver as Listening
 

@@ -9,11 +9,10 @@ import urllib.request
 
 import pytest
 
+from likewise.errors import BadRule
 from likewise.service.alerts.alert import Alert
-from likewise.service.alerts.delivery import AppriseSender, HTTPSender, NotTaken
-from likewise.service.alerts.messages import text_of
+from likewise.service.alerts.sending import AppriseSender, HTTPSender, NotTaken, text_of
 from likewise.service.alerts.settings import AlertReceiver
-from likewise.values.errors import BadRule
 from tests.refusals import raises
 from tests.service.alerts.receivers import Receiver as Listening
 from tests.service.alerts.receivers import free_port, until

@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import pytest
 
+from likewise.errors import BadFile
 from likewise.service.alerts.conditions import AlertChange, News, Thresholds, began, step
 from likewise.service.alerts.outbox import Outbox
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
-from likewise.values.errors import BadFile
 from tests.refusals import raises
 
 HOOK = AlertReceiver(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import likewise as lw
-from likewise.service.alerts.sources import CountsSource, Heard, LedgerSource
-from likewise.service.hosted import Hosted
+from likewise.service.alerts.news import CountsSource, Heard, LedgerSource
+from likewise.service.served_monitor import Hosted
 from likewise.service.settings import Limits, Served
 
 HOUR = 3600

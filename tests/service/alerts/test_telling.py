@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from likewise.service.alerts.messages import SIGNATURE, verify_signature
+from likewise.service.alerts.sending import SIGNATURE, verify_signature
 from likewise.service.tokens import new_token
 from tests.service.alerts.receivers import Receiver, Server, until
 

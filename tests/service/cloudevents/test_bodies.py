@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from likewise.service.cloudevents.bodies import read
-from likewise.service.refusals import Refusal
+from likewise.service.cloudevents.prediction_bodies import read
+from likewise.service.http_errors import Refusal
 from tests.looping import each
 from tests.service.cloudevents.payloads import (
     V1_REQUEST,

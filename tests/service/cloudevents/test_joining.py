@@ -4,8 +4,8 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
-from likewise.service.cloudevents.events import CloudEvent
-from likewise.service.cloudevents.joining import EventPair, Half, Joiner, JoinOutcome
+from likewise.service.cloudevents.event_formats import CloudEvent
+from likewise.service.cloudevents.receiver import EventPair, Half, Joiner, JoinOutcome
 from tests.strategies import prove
 
 MOST, SECONDS = 4, 10.0

@@ -15,13 +15,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 import likewise as lw
-from likewise.service.metrics.names import ALL, BY_NAME, MODELS
+from likewise.errors import BadRule
+from likewise.service.body_types import encode
+from likewise.service.metrics.metric_names import ALL, BY_NAME, MODELS
 from likewise.service.metrics.samples import samples
 from likewise.service.service import UnopenedMonitor
 from likewise.service.settings import TAKEN, Limits, ServiceSettings, Token
 from likewise.service.tokens import new_token
-from likewise.service.wire import encode
-from likewise.values.errors import BadRule
 from likewise.version import __version__
 from tests.oracle import Oracle
 from tests.refusals import raises
@@ -291,7 +291,7 @@ GROWTH = """
 import gc, sys
 import numpy as np
 import likewise as lw
-from likewise.service.readings import read
+from likewise.service.monitor_readings import read
 
 def resident():
     gc.collect()

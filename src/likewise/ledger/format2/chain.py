@@ -31,8 +31,8 @@ from likewise.ledger.hashes import (
     sha256,
 )
 from likewise.ledger.verdict_facts import FACTS
-from likewise.values.keys import Key
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.keys import Key
+from likewise.tables.rows import Floats, Rows
 
 DECISION = np.dtype(
     [

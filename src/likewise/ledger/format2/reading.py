@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from likewise.errors import BadFile
+from likewise.ledger.entries import NONE_KEPT, WITNESS, Kept
 from likewise.ledger.format2.chain import SECRET, key_mark
 from likewise.ledger.protocol import Reading
 from likewise.ledger.stored import MOST, Decisions, LedgerState
-from likewise.ledger.stored_witnesses import NONE_KEPT, WITNESS, Kept
-from likewise.values.errors import BadFile
-from likewise.values.keys import Key
-from likewise.values.witnesses import Floats, Rows
+from likewise.tables.keys import Key
+from likewise.tables.rows import Floats, Rows
 
 EVENTS = "first IS NULL"
 """What tells events from runs of rows."""

@@ -17,21 +17,14 @@ import numpy.typing as npt
 from likewise.ledger.entries import NO_CODE, Codes, Entries, Judged
 from likewise.ledger.format2 import chain
 from likewise.ledger.format2.reading import groups
-from likewise.ledger.hashes import (
-    DIGEST,
-    SALT,
-    digests,
-    event_link,
-    sha256,
-    word_commitment,
-)
+from likewise.ledger.hashes import DIGEST, SALT, digests, event_link, sha256, word_commitment
 from likewise.ledger.notes import Note
-from likewise.ledger.positions import PAIR
 from likewise.ledger.protocol import Reading, Writing
+from likewise.ledger.source_positions import PAIR
 from likewise.ledger.stored import NOT_JUDGED, ChainEnd
 from likewise.ledger.verdict_facts import facts_of_many
-from likewise.values.keys import Key
-from likewise.values.witnesses import Rows
+from likewise.tables.keys import Key
+from likewise.tables.rows import Rows
 
 ERASED_FIELDS = ["output", "input"]
 _MARKED = "UPDATE verdict SET distance = NULL, distances = NULL, salt = NULL WHERE row = ?"

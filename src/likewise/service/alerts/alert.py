@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from likewise.values.times import iso_text_of_seconds
+from likewise.tables.times import iso_text_of_seconds
 
 NAMES = {
     "violation_rate": "LikewiseViolationRate",

@@ -24,12 +24,12 @@ from likewise.ledger.ledger import Ledger
 from likewise.runtime.log import logger
 from likewise.service.alerts.alert import Alert
 from likewise.service.alerts.conditions import AlertChange, Seen, began, resumed, step
-from likewise.service.alerts.delivery import Delivery, sender_of
+from likewise.service.alerts.news import Heard, source_of
 from likewise.service.alerts.outbox import Outbox
+from likewise.service.alerts.sending import Delivery, sender_of
 from likewise.service.alerts.settings import AlertSettings
-from likewise.service.alerts.sources import Heard, source_of
-from likewise.service.hosted import Hosted
-from likewise.values.witnesses import Rows
+from likewise.service.served_monitor import Hosted
+from likewise.tables.rows import Rows
 
 _END_SECONDS = 5.0  # for a last message under way
 

@@ -13,7 +13,7 @@ has changed. A condition holds or does not; there is at most one alert of each k
 Burst, same_input and losses begin when a count grows and end when it has not grown for
 `quiet_seconds`. A rate is judged when its window closes; where nothing can be concluded, a rate
 alert stays as it is.
-Not here: reading the counts (sources.py), keeping and delivering (outbox.py, delivery.py).
+Not here: reading the counts (news.py), keeping and delivering (outbox.py, sending.py).
 """
 
 from collections.abc import Mapping

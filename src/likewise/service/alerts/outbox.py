@@ -22,12 +22,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from likewise.errors import BadFile
 from likewise.runtime import private_files as private
 from likewise.service.alerts.alert import Alert
 from likewise.service.alerts.conditions import AlertChange, Holding, Seen
 from likewise.service.alerts.settings import AlertReceiver, AlertSettings
 from likewise.service.alerts.usual_band import Conclusion, RateWindow
-from likewise.values.errors import BadFile
 
 _VERSION = 1
 _SCHEMA = """

@@ -33,9 +33,9 @@ from urllib.parse import urlsplit
 from msgspec import field
 from msgspec.structs import asdict
 
+from likewise.errors import BadRule
 from likewise.service.alerts.conditions import Thresholds
 from likewise.service.toml_tables import NAME, Count, NotNegative, Positive, Settings
-from likewise.values.errors import BadRule
 
 OUTBOX = "likewise-alerts.sqlite"
 _LEAST_SECRET = 16  # characters

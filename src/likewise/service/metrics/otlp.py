@@ -15,14 +15,14 @@ import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from likewise.service.counts import Durations
-from likewise.service.hosted import Hosted
-from likewise.service.metrics.names import ALL, Metric
+from likewise.errors import BadRule
+from likewise.service.metrics.metric_names import ALL, Metric
 from likewise.service.metrics.samples import Sample, all_samples
+from likewise.service.monitor_counts import Durations
+from likewise.service.served_monitor import Hosted
 from likewise.service.service import Service
 from likewise.service.settings import OtlpSettings
-from likewise.values.errors import BadRule
-from likewise.values.verdicts import Verdict
+from likewise.verdict.verdicts import Verdict
 from likewise.version import __version__
 
 _WAIT_MILLISECONDS = 5_000

@@ -17,9 +17,9 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from likewise.service.counts import EDGES, Durations
-from likewise.service.metrics.names import ALL
+from likewise.service.metrics.metric_names import ALL
 from likewise.service.metrics.samples import Sample
+from likewise.service.monitor_counts import EDGES, Durations
 
 _EDGES = tuple(repr(edge) for edge in EDGES)
 

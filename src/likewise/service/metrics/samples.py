@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from prometheus_client import ProcessCollector
 
-from likewise.service.counts import Durations
-from likewise.service.hosted import Hosted
-from likewise.service.metrics.names import BY_NAME, MODELS, OTHER
-from likewise.service.readings import MetricsReading
+from likewise.errors import BY_CODE, BadDecision
+from likewise.service.metrics.metric_names import BY_NAME, MODELS, OTHER
+from likewise.service.monitor_counts import Durations
+from likewise.service.monitor_readings import MetricsReading
+from likewise.service.served_monitor import Hosted
 from likewise.service.service import Service
-from likewise.values.errors import BY_CODE, BadDecision
 from likewise.version import __version__
 
 Labels = tuple[str, ...]

@@ -6,16 +6,10 @@ is sent (requests.py).
 
 from typing import Any
 
+from likewise.errors import BadFile, BadRow, BadRule
 from likewise.ledger.heads import Head
-from likewise.service.admission import check_words, checked, label_of
-from likewise.service.auditing import Actor, note
-from likewise.service.calls import AdmittedRequest
-from likewise.service.exact_decisions import exact_fields
-from likewise.service.hosted import Hosted
-from likewise.service.operations import MONITOR, Operations
-from likewise.service.refusals import Refusal
-from likewise.service.routes.decisions import WITNESSES, witnesses_of
-from likewise.service.wire import (
+from likewise.service.admin_log import Actor, note
+from likewise.service.body_types import (
     DoneBody,
     EraseBody,
     ErasedBody,
@@ -27,9 +21,15 @@ from likewise.service.wire import (
     VerifiedBody,
     VerifyBody,
 )
-from likewise.values.errors import BadFile, BadRow, BadRule
-from likewise.values.verdict_body import VerdictBody
-from likewise.values.verdicts import Verdict
+from likewise.service.decision_limits import check_words, checked, label_of
+from likewise.service.exact_decisions import exact_fields
+from likewise.service.http_errors import Refusal
+from likewise.service.operations import MONITOR, Operations
+from likewise.service.request_guard import AdmittedRequest
+from likewise.service.routes.decisions import WITNESSES, witnesses_of
+from likewise.service.served_monitor import Hosted
+from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdicts import Verdict
 
 _ENDLESS = 1 << 62  # no history has such a row, and no database such a number
 _CHANGES: dict[str, Any] = {"exact": True, "once": True}

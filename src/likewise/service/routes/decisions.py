@@ -9,10 +9,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from likewise.monitors.protocol import Decision
-from likewise.reading.protocol import FROM_ROW
-from likewise.service import wire
-from likewise.service.admission import (
+from likewise.errors import BadFile, LikewiseError
+from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.service import body_types
+from likewise.service.arrow_batch import ARROW, columns_of
+from likewise.service.body_types import (
+    BatchBody,
+    CheckBatchBody,
+    ColumnsBody,
+    DecisionBody,
+    DoneBody,
+    LoadedBody,
+    LostBody,
+    RowsBody,
+)
+from likewise.service.content_types import EXACT_BYTES, decoded, read_body, write
+from likewise.service.decision_limits import (
     check_columns,
     check_names,
     check_numbers,
@@ -23,8 +36,6 @@ from likewise.service.admission import (
     checked_time,
     label_of,
 )
-from likewise.service.arrow_columns import ARROW, columns_of
-from likewise.service.calls import AdmittedCall
 from likewise.service.exact_decisions import (
     check_count,
     count_of,
@@ -34,28 +45,16 @@ from likewise.service.exact_decisions import (
     read_checks,
     read_decision,
 )
-from likewise.service.hosted import Hosted
-from likewise.service.media import EXACT_BYTES, read_body, write
+from likewise.service.http_errors import Refusal
 from likewise.service.operations import Operations, Query
-from likewise.service.refusals import Refusal
-from likewise.service.requests import InDoubt, MaybeDone
+from likewise.service.repeated_requests import InDoubt, MaybeDone
+from likewise.service.request_guard import AdmittedCall
 from likewise.service.routes.query_values import whole
-from likewise.service.strict import decoded
-from likewise.service.wire import (
-    BatchBody,
-    CheckBatchBody,
-    ColumnsBody,
-    DecisionBody,
-    DoneBody,
-    LoadedBody,
-    LostBody,
-    RowsBody,
-)
-from likewise.values.errors import BadFile, LikewiseError
-from likewise.values.frames import ColumnTable
-from likewise.values.plain import EXACT, numbers_of
-from likewise.values.verdict_body import VerdictBody, write_bodies
-from likewise.values.verdicts import Verdict, Verdicts
+from likewise.service.served_monitor import Hosted
+from likewise.tables.frames import ColumnTable
+from likewise.tables.normalize import EXACT, numbers_of
+from likewise.verdict.verdict_body import VerdictBody, write_bodies
+from likewise.verdict.verdicts import Verdict, Verdicts
 
 _SCALARS = {int, float, bool, str}
 _LONG = 1 << 17  # bytes that are read on the event loop at most: a millisecond
@@ -269,7 +268,7 @@ def verdicts_body(
     if verdicts.repeats is not None and verdicts.known.any():
         body["rows"] = verdicts.rows.tolist()
         body["known"] = np.flatnonzero(verdicts.known).tolist()
-    return wire.encode(body)
+    return body_types.encode(body)
 
 
 def decision_of(hosted: Hosted, body: DecisionBody) -> Decision:
@@ -310,7 +309,7 @@ async def _read(read: Callable[[AdmittedCall], _T], call: AdmittedCall) -> _T:
 def _decision_in(call: AdmittedCall) -> Decision:
     if call.content_type.startswith(EXACT_BYTES):
         return read_decision(call.hosted, call.body)
-    return decision_of(call.hosted, decoded(wire.decode_decision, call.body))
+    return decision_of(call.hosted, decoded(body_types.decode_decision, call.body))
 
 
 def _columns_in(call: AdmittedCall) -> dict[str, Any]:
@@ -322,13 +321,13 @@ def _columns_in(call: AdmittedCall) -> dict[str, Any]:
     if call.content_type.partition(b";")[0].strip().lower() == ARROW.encode():
         columns = columns_of(call.body, rule, limits.batch_rows)
     elif _ROWS.match(call.body):
-        return _of_rows(hosted, decoded(wire.decode_rows, call.body).decisions)
+        return _of_rows(hosted, decoded(body_types.decode_rows, call.body).decisions)
     elif rule.features is None and rule.embed is None:
         body, x = _vectors(call.body)
-        _check_exact(x, lambda: decoded(wire.decode_columns, call.body).x)
+        _check_exact(x, lambda: decoded(body_types.decode_columns, call.body).x)
         columns = {"x": x, "z": body.z, **_beside(body)}
     else:
-        sent = decoded(wire.decode_columns, call.body)
+        sent = decoded(body_types.decode_columns, call.body)
         table, z = _table(hosted, sent)
         columns = {"x": table, "z": z, **_beside(sent)}
     return _admitted(hosted, columns)
@@ -340,7 +339,7 @@ def _checks_in(call: AdmittedCall) -> dict[str, Any]:
     rule = hosted.monitor.rule
     if call.content_type.startswith(EXACT_BYTES):
         return read_checks(hosted, call.body)
-    sent = decoded(wire.decode_checks, call.body)
+    sent = decoded(body_types.decode_checks, call.body)
     if rule.features is None and rule.embed is None:
         if sent.x is None or sent.z is None or sent.values is not None:
             raise Refusal(422, "the rule is about vectors: expected `x` and `z`, not `values`.")
@@ -407,9 +406,9 @@ def _of_rows(hosted: Hosted, bodies: list[DecisionBody]) -> dict[str, Any]:
     }
 
 
-def _vectors(sent: bytes) -> tuple[wire.VectorColumns, Any]:
+def _vectors(sent: bytes) -> tuple[body_types.VectorColumns, Any]:
     """A batch of vectors, and the matrix of them."""
-    body = decoded(wire.decode_vectors, sent)
+    body = decoded(body_types.decode_vectors, sent)
     return body, _of_floats(body.x) if body.type is None else _matrix(body.x, body.type)
 
 

@@ -16,13 +16,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from likewise.service.calls import AdmittedRequest
-from likewise.service.door import header
-from likewise.service.hosted import Hosted
+from likewise.service.body_types import encode
+from likewise.service.monitor_readings import Disk
 from likewise.service.operations import Operations
-from likewise.service.readings import Disk
-from likewise.service.wire import encode
-from likewise.values.times import iso_text_of_seconds
+from likewise.service.request_guard import AdmittedRequest, header
+from likewise.service.served_monitor import Hosted
+from likewise.tables.times import iso_text_of_seconds
 from likewise.version import __version__
 
 _WRITTEN = 65_536  # bytes: about what a commit takes

@@ -2,10 +2,10 @@
 
 from starlette.responses import Response
 
-from likewise.service.calls import AdmittedRequest
 from likewise.service.metrics.prometheus import page
 from likewise.service.metrics.samples import all_samples
 from likewise.service.operations import Operations
+from likewise.service.request_guard import AdmittedRequest
 
 OPERATIONS = Operations()
 

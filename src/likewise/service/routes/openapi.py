@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from likewise.service.body_types import ErrorBody
 from likewise.service.operations import Operation, Query
-from likewise.service.routes.past import LOOKS
-from likewise.service.wire import ErrorBody
-from likewise.values.exact_verdicts import EXACT
+from likewise.service.routes.remote_history import LOOKS
+from likewise.verdict.exact_body import EXACT
 from likewise.version import __version__
 
 _TYPES = {str: "string", int: "integer", float: "number"}

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from likewise.service.refusals import Refusal
-from likewise.values.errors import BadDecision
-from likewise.values.times import microseconds
+from likewise.errors import BadDecision
+from likewise.service.http_errors import Refusal
+from likewise.tables.times import microseconds
 
 _MOST_ROW = 1 << 62
 _NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,9})?")

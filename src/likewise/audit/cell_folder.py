@@ -1,0 +1,242 @@
+"""The folder of a partitioned audit: what is in it, and which steps are done.
+
+    audit.json            what the rest depends on: files, rule, columns
+    look.json             the cuts, and how times are written
+    spread/00003.json     file 3 is spread: its pieces by cell, what was refused, its checksum
+    spread/00003.npz      the times and keys of its rows, where these count
+    cells/00012/          pieces of cell 12, one or more from each file
+    order.json            the order of all rows; ranks.bin and left-out.npy where that takes more
+    results/00012.npz     cell 12 is judged; results/00012.rows.arrow: rows of it that are shown
+
+Invariant: a step is done when its file is in place, which is written whole or not at all and after
+everything that it speaks of. So a run that was killed goes on where it was. Pieces that no file
+speaks of are left over from such a run, and are removed.
+Files are for their owner alone: they hold what the data hold.
+"""
+
+import contextlib
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from likewise.audit.job import Job
+from likewise.errors import BadFile
+from likewise.runtime.atomic_file import whole
+from likewise.runtime.private_files import make_folder
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runs in one folder are then not told apart
+    fcntl = None  # type: ignore[assignment]
+
+
+_ORPHANS_SECONDS = 30.0
+_FOLDERS = ("spread", "cells", "results")
+_HALF_WRITTEN = ".likewise-*.partial"
+
+
+class Folder:
+    """One such folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # Names
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "audit.json"
+
+    @property
+    def look(self) -> Path:
+        return self.path / "look.json"
+
+    @property
+    def order(self) -> Path:
+        return self.path / "order.json"
+
+    @property
+    def ranks(self) -> Path:
+        return self.path / "ranks.bin"
+
+    @property
+    def left_out(self) -> Path:
+        return self.path / "left-out.npy"
+
+    def spread(self, number: int, suffix: str = "json") -> Path:
+        return self.path / "spread" / f"{number:05d}.{suffix}"
+
+    def cell(self, cell: int) -> Path:
+        return self.path / "cells" / f"{cell:05d}"
+
+    def new_piece(self, cell: int, number: int) -> Path:
+        """A name for a piece of a cell from a file, that was never used before."""
+        folder = self.cell(cell)
+        make_folder(folder)
+        return folder / f"{number:05d}-{secrets.token_hex(6)}.arrow"
+
+    def result(self, cell: int, suffix: str = "npz") -> Path:
+        return self.path / "results" / f"{cell:05d}.{suffix}"
+
+    def columns_held(self) -> list[str] | None:
+        """The columns that its cells hold, or will; None if no audit was begun here."""
+        if not self.manifest.exists():
+            return None
+        columns: list[str] = read_json(self.manifest).get("columns", [])
+        return columns
+
+    # Steps
+
+    def begin(self, job: Job) -> None:
+        """Make the folder for a job, or go on in one that was made for it; raise BadFile."""
+        for half_written in self.path.rglob(_HALF_WRITTEN):
+            half_written.unlink(missing_ok=True)
+        identity = job.identity()
+        if self.manifest.exists():
+            before = read_json(self.manifest)
+            changed = sorted(key for key in identity if before.get(key) != identity[key])
+            if changed:
+                what = _differs(changed, before, identity)
+                raise BadFile(
+                    f"{self.path} was begun for another audit: {what}. Name another folder for"
+                    " --partition, or remove this one.",
+                    path=self.path,
+                )
+            return
+        for name in _FOLDERS:
+            make_folder(self.path / name)
+        write_json(self.manifest, identity)
+
+    def _insist_on_own(self) -> None:
+        """Raise BadFile if something else is in the folder, before anything is written there."""
+        if not self.path.exists() or self.manifest.exists():
+            return
+        if self.path.is_dir():
+            others = {one.name for one in self.path.iterdir() if not one.match(_HALF_WRITTEN)}
+            if others <= {"lock", "workers", *_FOLDERS}:
+                return
+        raise BadFile(
+            f"{self.path} is there and is no folder of a partitioned audit; expected a new or an"
+            " empty one. Nothing was changed: name another folder for --partition.",
+            path=self.path,
+        )
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else works in this folder meanwhile; raise BadFile if somebody does.
+
+        Workers of a run that was killed end soon after it, and are waited for. What ends with an
+        error before space was cut has nothing to go on with: a folder that was begun here is then
+        removed.
+        """
+        self._insist_on_own()
+        made = [one for one in (self.path, *self.path.parents) if not one.exists()]
+        make_folder(self.path)
+        with (self.path / "lock").open("ab") as file:
+            if not _locked(file, shared=False):
+                raise BadFile(
+                    f"another audit is at work in {self.path}. Wait for it, or name another folder."
+                )
+            with (self.path / "workers").open("ab") as workers:
+                until = time.monotonic() + _ORPHANS_SECONDS
+                while not _locked(workers, shared=False):
+                    if time.monotonic() > until:
+                        raise BadFile(
+                            f"workers of an earlier audit are still at work in {self.path}. End"
+                            " them, and start again."
+                        )
+                    time.sleep(0.05)
+            begun_here = not self.manifest.exists()
+            try:
+                yield
+            except BaseException:
+                if begun_here and not self.look.exists():
+                    self._remove(made)
+                raise
+
+    def _remove(self, made: list[Path]) -> None:
+        """Remove what was begun, and those folders that were made for it."""
+        for half_written in self.path.glob(_HALF_WRITTEN):
+            half_written.unlink(missing_ok=True)
+        for file in (self.manifest, self.path / "workers", self.path / "lock"):
+            with contextlib.suppress(OSError):  # Windows: it is open
+                file.unlink(missing_ok=True)
+        for folder in (*(self.path / name for name in _FOLDERS), *made):
+            with contextlib.suppress(OSError):  # it is not there, or somebody else's things are
+                folder.rmdir()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A task is being done in this folder."""
+        with (self.path / "workers").open("ab") as file:
+            _locked(file, shared=True)
+            yield
+
+    def remove_leftovers(self, number: int) -> None:
+        """Pieces of a file that was not spread to its end."""
+        for piece in (self.path / "cells").glob(f"*/{number:05d}-*.arrow"):
+            piece.unlink(missing_ok=True)
+
+
+def _locked(file: IO[bytes], *, shared: bool) -> bool:
+    """Whether the lock of a file is had now; it is given back when the file is closed."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+_OPTIONS = {
+    "format": "the version of the folder",
+    "rule": "the rule",
+    "reading": "how files are read",
+    "dates": "--dates",
+    "time_column": "--time-column",
+    "within": "--within",
+    "model_column": "--model-column",
+    "skip": "--on-bad-row",
+    "cell_rows": "--cell-rows",
+}
+"""What a user said differently, by what differs."""
+
+
+def _differs(changed: list[str], before: dict[str, Any], now: dict[str, Any]) -> str:
+    """What is not as it was, in the words of the options."""
+    if "files" in changed:
+        then = {tuple(one) for one in before.get("files", ())}
+        new = [one[0] for one in now["files"] if tuple(one) not in then]
+        return f"{new[0] if new else 'one of its files'} is not the file that it was"
+    said = [key for key in _OPTIONS if key in changed]
+    if said:  # columns and their types then differ, if at all, by what was said
+        return " and ".join(_told(key, before.get(key), now[key]) for key in said)
+    return f"{', '.join(changed)} {'is' if len(changed) == 1 else 'are'} not what it was"
+
+
+def _told(key: str, before: Any, now: Any) -> str:
+    if key in ("format", "rule", "reading"):
+        return f"{_OPTIONS[key]} is not what it was"
+    if key == "skip":
+        before, now = ("skip" if one else "fail" for one in (before, now))
+    was, is_now = ("not given" if one is None else one for one in (before, now))
+    return f"{_OPTIONS[key]} was {was} and is {is_now}"
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadFile(
+            f"{path} cannot be read ({error}). Remove the folder; begin again.", path=path
+        ) from None
+
+
+def write_json(path: Path, told: Any) -> None:
+    with whole(path) as file:
+        file.write(json.dumps(told).encode())

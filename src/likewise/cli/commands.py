@@ -1,0 +1,90 @@
+"""The commands of `likewise`, put together."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli import options as o
+from likewise.cli.audit import audit
+from likewise.cli.backup import backup, restore
+from likewise.cli.bench import bench
+from likewise.cli.calibrate import calibrate
+from likewise.cli.compare import compare
+from likewise.cli.erase import erase
+from likewise.cli.head import head
+from likewise.cli.init import init
+from likewise.cli.migrate import migrate
+from likewise.cli.replay import replay
+from likewise.cli.report import report
+from likewise.cli.serve import serve
+from likewise.cli.show import show
+from likewise.cli.terminal import say
+from likewise.cli.token import token
+from likewise.cli.verify import verify
+from likewise.cli.warm import warm
+from likewise.cli.watch import watch
+from likewise.version import __version__
+
+app = typer.Typer(
+    name="likewise",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"likewise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def likewise(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Like cases, treated alike: which decisions contradict an earlier one about a like case?"""
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    folder: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the page, the data and the rule go.")
+    ] = Path(),
+    json: o.Json = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Have them arrive for two minutes, and show pages.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the pages, with --serve; 0: any that is free.")
+    ] = 8800,
+) -> int:
+    """Watch generated loan decisions of a real model, and see what is found. Start here."""
+    if serve:
+        from likewise.cli.demo_serving import serve_demo
+
+        return serve_demo(port)
+    from likewise.cli.demo import run
+
+    return run(folder, as_json=json, command=o.command_line(context))
+
+
+app.command()(init)
+app.command()(audit)
+app.command()(compare)
+app.command()(calibrate)
+app.command()(watch)
+app.command()(serve)
+app.command()(token)
+for _command in (report, show, verify, head, replay, erase, backup, restore, migrate):
+    app.command(rich_help_panel="Ledgers")(_command)
+app.command()(bench)
+app.command()(warm)
+
+likewise_command = typer.main.get_command(app)

@@ -1,0 +1,152 @@
+"""How a command ends: an exit code for schedulers, and one message for people, no traceback.
+
+    0    fine
+    1    more violations than --max-rate allows
+    2    bad usage: the command, the rule, a place to write to, or a ledger that cannot be looked at
+    3    bad data: the file cannot be used, or a row of it
+    130  interrupted; 143 terminated (SIGTERM); 141 whoever read the output has gone
+    70   a fault of likewise itself
+
+Invariant: whatever happens, something says what and what to do now.
+"""
+
+import errno
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+from threading import current_thread, main_thread
+from typing import Any
+
+from likewise.cli.terminal import say_aside
+from likewise.errors import BadRule, CannotLook, LikewiseError
+
+FINE, OVER, USAGE, DATA = 0, 1, 2, 3
+INTERRUPTED, ENDED, UNREAD, FAULT = 130, 143, 141, 70
+
+
+class Stop(Exception):
+    """End the command with this message and exit code."""
+
+    code = "stopped"
+
+    def __init__(self, message: str, exit_code: int = USAGE) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class _Ended(BaseException):
+    """SIGTERM: what was begun is tidied up, as after an interrupt."""
+
+
+@contextmanager
+def _tidily() -> Iterator[None]:
+    """A signal to end raises, so that half-written files are removed."""
+
+    def end(*_: object) -> None:
+        raise _Ended
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def ended(command: Callable[[], Any], *, as_json: bool = False) -> int:
+    """Run a command, say why it failed if it did, and return its exit code.
+
+    as_json: whether standard output is JSON, so that a failure is an object there, too
+    """
+    from typer.exceptions import Abort, TyperException
+
+    try:
+        with _tidily():
+            code = command()
+        sys.stdout.flush()
+        return int(code or FINE)
+    except (BrokenPipeError, SystemExit) as done:  # the parser makes one of the other
+        if isinstance(done, SystemExit) and not isinstance(done.__context__, BrokenPipeError):
+            raise
+        _let_go()
+        return UNREAD
+    except TyperException as error:
+        return _usage(error, as_json)
+    except (KeyboardInterrupt, Abort, _Ended) as asked:
+        if isinstance(asked, _Ended):
+            return _end(ENDED, "ended", "terminated (SIGTERM).")
+        return _end(INTERRUPTED, "interrupted", "interrupted.")
+    except Exception as error:
+        facts = error.facts() if isinstance(error, LikewiseError) else {}
+        return _end(*_describe(error), facts, as_json)
+
+
+def _describe(error: Exception) -> tuple[int, str, str]:
+    """Return the exit code, the code and the message for a failure."""
+    if isinstance(error, Stop):
+        return error.exit_code, error.code, str(error)
+    if isinstance(error, LikewiseError):
+        usage = isinstance(error, BadRule | CannotLook)
+        return USAGE if usage else DATA, error.code, str(error)
+    if isinstance(error, OSError):
+        where = f" {error.filename}" if error.filename else ""
+        why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        return USAGE, "cannot-write", f"cannot write{where}: {why}."
+    if isinstance(error, MemoryError):
+        text = (
+            "there is not enough memory for this many decisions. Audit fewer of them, with fewer"
+            " columns, or on a larger machine."
+        )
+        return DATA, "out-of-memory", text
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{PurePath(last.filename).name}, line {last.lineno}"
+    named = f"{type(error).__name__}: {error}"
+    return FAULT, "fault", f"a fault of likewise, please report it: {named} ({where})."
+
+
+def _end(
+    exit_code: int,
+    code: str,
+    message: str,
+    facts: dict[str, Any] | None = None,
+    as_json: bool = False,
+) -> int:
+    """Say why a command ended: a line for people and, where output is JSON, an object with it."""
+    try:
+        if as_json:
+            told = {"error": {"code": code, "message": message, **(facts or {})}}
+            sys.stdout.write(f"{json.dumps(told, default=str)}\n")
+        sys.stdout.flush()
+    except OSError:
+        _let_go()
+    say_aside(f"likewise: {message}")
+    return exit_code
+
+
+def _usage(error: Any, as_json: bool) -> int:
+    """What the parser did not understand, and how to ask it.
+
+    Nobody here asks a context for its help: Typer prints that on stdout instead of returning it.
+    Without any argument the parser has printed the help already, when it made the error.
+    """
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return USAGE
+    context = getattr(error, "ctx", None)
+    message = error.format_message().rstrip(".")
+    if context is not None:
+        message = f"{message}. See: {context.command_path} --help"
+    message = message or "the command was not understood. See: likewise --help"
+    return _end(USAGE, "bad-usage", message, as_json=as_json)
+
+
+def _let_go() -> None:
+    """What is still to be written has nowhere to go; closing must not complain once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())

@@ -1,0 +1,176 @@
+"""The rule of a command: from its file, or made up from options; bound to the columns of a file.
+
+Invariant: a rule that names code is refused before anything is imported, unless it is trusted.
+Not here: what a rule wants of the columns (sources/binding.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from likewise.cli.exit_codes import Stop
+from likewise.cli.options import Quick
+from likewise.errors import BadFile, BadRule
+from likewise.rule.feature import Feature
+from likewise.rule.rule import METRICS, OUTPUTS, Rule
+from likewise.sources.binding import (
+    Binding,
+    bind_features,
+    bind_vectors,
+    check_columns,
+    inputs_among,
+)
+
+_COMMAND_LINE = "the command line"  # which names columns
+
+
+def read_rule(path: Path, *, trust_code: bool) -> Rule:
+    """A rule from its file; every failure names the file."""
+    try:
+        rule = Rule.load(path)
+    except (BadFile, BadRule) as error:
+        raise Stop(str(error)) from None
+    return with_trusted_code(rule, f"the rule {path}", trust_code)
+
+
+def with_trusted_code(rule: Rule, named: str, trusted: bool) -> Rule:
+    """The rule, which somebody else may have written; stop if it names code that is not trusted."""
+    for column, embedder in rule.embedders().items():
+        if embedder.names_code and not trusted:
+            of = f" of column {column!r}" if column else ""
+            raise Stop(
+                f"{named} names code: embed{of} is {embedder.text!r}, which is imported and run"
+                " with your rights. Nothing was loaded. If you know this code and trust it, say"
+                " --trust-code."
+            )
+    return rule
+
+
+def ask(
+    path: Path | None,
+    quick: Quick,
+    columns: Sequence[str],
+    source: str,
+    beside: Sequence[str] = (),
+    known: Rule | None = None,
+    *,
+    left_out: Sequence[str] = (),
+    trust_code: bool,
+) -> Binding:
+    """The rule to use for a file with these columns, bound to them.
+
+    beside      columns that are read, whether the rule knows them or not
+    known       the rule of a ledger, where none is given
+    left_out    further columns of the file, which count only if the rule or an option names them
+    trust_code  whether a rule in a file may name code
+    """
+    given = None if path is None else read_rule(path, trust_code=trust_code)
+    features = (given and given.features) or {}
+    options = {quick.output_column, quick.person, *quick.ignore}
+    named_ones = {*features, *beside, *options}
+    columns = [*columns, *(name for name in left_out if name in named_ones)]
+    check_columns(columns, beside, source=source, named_by=_COMMAND_LINE)
+    rule = known if given is None else given
+    named = set() if rule is None else {*(rule.features or {})}
+    others = [name for name in columns if name in named or name not in beside]
+    return _bound(given, path, quick, others, source, known).with_beside(beside)
+
+
+def _bound(
+    given: Rule | None,
+    path: Path | None,
+    quick: Quick,
+    columns: Sequence[str],
+    source: str,
+    known: Rule | None = None,
+) -> Binding:
+    rule = known if given is None else given
+    if rule is None or (given is None and quick != Quick()):
+        return _made_up(quick, columns, source)
+    if rule.features is None:
+        rule_name = "the rule of the ledger" if path is None else f"the rule {path}"
+        return _of_vectors(changed(rule, quick), quick, columns, source, rule_name)
+    for name, option in (
+        ("--metric", quick.metric),
+        ("--output-column", quick.output_column),
+        ("--output", quick.output),
+        ("--ignore", quick.ignore or None),
+        ("--person", quick.person),
+    ):
+        if option is not None:
+            raise Stop(
+                f"{name} is given, and so is a rule, which says that already. Change"
+                f" {path or 'that'}, or leave out one of them."
+            )
+    rule_name = "the rule of the ledger" if path is None else str(path)
+    return bind_features(changed(rule, quick), columns, source=source, rule_name=rule_name)
+
+
+def changed(rule: Rule, quick: Quick) -> Rule:
+    """The rule with what options say instead of it."""
+    changes = {"epsilon": quick.epsilon, "delta": quick.delta}
+    return replace(rule, **{name: one for name, one in changes.items() if one is not None})  # type: ignore[arg-type]
+
+
+def _made_up(quick: Quick, columns: Sequence[str], source: str) -> Binding:
+    """All columns but the output are numbers, near within epsilon."""
+    if quick.epsilon is None or quick.output_column is None:
+        raise Stop(
+            "what is near, and what is the output? Say --rule likewise.toml (`likewise init"
+            f" {source}` proposes one), or for a file of numbers --epsilon 0.16 --output-column"
+            " prediction."
+        )
+    metric: Any = quick.metric or METRICS[0]  # the rule says what it may be
+    output: Any = quick.output or OUTPUTS[0]
+    rule_name = "the rule from the options"
+    if metric == "cosine":
+        rule = Rule(metric, quick.epsilon, output=output, delta=quick.delta or 0.0)
+        return _of_vectors(rule, quick, columns, source, rule_name)
+    person = () if quick.person is None else (quick.person,)
+    if quick.person in (quick.output_column, *quick.ignore) and person:
+        raise Stop(f"--person {quick.person} is the output or ignored; expected another column.")
+    inputs = inputs_among(
+        columns,
+        quick.output_column,
+        (*quick.ignore, *person),
+        source=source,
+        named_by=_COMMAND_LINE,
+    )
+    rule = Rule(
+        metric,
+        quick.epsilon,
+        output=output,
+        delta=quick.delta or 0.0,
+        features={
+            **{name: Feature("number", tolerance=1) for name in inputs},
+            **{name: Feature("ignore") for name in quick.ignore},
+            **{name: Feature("person", missing="mismatch") for name in person},
+        },
+        output_column=quick.output_column,
+    )
+    return bind_features(rule, columns, source=source, rule_name=rule_name)
+
+
+def _of_vectors(
+    rule: Rule, quick: Quick, columns: Sequence[str], source: str, rule_name: str
+) -> Binding:
+    if quick.person is not None:
+        raise Stop(
+            f"--person needs columns with tolerances, and {rule_name} is about vectors: use a rule"
+            " with features, and metric linf, l1 or l2."
+        )
+    if quick.output_column is None and rule.embed is None:  # which binding refuses in any case
+        raise Stop(
+            f"{rule_name} has no features, so it does not say which column is the output: add"
+            " --output-column."
+        )
+    return bind_vectors(
+        rule,
+        columns,
+        quick.output_column or "",
+        ignore=quick.ignore,
+        source=source,
+        rule_name=rule_name,
+        named_by=_COMMAND_LINE,
+    )

@@ -1,0 +1,148 @@
+"""The client for event loops: the same names as `Client`, each to be awaited.
+
+`rows`, `missing`, `rule` and `len` are requests, so they are methods here: `await client.rows()`,
+`await client.count()`. `past` is that of a client of its own, whose calls are made in threads.
+
+Invariant: that of client.py; both make the same calls through the same exchange.
+"""
+
+import asyncio
+import os
+import time as clock
+from typing import Self, TypeVar
+
+from likewise.client import api_calls
+from likewise.client.api_calls import Call, MonitorState
+from likewise.client.client import Client
+from likewise.client.endpoint import RETRIES, TIMEOUT, Place, was_sent
+from likewise.client.exchange import INSTANCE, Exchange, Firsts, HttpAnswer, written
+from likewise.client.methods import awaiting
+from likewise.errors import BadFile
+from likewise.explaining.past import Past
+from likewise.rule.rule import Rule
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """A monitor behind a service, for an event loop; arguments as of `lw.connect`.
+
+        async with lw.AsyncClient("http://127.0.0.1:8800") as client:
+            verdict = await client.observe([0.5, 0.2], "yes")
+
+    It belongs to the event loop in which it is first used. Verdicts can be explained there too, but
+    `verdict.explain()` waits for requests: call it in a thread (`asyncio.to_thread`).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        monitor: str = "default",
+        *,
+        token: str | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        uds: str | os.PathLike[str] | None = None,
+        witnesses: int | None = None,
+        make_keys: bool = False,
+    ) -> None:
+        import httpx2
+
+        self.place = Place(url, monitor, token, timeout, retries, uds, witnesses, make_keys)
+        self.closed = False
+        self._known_state: MonitorState | None = None
+        self._instance: str | None = None
+        self._firsts = Firsts()
+        self._waiting = Client(self.place)
+        self._http = httpx2.AsyncClient(**self.place.settings(httpx2.AsyncHTTPTransport))
+
+    async def _make(self, call: Call[T]) -> T:
+        """Make a call, and await its answer."""
+        import httpx2
+
+        rule = await self.rule() if callable(call.fields) else None
+        body = written(call, rule, self.place)
+        method, url = call.method, self.place.url_of(call.path, names=call.names)
+        first, again = self._firsts.of(call, clock.monotonic(), self._instance)
+        exchange = Exchange(call, self.place, first, again)
+        while True:
+            if self.closed:
+                raise BadFile("this client is closed. Nothing was stored: connect again.")
+            headers = exchange.headers(clock.monotonic())
+            try:
+                response = await self._http.request(method, url, content=body, headers=headers)
+                answer = HttpAnswer(response.status_code, response.headers, response.content)
+            except httpx2.TransportError as error:
+                await asyncio.sleep(exchange.failed(error, sent=was_sent(error)))
+                continue
+            self._instance = answer.headers.get(INSTANCE, self._instance)
+            pause = exchange.answered(answer)
+            if pause is None:
+                return exchange.read(answer, self._waiting.past)
+            await asyncio.sleep(pause)
+
+    async def _state(self) -> MonitorState:
+        self._known_state = await self._make(api_calls.state())
+        return self._known_state
+
+    async def rule(self) -> Rule:
+        """The rule of the monitor; asked for once."""
+        return (self._known_state or await self._state()).rule
+
+    async def rows(self) -> int:
+        """Decisions ever taken: the row of the next one."""
+        return (await self._state()).rows
+
+    async def count(self) -> int:
+        """Decisions remembered now: `len` of a client that waits."""
+        return (await self._state()).remembered
+
+    async def missing(self) -> int:
+        """Decisions known to be missing from this history."""
+        return (await self._state()).missing
+
+    @property
+    def past(self) -> Past:
+        """To look back, in a thread: every look waits for a request."""
+        return self._waiting.past
+
+    observe = awaiting(api_calls.observe)
+    observe_many = awaiting(api_calls.observe_many)
+    check = awaiting(api_calls.check)
+    check_many = awaiting(api_calls.check_many)
+    load = awaiting(api_calls.load)
+    forget = awaiting(api_calls.forget)
+    lost = awaiting(api_calls.lost)
+    explain = awaiting(api_calls.explain)
+    row_of = awaiting(api_calls.row_of)
+
+    # With a ledger
+
+    erase = awaiting(api_calls.erase)
+    review = awaiting(api_calls.review)
+    truth = awaiting(api_calls.truth)
+    supersede = awaiting(api_calls.supersede)
+    stats = awaiting(api_calls.stats)
+    head = awaiting(api_calls.head)
+    verify = awaiting(api_calls.verify)
+    flush = awaiting(api_calls.flush)
+    positions = awaiting(api_calls.positions)
+
+    # The end
+
+    async def close(self) -> None:
+        """End the connections. The monitor, and what it remembers, stay with the service."""
+        if not self.closed:
+            self.closed = True
+            self._waiting.close()
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self.closed else ""
+        return f"<AsyncClient of the Monitor {self.place.monitor!r} at {self.place.url}{state}>"

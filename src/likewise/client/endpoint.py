@@ -1,0 +1,107 @@
+"""Where a service is, as `lw.connect` is told, for both kinds of client."""
+
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from likewise.errors import BadRule
+from likewise.verdict.exact_body import EXACT
+from likewise.version import __version__
+
+TIMEOUT, RETRIES = 30.0, 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """A monitor of a service.
+
+    url         of the service, such as https://likewise.example:8800; or http+unix:///run/lw.sock
+    uds         a socket of the file system, instead of the host of the url
+    token       the secret that `likewise token` made
+    timeout     seconds that one attempt may take
+    retries     how often a request that was not answered is sent again
+    witnesses   how many of each verdict are wanted, the nearest; all of them if None
+    make_keys   whether decisions without a key are given one
+    """
+
+    url: str
+    monitor: str = "default"
+    token: str | None = None
+    timeout: float = TIMEOUT
+    retries: int = RETRIES
+    uds: str | os.PathLike[str] | None = None
+    witnesses: int | None = None
+    make_keys: bool = False
+
+    def __post_init__(self) -> None:
+        for package in ("httpx2", "msgspec"):
+            if find_spec(package) is None:
+                raise BadRule(
+                    f"a client needs the package {package}: pip install 'likewise[client]'"
+                )
+        parts = urlsplit(self.url)
+        if parts.scheme == "http+unix" and parts.path and not parts.netloc:
+            object.__setattr__(self, "uds", parts.path)
+        elif parts.scheme not in ("http", "https") or not parts.netloc:
+            raise BadRule(
+                f"the url is {self.url!r}; expected one such as https://likewise.example:8800, or"
+                " http+unix:///run/likewise.sock"
+            )
+        if parts.query or parts.fragment:
+            raise BadRule(f"the url is {self.url!r}; expected none with ? or #")
+        if not self.timeout > 0 or self.retries < 0:
+            raise BadRule(
+                f"timeout is {self.timeout!r} and retries {self.retries!r}; expected seconds above"
+                " 0, and a number from 0",
+                setting="timeout",
+            )
+
+    @property
+    def base(self) -> str:
+        """The url of the monitor, to which the paths of its routes are added."""
+        root = self.url.rstrip("/")
+        if root.startswith("http+unix:"):
+            root = "http://localhost"
+        return f"{root}/v1/monitors/{quote(self.monitor, safe='')}"
+
+    def url_of(self, path: str, *, names: bool) -> str:
+        """The url of a route of the monitor.
+
+        names   whether its answer names witnesses
+        """
+        query = f"?witnesses={self.witnesses}" if names and self.witnesses is not None else ""
+        return f"{self.base}{path}{query}"
+
+    @property
+    def called(self) -> str:
+        """For errors: the service and its monitor."""
+        return f"the monitor {self.monitor!r} at {self.url}"
+
+    def settings(self, transport: Any) -> dict[str, Any]:
+        """Of httpx2's client. transport: the class that takes a socket"""
+        import httpx2
+
+        headers = {
+            "accept": EXACT,
+            "accept-encoding": "identity",  # what travels is mostly numbers
+            "user-agent": f"likewise/{__version__}",
+        }
+        if self.token is not None:
+            headers["authorization"] = f"Bearer {self.token}"
+        given: dict[str, Any] = {
+            "headers": headers,
+            "timeout": httpx2.Timeout(self.timeout, connect=min(self.timeout, 5.0)),
+        }
+        if self.uds is not None:
+            given["transport"] = transport(uds=os.fspath(self.uds))
+        return given
+
+
+def was_sent(error: Exception) -> bool:
+    """Whether the service may have got a request that failed so."""
+    import httpx2
+
+    before = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+    return not isinstance(error, before)

@@ -1,0 +1,105 @@
+"""Files under one folder: whoever names a file gets at nothing else.
+
+A name is a path in the folder, or an absolute path that begins with it. It must lead to a regular
+file: not out of the folder, by `..` or by a symbolic link, and not to a queue or a device, which
+could block, answer for ever or do something when it is opened. Links that stay inside are followed.
+
+Invariant: what is refused is refused in the same words, whether it is missing, outside, no regular
+file or not permitted, so that nobody learns which files there are.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import BadRule
+
+_LONGEST = 200  # characters of a path in an error
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)  # the machine's trouble, not a name's
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY  # no right to list it is needed
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class Folder:
+    """A folder that was declared; it stays where it was when this was made."""
+
+    def __init__(self, declared: str) -> None:
+        self._named = Path(declared).absolute()
+        self._real = Path(os.path.realpath(self._named))
+        if not self._real.is_dir():
+            raise BadRule(
+                f"folder is {declared!r}; expected a folder that is there", setting="folder"
+            )
+
+    def read(self, name: str | os.PathLike[Any], most: int) -> bytes:
+        """What is in a file; raise ValueError if it may not be opened, or has more than most."""
+        try:
+            file = _opened(self._real, self._steps(Path(os.fsdecode(name))))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{_shown(name)} {_why(error)}") from None
+        try:
+            with os.fdopen(file, "rb") as opened:
+                size = os.fstat(file).st_size
+                content = opened.read(min(size, most) + 1)
+        except OSError as error:
+            raise ValueError(f"{_shown(name)} cannot be read: {error.strerror}") from None
+        if size > most or len(content or b"") > most:
+            raise too_large(_shown(name), most)
+        return content or b""
+
+    def _steps(self, name: Path) -> tuple[str, ...]:
+        """The way from the folder to a file, without links; raise ValueError if it leads out."""
+        if ".." in name.parts:
+            raise ValueError(name)
+        if name.is_absolute():
+            start = self._named if name.is_relative_to(self._named) else self._real
+            name = name.relative_to(start)
+        resolved = Path(os.path.realpath(self._real / name))
+        steps = resolved.relative_to(self._real).parts
+        if not steps:
+            raise ValueError(name)
+        return steps
+
+
+def _opened(folder: Path, steps: tuple[str, ...]) -> int:
+    """The descriptor of a regular file; nothing on the way is followed out of the folder.
+
+    The steps have no links when they are found. Should one become a link before it is opened, the
+    system refuses to follow it.
+    """
+    at = os.open(folder, _FOLDER)
+    try:
+        for step in steps[:-1]:
+            below = os.open(step, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+            at, above = below, at
+            os.close(above)
+        before = os.stat(steps[-1], dir_fd=at, follow_symlinks=False)
+        if not stat.S_ISREG(before.st_mode):  # a device may act when it is opened
+            raise ValueError(steps[-1])
+        file = os.open(steps[-1], _FILE, dir_fd=at)
+    finally:
+        os.close(at)
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # it was exchanged in between
+        os.close(file)
+        raise ValueError(steps[-1])
+    return file
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.errno in _OURS:
+        return f"cannot be opened now: {error.strerror}"
+    return (
+        "is no file that may be opened; expected the path of a regular file in the folder that the"
+        " rule declares"
+    )
+
+
+def too_large(what: str, most: int) -> ValueError:
+    return ValueError(f"{what} has more bytes than limit_bytes, {most:,}")
+
+
+def _shown(name: Any) -> str:
+    text = os.fsdecode(name)
+    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

@@ -1,1 +1,0 @@
-"""History and index: vectors in, witnesses out."""

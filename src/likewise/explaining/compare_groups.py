@@ -1,0 +1,278 @@
+"""Compare the groups of protected columns: who got less, and whether that is more than chance.
+
+    who belongs to which group             members.py
+    distinct inputs and their near pairs   like_points.py
+    like cases of each decision            column_groups.py, column_groups.py
+    neighbourhoods of like cases           compare_groups.py
+    groups shuffled within these           permutation.py
+
+Invariant: nothing depends on the order in which decisions came; a like case may be earlier or
+later. What is forgotten takes no part, and is counted.
+Cost: one pass over near pairs of distinct inputs, whatever the number of columns; where there are
+more than `most_pairs` of them, half of the inputs are looked at, or a quarter, and so on.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from likewise.errors import BadRule
+from likewise.explaining.column_groups import ColumnGroups
+from likewise.explaining.like_points import LikePoints, like_points
+from likewise.explaining.members import members_of, units_of
+from likewise.explaining.past import Past
+from likewise.explaining.permutation import Blocks, blocks_of, holm, shuffled
+from likewise.rule.rule import Rule
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.group_effects import GroupComparison, Groups, ShuffleTest
+
+
+class Neighbourhoods:
+    """Takes the near pairs of points, the later ones in ascending order."""
+
+    def __init__(self, decisions: Rows) -> None:
+        """decisions: how many each point has."""
+        self.of_point: Rows = np.arange(len(decisions))
+        """The neighbourhood of each point, named after the point that began it."""
+        self._points = np.ones(len(decisions), np.int64)
+        self._decisions = decisions.astype(np.int64)
+
+    def add(self, later: Rows, earlier: Rows) -> None:
+        """All pairs of some points with those before them."""
+        starts = np.flatnonzero(np.diff(later, prepend=-1))
+        stops = np.append(starts[1:], len(later))
+        sizes, decisions = self._points, self._decisions
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            near = Counter(self.of_point[earlier[start:stop]].tolist())
+            whole = [one for one, count in near.items() if count == sizes[one]]
+            if not whole:
+                continue
+            point = int(later[start])
+            joined = min(whole, key=lambda one: (-decisions[one], one))
+            self.of_point[point] = joined
+            sizes[joined] += 1
+            decisions[joined] += decisions[point]
+
+
+FEWEST = 10
+"""People of each group, in neighbourhoods with both, that a conclusion needs."""
+MOST_PAIRS = 100_000_000  # of distinct inputs: half a minute for labels, a minute for numbers
+_SHUFFLES_EACH = 40  # for each comparison: the least p-value is half of what Holm asks for
+
+Untested = tuple[int, GroupComparison, Blocks]
+"""The number of its column, a comparison, and the people that a test is about."""
+
+
+def compare_groups(
+    past: Past,
+    rows: range,
+    columns: Sequence[str] | None = None,
+    *,
+    person: str | None = None,
+    seed: int = 0,
+    shuffles: int = 1000,
+    most_pairs: int = MOST_PAIRS,
+) -> tuple[Groups, ...]:
+    """Each two groups of each protected column, compared over these rows.
+
+    columns     protected columns of the rule; all of them, unless given
+    person      the column whose values tell people apart: the rule's, unless given; without one,
+                each decision is a person
+    shuffles    at least so many; more where there are many comparisons, fewer where they would take
+                minutes: each test says how many it had
+    most_pairs  near pairs of distinct inputs; where there are more, a part of the inputs is taken
+
+    BadRule where the rule does not say which output is the better one, or compares across models.
+    """
+    rule = past.rule
+    person = rule.person_column if person is None else person
+    check_groups(rule)
+    protected = protected_columns(rule)
+    outcome, high_wanted = "mean" if rule.output == "number" else "share", _sign(rule) > 0
+    chosen = protected if columns is None else tuple(columns)
+    for column in chosen:
+        if column not in protected:
+            raise BadRule(f"{column!r} is not a protected column of this rule")
+    every = np.asarray(rows, np.int64)
+    alive = every[past.alive(every)] if len(every) else every
+    if not chosen or len(alive) == 0:
+        nothing = (), (), 0, len(every), 0, 0, person, seed, 1.0
+        return tuple(Groups(column, outcome, high_wanted, *nothing) for column in chosen)
+    scores = scores_of(past, alive)
+    models = past.model_codes(alive) if rule.compare == "within" else None
+    points = like_points(past.points(alive), past.span(alive), models)
+    people = None if person is None else past.codes(person, alive).codes
+    random, share = np.random.default_rng(seed), 1.0
+    while True:
+        part = points.point_of >= 0
+        whose = None if people is None else people[part]
+        there = [
+            _column(past, column, alive[part], scores[part], points, whose) for column in chosen
+        ]
+        neighbourhood = _look(points, there, most_pairs)
+        if neighbourhood is not None:
+            break
+        share /= 2
+        points = points.some(random.random(points.count) < 0.5)
+    untested = [
+        one for i, column in enumerate(there) for one in _compared(i, column, neighbourhood)
+    ]
+    tested = _tested(untested, seed, shuffles)
+    return tuple(
+        Groups(
+            column,
+            outcome,
+            high_wanted,
+            there[i].groups,
+            tuple(sorted((one for at, one in tested if at == i), key=_first_told)),
+            there[i].members.missing,
+            len(every) - len(alive),
+            there[i].members.inconsistent,
+            there[i].members.pooled,
+            person,
+            seed,
+            share,
+        )
+        for i, column in enumerate(chosen)
+    )
+
+
+def protected_columns(rule: Rule) -> tuple[str, ...]:
+    features = rule.features or {}
+    return tuple(name for name, feature in features.items() if feature.kind == "protected")
+
+
+def check_favourable(rule: Rule) -> None:
+    """Raise BadRule if a rule does not say which of two outputs is the better one."""
+    if rule.output == "probabilities":
+        raise BadRule("groups are counted for labels and numbers, and the output is probabilities")
+    if rule.output == "number" and rule.favourable not in ("high", "low"):
+        raise BadRule(
+            f"favourable is {rule.favourable!r}; expected 'high' or 'low'", setting="favourable"
+        )
+    if rule.favourable is None:
+        raise BadRule("the rule has no favourable output; say which label everyone wants")
+
+
+def check_groups(rule: Rule) -> None:
+    """Raise BadRule if groups cannot be compared under a rule."""
+    check_favourable(rule)
+    if rule.compare == "across":
+        raise BadRule(
+            'compare is "across", and two decisions of one model are then no like cases, even if'
+            " they are the same in everything; groups are compared among all like cases, or within"
+            " models"
+        )
+
+
+def why_no_groups(rule: Rule) -> str | None:
+    """Why nothing can be said about groups, where there are protected columns."""
+    try:
+        if protected_columns(rule):
+            check_groups(rule)
+    except BadRule as error:
+        return str(error)
+    return None
+
+
+def scores_of(past: Past, rows: Rows) -> Floats:
+    """How good the outputs are: 1 or 0 for labels, a number as it is, or its opposite."""
+    rule = past.rule
+    if rule.output == "number":
+        return _sign(rule) * past.numbers(rows)
+    codes, labels = past.codes("", rows)
+    good = np.array([float(label == rule.favourable) for label in labels])
+    return good[codes]
+
+
+def _sign(rule: Rule) -> float:
+    return -1.0 if rule.output == "number" and rule.favourable == "low" else 1.0
+
+
+def _column(
+    past: Past, column: str, rows: Rows, scores: Floats, points: LikePoints, people: Rows | None
+) -> ColumnGroups:
+    codes, values = past.codes(column, rows)
+    rule = past.rule
+    assert rule.features is not None
+    return ColumnGroups(
+        members_of(codes, values, scores, points.point_of[points.point_of >= 0], people),
+        points.count,
+        rule.features[column].labels,
+        delta=rule.delta,
+        binary=rule.output == "label",
+        sign=_sign(rule),
+    )
+
+
+def _look(points: LikePoints, columns: Sequence[ColumnGroups], most_pairs: int) -> Rows | None:
+    """One pass over the near pairs: the neighbourhood of each point; None if there are too many."""
+    there = points.point_of[points.point_of >= 0]
+    decisions = np.bincount(there, minlength=points.count)
+    neighbourhoods = Neighbourhoods(decisions)
+    seen = 0
+    for later, earlier in points.pairs():
+        seen += len(later)
+        if seen > most_pairs:
+            return None
+        neighbourhoods.add(later, earlier)
+        for column in columns:
+            column.add(later, earlier)
+    return neighbourhoods.of_point
+
+
+def _compared(number: int, column: ColumnGroups, neighbourhood: Rows) -> list[Untested]:
+    units = units_of(column.members, neighbourhood)
+    compared = []
+    for i, j in combinations(range(len(column.groups)), 2):
+        chosen = (units.group == i) | (units.group == j)
+        blocks = blocks_of(units.block[chosen], units.outcomes[chosen], units.group[chosen] == j)
+        compared.append((number, column.comparison(i, j, blocks), blocks))
+    return compared
+
+
+def _tested(
+    untested: Sequence[Untested], seed: int, shuffles: int
+) -> list[tuple[int, GroupComparison]]:
+    """All comparisons, tested where there are enough people, and corrected for each other."""
+    enough = [
+        i
+        for i, (_, one, _) in enumerate(untested)
+        if min(one.one.in_test, one.other.in_test) >= FEWEST
+    ]
+    shuffles = max(shuffles, _SHUFFLES_EACH * len(enough))
+    drawn = [shuffled(untested[i][2], shuffles, seed) for i in enough]
+    corrected = holm([one.p for one in drawn])
+    tests = {
+        i: replace(one, p_corrected=p) for i, one, p in zip(enough, drawn, corrected, strict=True)
+    }
+    return [(column, _turned(one, tests.get(i))) for i, (column, one, _) in enumerate(untested)]
+
+
+def _turned(comparison: GroupComparison, test: ShuffleTest | None) -> GroupComparison:
+    """With its test, and the group that got less first."""
+    one, other = comparison.one, comparison.other
+    lead = one.gap or 0.0  # of the other group, as far as its like cases tell
+    if test is not None:
+        lead = test.difference
+    if lead >= 0:
+        return replace(comparison, test=test)
+    if test is not None:
+        test = replace(test, difference=-lead, low=-test.high, high=-test.low)
+    one_less, other_less = comparison.one_less, comparison.other_less
+    return GroupComparison(other, one, comparison.pairs, other_less, one_less, test)
+
+
+def _first_told(comparison: GroupComparison) -> tuple[bool, bool, float, str, str]:
+    """First what is supported, the largest difference first; then by the number of like pairs."""
+    test = comparison.test
+    return (
+        not comparison.supported,
+        test is None,
+        -test.difference if test is not None and comparison.supported else -comparison.pairs,
+        comparison.one.group.name,
+        comparison.other.group.name,
+    )

@@ -1,0 +1,177 @@
+"""A copy of a ledger, made while it is written, and again later of what has changed since.
+
+The database is copied as it is at one moment (SQLite's own backup), then files of records: those
+that are not there yet, that have grown, or in which rows were erased or judged since. The copy is
+verified like any ledger. If it does not verify because rows were erased or dropped in between, it
+is made again.
+
+Invariant: there is always a whole copy of one moment: under its name, or, if the last step was cut
+off, beside it under a name that the next call knows.
+Cost: copying the database and the files that changed, and verifying the whole copy.
+"""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from likewise.errors import BadFile
+from likewise.ledger import folder
+from likewise.ledger.ledger import Ledger
+from likewise.ledger.reader import LedgerReader
+from likewise.ledger.record_files import SUFFIX, sync_folder
+from likewise.ledger.verification import Verification
+from likewise.runtime import private_files as private
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What was copied."""
+
+    rows: int
+    copied: int
+    """Files of records that were copied."""
+    kept: int
+    """Files that were there, as they are now, from the copy before."""
+    head: str
+
+    def __str__(self) -> str:
+        files = "1 file" if self.copied == 1 else f"{self.copied:,} files"
+        kept = f", {self.kept:,} unchanged" if self.kept else ""
+        return f"{self.rows:,} decisions; {files} of records copied{kept}; verified; {self.head}"
+
+
+def back_up(ledger: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backup:
+    """Copy a ledger to a folder: a new one, or one with an earlier copy of the same ledger."""
+    source, target = Path(ledger), Path(to)
+    fresh, before = (target.with_name(f"{target.name}.{end}") for end in ("next", "before"))
+    try:
+        if before.exists() and not target.exists():  # cut off between the last two steps
+            before.rename(target)
+        shutil.rmtree(before, ignore_errors=True)  # cut off after them
+        _check_target(source, target)
+        private.make_folder(target.parent)
+        for _ in range(_TRIES):
+            shutil.rmtree(fresh, ignore_errors=True)
+            try:
+                made, copied, kept = _make(source, target, fresh)
+            except FileNotFoundError:  # dropped by the window meanwhile
+                continue
+            if made.ok:
+                if target.exists():
+                    target.rename(before)
+                fresh.rename(target)
+                sync_folder(target.parent)
+                return Backup(made.rows, copied, kept, str(made.head))
+    except OSError as error:
+        raise BadFile(
+            f"{str(target)!r} cannot be written: {error.strerror}.", path=target
+        ) from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(before, ignore_errors=True)
+    with Ledger(source) as opened:
+        found = opened.verify()
+    if not found.ok:
+        raise BadFile(f"{str(source)!r} is {found}. Nothing was copied.", path=source)
+    raise BadFile(
+        f"{str(source)!r} drops rows faster than they can be copied. Try again.", path=source
+    )
+
+
+def restore(backup: str | os.PathLike[str], to: str | os.PathLike[str]) -> Backup:
+    """A ledger made of a copy, in a new folder."""
+    target = Path(to)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise BadFile(
+            f"{str(target)!r} is there already. Nothing was written: name a new folder.",
+            path=target,
+        )
+    return back_up(backup, to)
+
+
+def _check_target(source: Path, target: Path) -> None:
+    with Ledger(source) as ledger:
+        mine = ledger.events()[0].link
+    if source.resolve() == target.resolve():
+        raise BadFile("a ledger cannot be copied onto itself.")
+    if folder.exists(target):
+        with Ledger(target) as earlier:
+            if earlier.events()[0].link != mine:
+                raise BadFile(
+                    f"{str(target)!r} has a copy of another ledger. Nothing was changed: name"
+                    " another folder.",
+                    path=target,
+                )
+    elif target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise BadFile(f"{str(target)!r} is there already, and is no copy of a ledger.", path=target)
+
+
+def _make(source: Path, target: Path, fresh: Path) -> tuple[Verification, int, int]:
+    """A whole copy in the folder `fresh`; files that have not changed are linked, not copied."""
+    private.make_folder(fresh)
+    os.close(private.open_private(fresh / folder.DATABASE))
+    with (
+        contextlib.closing(folder.connect(source, write=False)) as database,
+        contextlib.closing(sqlite3.connect(fresh / folder.DATABASE)) as copy,
+    ):
+        database.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")
+    copied = kept = 0
+    changed = _changed(fresh, target)
+    for path in sorted(source.glob(f"*{SUFFIX}")):
+        before = target / path.name
+        if before.is_file() and not changed(path):
+            os.link(before, fresh / path.name)
+            kept += 1
+        else:
+            _copy_file(path, fresh / path.name)
+            copied += 1
+    sync_folder(fresh)
+    with Ledger(fresh) as made:
+        return made.verify(), copied, kept
+
+
+def _changed(fresh: Path, target: Path) -> Callable[[Path], bool]:
+    """Which files of records are not as they were at the copy before."""
+    if not folder.exists(target):
+        return lambda path: True
+    with (
+        contextlib.closing(LedgerReader(fresh, folder.connect(fresh, write=False))) as now,
+        Ledger(target) as earlier,
+    ):
+        layout = now.layout
+        rows = 0 if layout is None else layout.segment_rows
+        known = len(earlier.events())
+        touched = (
+            {
+                row // rows
+                for event in now.events()[known:]
+                if event.kind == "erased"
+                for row in event.listed("rows")
+            }
+            if rows
+            else set()
+        )
+        open_since = earlier.reader.state().judged // rows if rows else 0
+
+    def is_changed(path: Path) -> bool:
+        segment = int(path.stem) // rows
+        same_size = path.stat().st_size == (target / path.name).stat().st_size
+        return segment >= open_since or segment in touched or not same_size
+
+    return is_changed
+
+
+def _copy_file(path: Path, to: Path) -> None:
+    file = private.open_private(to)
+    with os.fdopen(file, "wb") as out, path.open("rb") as given:
+        shutil.copyfileobj(given, out, 1 << 20)
+        out.flush()
+        os.fsync(out.fileno())

@@ -1,0 +1,64 @@
+"""How a ledger begins: its folder and database, and the first event, which holds the rule."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import BadFile
+from likewise.ledger import folder
+from likewise.ledger.formats import FORMATS
+from likewise.ledger.hashes import GENESIS
+from likewise.ledger.protocol import Writing
+from likewise.ledger.schema import FORMAT
+from likewise.ledger.stored import ChainEnd
+from likewise.rule.rule import Rule
+from likewise.verdict.slope import Steepest
+from likewise.version import __version__
+
+
+def create_ledger(store: Writing, path: Path, body: dict[str, Any]) -> None:
+    """Create a ledger whose first event has this body.
+
+    store: what is to write it
+    """
+    format = FORMATS[FORMAT]
+    try:
+        # Only a connection that is closed lets go of its transaction: Python's are garbage cycles.
+        with contextlib.closing(folder.create(path)) as database:
+            folder.create_tables(path, database)
+            first = {**body, **format.first_body()}
+            format.add_event(store, database, "rule", first, ChainEnd(0, 0, GENESIS))
+            database.execute("COMMIT")
+    except (*folder.FAILURES, OSError) as error:
+        raise BadFile(f"{str(path)!r} cannot become a ledger: {error}.", path=path) from None
+
+
+def first_body(
+    rule: Rule, origin: dict[str, Any] | None, marks: Rule | None, question: Steepest | None
+) -> dict[str, Any]:
+    """What the first event of a new ledger says.
+
+    origin: what the ledger was made of
+    """
+    body = rule_body(rule, FORMAT, marks, question)
+    return body if origin is None else {**body, "origin": origin}
+
+
+def rule_body(
+    rule: Rule, version: int, marks: Rule | None = None, question: Steepest | None = None
+) -> dict[str, Any]:
+    """What an event says of a rule, of the models that it means, and of another question.
+
+    marks: whose models are those of `rule`, where they are not to be loaded for it
+    """
+    known = (marks or rule).marks()
+    embedders = {column: mark.to_dict() for column, mark in known.items()}
+    body: dict[str, Any] = {
+        "format": version,
+        "rule": rule.to_toml(),
+        "fingerprint": rule.fingerprint if marks is None else marks.fingerprint,
+        "likewise": __version__,
+    }
+    if question is not None:
+        body["question"] = question.to_dict()
+    return {**body, "embedders": embedders} if embedders else body

@@ -1,0 +1,153 @@
+"""The last position of each source in a ledger.
+
+Every record has its source and its position. So that nobody has to read all of them, an event
+`positions` repeats the last ones now and then: at the latest after as many rows as a file of
+records holds, and before rows leave the window. What came since stands in the records behind it.
+
+Invariant: positions of a source only grow.
+Cost: to read them, the records of one file at most. To check one, a look into a dictionary.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadRow, OldPosition
+from likewise.ledger.protocol import Reading
+from likewise.ledger.stored import Event, Names
+from likewise.tables.positions import (
+    Numbers,
+    Places,
+    Position,
+    numbers_of,
+    other_shape,
+    position_of,
+)
+from likewise.tables.rows import Rows
+
+POSITIONS = "positions"
+"""The kind of these events."""
+PAIR = {"position": "pair"}
+"""What an event `source` says beside the name where positions are pairs."""
+_TRIES = 5
+_CHUNK = 1 << 13  # rows that are read together
+
+
+class Sources:
+    """The sources of a ledger by code, and how their positions were given."""
+
+    def __init__(self, reader: Reading) -> None:
+        self.names: Names = reader.names("source")
+        events = reader.events("source") if self.names.listed else []
+        self._pairs = [event.body.get("position") == "pair" for event in events]
+
+    def __bool__(self) -> bool:
+        return bool(self.names.listed)
+
+    def position(self, code: int, numbers: Any) -> Position | None:
+        """The position of a row with this source; None if it has none."""
+        return None if self.names.of(code) is None else position_of(numbers, self._pairs[code])
+
+    def places(self, codes: Rows, numbers: Numbers) -> Places | None:
+        """Where rows come from."""
+        names = self.names.all_of(codes)
+        if names is None:
+            return None
+        pairs = (name for name, pair in zip(self.names.listed, self._pairs, strict=True) if pair)
+        return Places(names, numbers, frozenset(pairs))
+
+
+def last_positions(reader: Reading) -> tuple[dict[str, Position], int]:
+    """By source the last position on disk, and how many rows there were when an event told them."""
+    for _ in range(_TRIES):
+        try:
+            return _last_positions(reader)
+        except BadRow:  # the rows behind the event left the window; another event tells them
+            continue
+    return _last_positions(reader)
+
+
+def _last_positions(reader: Reading) -> tuple[dict[str, Position], int]:
+    rows = reader.state().rows  # first: what comes meanwhile may have a source that is not known
+    known: dict[str, Position] = {}
+    began = reader.events("source")[:1]
+    for event in reader.events(POSITIONS)[-1:]:
+        known, began = _told(event), [event]
+    if not began:
+        return {}, rows
+    told = max(began[0].at_row, reader.first_kept())
+    sources = Sources(reader)
+    for start in range(told, rows, _CHUNK):
+        stop = min(start + _CHUNK, rows)
+        some = reader.decisions(start, stop, keys=False, witnesses=False)
+        places = sources.places(some.sources, some.positions)
+        if places is not None:
+            known |= places.last()
+    return known, told
+
+
+def _told(event: Event) -> dict[str, Position]:
+    last = event.body.get("last")
+    if not isinstance(last, dict) or not all(map(_is_position, last.values())):
+        raise event.unreadable()
+    return {
+        name: (value[0], value[1]) if isinstance(value, list) else value
+        for name, value in last.items()
+    }
+
+
+def _is_position(value: Any) -> bool:
+    both = value if isinstance(value, list) else [value, 0]
+    return len(both) == 2 and all(type(one) is int and 0 <= one < 1 << 64 for one in both)
+
+
+def positions_body(last: dict[str, Position]) -> dict[str, Any]:
+    """The body of an event that tells them."""
+    return {"last": {name: _listed(position) for name, position in last.items()}}
+
+
+def _listed(position: Position) -> int | list[int]:
+    return list(position) if isinstance(position, tuple) else position
+
+
+def check_places(places: Places | None, last: dict[str, Position]) -> None:
+    """Raise OldPosition unless each position is above those before it in its source."""
+    if places is None:
+        return
+    for name, given in _by_source(places):
+        mine, pair = given, name in places.pairs
+        before = last.get(name)
+        if before is not None:
+            if isinstance(before, tuple) != pair:
+                raise other_shape(name, position_of(given[0], pair), pair)
+            start = np.array([numbers_of(before)], np.uint64)
+            mine = np.concatenate([start, mine])
+        major, minor = mine[:, 0], mine[:, 1]
+        grows = (major[1:] > major[:-1]) | ((major[1:] == major[:-1]) & (minor[1:] > minor[:-1]))
+        for i in np.flatnonzero(~grows)[:1].tolist():
+            came, known = (position_of(mine[k], pair) for k in (i + 1, i))
+            raise OldPosition(
+                f"the position is {came}, and the last one of the source {name!r} is {known};"
+                " expected one above it.",
+                source=name,
+                position=came,
+                last=known,
+                advice="It was sent before, or comes out of order.",
+            )
+
+
+def _by_source(places: Places) -> Iterator[tuple[str, Numbers]]:
+    """The positions of each source, in their order."""
+    codes = {name: code for code, name in enumerate(dict.fromkeys(places.sources))}
+    if len(codes) == 1:
+        (name,) = codes
+        if name is not None:
+            yield name, places.numbers
+        return
+    each = np.fromiter((codes[name] for name in places.sources), np.int64, len(places))
+    order = np.argsort(each, kind="stable")
+    bounds = np.searchsorted(each[order], np.arange(len(codes) + 1))
+    for name, code in codes.items():
+        if name is not None:
+            yield name, places.numbers[order[bounds[code] : bounds[code + 1]]]

@@ -1,0 +1,133 @@
+"""Walk a ledger's chain and compare everything in it with its hashes.
+
+Invariant: whatever was changed after it was written is found, unless every link from there to the
+head was made anew; against that, keep a head elsewhere (`Head`) and compare.
+Not here: the walk itself, which is the format's own.
+"""
+
+from dataclasses import dataclass
+
+from likewise.errors import BadFile, CannotLook
+from likewise.ledger.folder import check_end, mark_of
+from likewise.ledger.heads import Head
+from likewise.ledger.protocol import Walk
+from likewise.ledger.reader import LedgerReader
+from likewise.ledger.stored import TAKING, Altered, ChainEnd
+from likewise.tables.printing import with_bounded_repr
+
+
+@with_bounded_repr
+@dataclass(frozen=True)
+class Verification:
+    """What a walk found."""
+
+    first: int
+    """The first row that is still there."""
+    rows: int
+    erased: int
+    events: int
+    head: Head | None
+    """The end of the chain; None if the walk did not come that far."""
+    bad_row: int | None = None
+    """The first row that is not as it was written; None also if it is no row that is wrong."""
+    problem: str | None = None
+    pending: int = 0
+    """Decisions that were accepted and are not judged yet: nothing is known about them."""
+
+    @property
+    def ok(self) -> bool:
+        return self.problem is None
+
+    def __str__(self) -> str:
+        if not self.ok:
+            return f"not verified: {self.problem}"
+        erased = f", {self.erased:,} of them erased" if self.erased else ""
+        pending = f", {self.pending:,} of them not judged yet" if self.pending else ""
+        since = f" since row {self.first:,}" if self.first else ""
+        return (
+            f"intact: {self.rows - self.first:,} decisions{since}{erased}{pending},"
+            f" {self.events:,} events; {self.head}"
+        )
+
+
+def verify(reader: LedgerReader, head: Head | None = None, *, values: bool = True) -> Verification:
+    """Walk the whole chain; where a head is given, it must be on it.
+
+    CannotLook if the system does not let us see the files: that is no answer.
+
+    A writer may go on meanwhile. The database is read as it is at one moment, but records are
+    overwritten by erasure and deleted when they leave the window; so if something seems wrong and
+    such a thing has happened since, look again.
+    """
+    while True:
+        mark = mark_of(reader.path)
+        with reader.snapshot():
+            found = _verify(reader, head, mark, values)
+            taken = _taken(reader)
+        if found.ok or taken is None or taken == _taken(reader):
+            return found
+
+
+def _taken(reader: LedgerReader) -> int | None:
+    """The last event that took rows away; None if that cannot be read."""
+    try:
+        return max((event.number for event in reader.events() if event.kind in TAKING), default=-1)
+    except CannotLook:
+        raise
+    except BadFile:
+        return None
+
+
+def blame_alteration(reader: LedgerReader, error: BaseException) -> None:
+    """Where something failed because the ledger was altered, raise Altered.
+
+    What is read out of an altered ledger may be refused as anything, such as a bad rule.
+    """
+    if isinstance(error, Exception) and not isinstance(error, BadFile):
+        found = verify(reader)
+        if found.problem is not None:
+            raise Altered(found.bad_row, found.problem) from None
+
+
+def _verify(
+    reader: LedgerReader, head: Head | None, mark: ChainEnd | None, values: bool
+) -> Verification:
+    walk = reader.format.walk(reader, head, values)
+    try:
+        with reader.structure_checked(every_index=True):
+            reader.check_schema()
+            if mark is not None:
+                check_end(reader.path, mark, reader.state().end)
+            if head is not None and head.version != reader.format.VERSION:
+                raise Altered(
+                    None,
+                    f"the head given ({head}) is of format {head.version}, and this ledger has"
+                    f" format {reader.format.VERSION}",
+                )
+            for _ in walk.chunks():
+                pass
+    except CannotLook:
+        raise  # which says nothing about the ledger
+    except Altered as error:
+        return _outcome(reader, walk, error.row, error.problem)
+    except BadFile as error:
+        return _outcome(reader, walk, None, str(error))
+    return _outcome(reader, walk)
+
+
+def _outcome(
+    reader: LedgerReader, walk: Walk, bad_row: int | None = None, problem: str | None = None
+) -> Verification:
+    head = None
+    if walk.end is not None:
+        head = Head(walk.end.rows, walk.end.events, walk.end.link, reader.format.VERSION)
+    return Verification(
+        walk.first,
+        walk.rows,
+        walk.erased,
+        walk.events,
+        head,
+        bad_row,
+        problem,
+        walk.rows - walk.judged if problem is None else 0,
+    )

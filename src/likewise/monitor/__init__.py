@@ -1,0 +1,1 @@
+"""The monitor: readers of inputs, the order of calls, calibration, replay, migration."""

@@ -1,0 +1,60 @@
+"""What a verdict says beside its witnesses: keys, models, the rows that it was compared with."""
+
+from dataclasses import replace
+from typing import Any
+
+from likewise.monitor.row_models import Models, RowModels
+from likewise.tables.keys import Keys
+from likewise.tables.rows import Rows
+from likewise.verdict.context import Beside, Compared
+from likewise.verdict.verdicts import Verdict, Verdicts
+
+
+class Telling:
+    """Adds to verdicts of an engine what keys and models are known."""
+
+    def __init__(self, keys: Keys, models: RowModels) -> None:
+        self._keys = keys
+        self._models = models
+
+    def one(
+        self,
+        row: int | None,
+        found: Verdict,
+        keys: list[Any] | None,
+        models: Models,
+        over: Compared | None,
+        **more: Any,
+    ) -> Verdict:
+        """The verdict on a decision with this key and model."""
+        if keys is not None or self._keys:
+            more["key"] = None if keys is None else keys[0]
+            more["witness_keys"] = self._keys.keys_of(found.witnesses.rows)
+        if models is not None or self._models:
+            more["model"] = None if models is None else models[0]
+            more["witness_models"] = self._models.names(found.witnesses.rows)
+        beside: Beside = found.beside._replace(over=over, **more)
+        return Verdict(row, found.witnesses, beside)
+
+    def many(
+        self,
+        found: Verdicts,
+        keys: list[Any] | None,
+        models: Models,
+        firsts: Rows | None,
+        absent: Rows | None,
+    ) -> Verdicts:
+        """The verdicts on decisions with these keys and models.
+
+        firsts, absent  what each was compared with, where a ledger keeps that
+        """
+        more: dict[str, Any] = {}
+        if absent is not None:
+            more["firsts"], more["absent"] = firsts, absent
+        if keys is not None or self._keys:
+            more["keys"] = (None,) * len(found) if keys is None else tuple(keys)
+            more["witness_keys"] = self._keys.keys_of(found.witnesses.rows)
+        if self._models:
+            more["models"] = (None,) * len(found) if models is None else tuple(models)
+            more["witness_models"] = self._models.names(found.witnesses.rows)
+        return replace(found, **more) if more else found

@@ -1,0 +1,92 @@
+"""Decisions that came one by one, joined to one call where that changes nothing but the time.
+
+Few of them, with nothing said beside them, are judged one after another and written together
+(`Sequencer.observe_group`). Many are judged as a batch, which is taken whole or refused whole: if
+it is refused, whoever has joined them takes them one by one, which says which one it is.
+
+Invariant: the answers are those that `observe` would give one by one, keys and models that they
+name included: either every decision has a key, or none has, and so with models.
+Not here: decisions with times or positions of their own, and rows of a table: they are not joined.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.monitor.metadata import Said
+from likewise.monitor.protocol import Decision
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.tables.normalize import EXACT
+
+FEW = 64
+"""Decisions up to which judging each for itself takes less time than judging a batch."""
+MOST = 1 << 12
+"""Decisions that are joined at most: a ledger writes so many in one transaction."""
+_NUMBERS = {float, int}
+
+
+class Joined(NamedTuple):
+    """What `observe_many` takes."""
+
+    inputs: Any
+    outputs: Any
+    """A list, or FROM_ROW."""
+    said: Said
+
+
+def batch_of(decisions: Sequence[Decision]) -> Joined | None:
+    """Return decisions as one batch; None if a batch would mean something else, or is refused.
+
+    Inputs are all vectors of one type and length, or all rows of a table; either every output comes
+    from its row or none does, and either every decision has a time or none has.
+    """
+    x, z, *beside = zip(*decisions, strict=True)
+    from_row = sum(one is FROM_ROW for one in z)
+    inputs = list(x) if set(map(type, x)) == {dict} else _stacked(x)
+    if inputs is None or from_row not in (0, len(z)):
+        return None
+    said = Said(*(list(column) if any(map(_is_said, column)) else None for column in beside))
+    if _some_lack(said.times):
+        return None
+    return Joined(inputs, FROM_ROW if from_row else list(z), said)
+
+
+def joined(decisions: Sequence[Decision]) -> Joined | None:
+    """Return decisions on vectors as a batch; None if they have to be taken one by one."""
+    if not 1 < len(decisions) <= MOST:
+        return None
+    if any(_is_said(one.time) or _is_said(one.source) or one.z is FROM_ROW for one in decisions):
+        return None
+    batch = batch_of(decisions)
+    if batch is None or type(batch.inputs) is list:
+        return None
+    said = batch.said
+    return None if any(map(_some_lack, said[:3])) or said.positions is not None else batch
+
+
+def _stacked(x: Sequence[Any]) -> npt.NDArray[Any] | None:
+    """Inputs as one array, where each is a list of numbers, or all are arrays of one kind."""
+    kinds = set(map(type, x))
+    if kinds == {np.ndarray}:
+        first = x[0]
+        alike = all(one.shape == first.shape and one.dtype == first.dtype for one in x)
+        return np.stack(x) if alike and first.dtype.kind in "fiu" and first.size else None
+    width = len(x[0]) if kinds == {list} else 0
+    if width == 0 or set(map(len, x)) != {width}:
+        return None
+    numbers = list(chain.from_iterable(x))
+    kinds = set(map(type, numbers))
+    if not kinds <= _NUMBERS or (int in kinds and max(map(abs, numbers)) > EXACT):
+        return None
+    return np.array(numbers, np.float64).reshape(len(x), width)
+
+
+def _is_said(value: Any) -> bool:
+    return value is not None
+
+
+def _some_lack(column: Any) -> bool:
+    return column is not None and not all(map(_is_said, column))

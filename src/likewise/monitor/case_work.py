@@ -1,0 +1,79 @@
+"""What people do with decisions afterwards: review a contradiction, overrule, say what turned out.
+
+Each is an event of the ledger's chain. Words that people give can be destroyed with the rows that
+they are about (ledger/notes.py).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadRow
+from likewise.ledger.notes import Note, review_note, said
+from likewise.monitor.journal import Journal
+from likewise.monitor.memory import Memory
+from likewise.monitor.readers.protocol import Batch
+from likewise.search.outputs import Labels
+from likewise.tables.codec import write_word
+from likewise.tables.keys import Keys
+
+
+def review(
+    journal: Journal,
+    row: int | None,
+    witness: int | None,
+    disposition: Any,
+    reason: Any,
+    reviewer: Any,
+    verified: bool,
+) -> None:
+    """Chain what somebody says of a contradiction."""
+    if row is None:
+        raise BadRow("a decision that was only checked is not remembered, and cannot be reviewed.")
+    journal.flush()
+    reader = journal.store.reader
+    if row not in reader.format.flagged(reader, row, row + 1):
+        raise BadRow(
+            f"row {row} contradicts no earlier one, so there is nothing to review.", row=row
+        )
+    if witness is not None and not reader.first_kept() <= witness < row:
+        raise BadRow(
+            f"row {witness} is no earlier row than {row}. Nothing was written.", row=witness
+        )
+    journal.note(review_note(row, witness, disposition, reason, reviewer, verified))
+
+
+def tell_truth(journal: Journal, row: int, value: Any) -> None:
+    """Chain what turned out to be right."""
+    journal.note(Note("truth", {"row": row}, write_word(value, "what turned out"), row))
+
+
+def row_to_overrule(memory: Memory, keys: Keys, key: Any) -> int:
+    """The row of a decision that can be overruled."""
+    row = keys.row_on_disk(key)
+    if not memory.engine.alive(np.array([row]))[0]:
+        raise BadRow(
+            f"the decision with the key {key!r}, row {row}, was overruled before, or has left the"
+            " window. Nothing was changed."
+        )
+    return row
+
+
+def read_again(journal: Journal, memory: Memory, row: int, output: Any) -> Batch:
+    """A remembered row with another output, as a decision that is to be taken."""
+    layout, history = journal.store.reader.layout, memory.engine.history
+    assert layout is not None and history is not None
+    packed = memory.reader.pack(layout.dtype, history.rows, row, row + 1).copy()  # outlives the row
+    batch = memory.reader.unpack(layout.dtype, packed, np.zeros(1, np.bool_))
+    batch.outputs = [output]
+    if memory.models:
+        batch.models = list(memory.models.names(np.array([row])))
+    if isinstance(memory.engine.outputs, Labels):
+        write_word(output, "the output")
+    return batch
+
+
+def superseded_note(row: int, by_row: int, by: Any, why: Any, verified: bool) -> Note:
+    name = said(by, "who overrules")
+    body = {"row": row, "by_row": by_row, "by": name, "verified": verified}
+    return Note("superseded", body, said(why, "the reason"), row, by_row)

@@ -1,0 +1,93 @@
+"""Like pairs: every two decisions whose inputs are near, whatever their outputs.
+
+They are the denominator of what is said about groups: who could have been treated alike at all.
+
+Invariant: a pair is here exactly if the later decision's verdict could name the earlier one, were
+their outputs different: the same distance, slack, missing places, columns that must differ and
+models.
+Cost: reading and building once, then one search for each decision; memory for what is remembered
+and for a chunk of pairs (search/engine/near_pairs.py).
+Not here: counting (explaining/); outputs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadDecision, BadRule
+from likewise.monitor.factory import reader_of
+from likewise.monitor.memory import Memory
+from likewise.monitor.monitor import Monitor
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.rule.rule import Rule
+from likewise.search.engine.engine import Engine, threads_of
+from likewise.search.engine.near_pairs import LikePairs
+from likewise.tables.model_names import models_of
+
+MOST = 1 << 20
+
+
+def like_pairs(
+    rule: Rule,
+    x: Any,
+    z: Any = FROM_ROW,
+    *,
+    models: Any = None,
+    most: int = MOST,
+    threads: int | None = None,
+) -> Iterator[LikePairs]:
+    """Every pair of decisions that are near, in chunks.
+
+    x, z     as for `observe_many`; outputs play no part, so those of vectors may be left out, too
+    models   which model made them, as for `observe_many`
+    most     how many pairs a chunk may have; as many as there are decisions if these are more
+    threads  how many cores may share the work; all of them unless told otherwise
+
+    Pairs come in no particular order, but all pairs of one later decision come in the same chunk.
+    Where places match everything (`missing = "match"`), pairs with such a row come after the
+    others.
+
+    >>> for pairs in like_pairs(Rule("linf", 0.1), [[0.0], [0.5], [0.05], [0.55]]):
+    ...     print(pairs.later, pairs.earlier, pairs.distances.round(3))
+    [2 3] [0 1] [0.05 0.05]
+    """
+    _check(most)
+    reader = reader_of(rule)
+    batch = reader.many(reader.vectors_of(x, many=True), ())
+    batch.outputs = np.zeros(len(batch.vectors))
+    batch.models = models_of(models, len(batch.vectors))
+    plain = replace(reader.plain, output="number", delta=0.0, favourable=None)
+    memory = Memory(reader, Engine(plain))
+    memory.load(batch)
+    return memory.like_pairs(most=most, threads=threads_of(threads))
+
+
+def like_pairs_within(
+    monitor: Monitor, *, most: int = MOST, threads: int | None = None
+) -> Iterator[LikePairs]:
+    """The same of the decisions that a monitor remembers, which are not read again.
+
+    A monitor that takes or forgets a decision meanwhile ends this with an error.
+
+    >>> monitor = Monitor(Rule("linf", 0.1))
+    >>> _ = monitor.observe_many([[0.0], [0.5], [0.05], [0.55]], ["yes"] * 4)
+    >>> [(pairs.later.tolist(), pairs.earlier.tolist()) for pairs in like_pairs_within(monitor)]
+    [([2, 3], [0, 1])]
+    """
+    _check(most)
+    there = monitor.rows, len(monitor)
+    for pairs in monitor.memory.like_pairs(most=most, threads=threads_of(threads)):
+        yield pairs
+        if (monitor.rows, len(monitor)) != there:
+            raise BadDecision(
+                "the monitor has taken or forgotten decisions while its like pairs were looked"
+                " for.",
+                advice="Look for them again, and let it rest meanwhile.",
+            )
+
+
+def _check(most: int) -> None:
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise BadRule(f"most is {most!r}; expected a whole number from 1", setting="most")

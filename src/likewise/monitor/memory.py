@@ -1,0 +1,402 @@
+"""A reader, an engine and models by row that have the same rows: what a monitor remembers.
+
+The engine takes a decision first, then the reader, then the models; whoever calls says afterwards
+which rows count (`settle`), should a call have been cut off between them.
+
+For a journal, rows come out as bytes and go back in (`pack`, `append`), and the words that codes
+stand for are told by column: "" for labels.
+
+Invariant: after `settle(rows)` all have those rows and no others.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadFile, TooManyNames
+from likewise.monitor.readers.encoding import ERASED, MISSING
+from likewise.monitor.readers.protocol import Batch, Bytes, Reader
+from likewise.monitor.row_models import Models, RowModels
+from likewise.monitor.time_span import TimeSpan
+from likewise.search.engine.engine import Engine
+from likewise.search.engine.near_pairs import LikePairs, pairs_in
+from likewise.search.engine.wildcards import Open
+from likewise.search.outputs import Labels, outputs_of
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.verdicts import Verdict, Verdicts
+
+WordCodes = npt.NDArray[Any]
+"""Whole numbers that stand for words; MISSING where there is none."""
+
+
+class Memory:
+    """What is remembered of decisions."""
+
+    def __init__(self, reader: Reader, engine: Engine, span: TimeSpan | None = None) -> None:
+        self.reader = reader
+        self.engine = engine
+        self.span = span
+        """How far back decisions are compared, where that is limited in time."""
+        self.models = RowModels(reader.rule.compare)
+        self._selective = reader.selective or self.models.selective
+        self.most_words: int | None = None
+        """Distinct labels, values of one column, or models that are taken."""
+        self._writable: Callable[[Any, str], Any] | None = None
+        self._cleared = 0
+        """Rows before this one are forgotten, and the reader and the models know it."""
+
+    # Judging
+
+    def observe(self, batch: Batch, first: int) -> Verdict:
+        """Judge one decision against the past from row `first` on, and remember it."""
+        models = batch.models
+        if models is not None:
+            self._check_models(models)
+        row = self.engine.rows
+        verdict = self.engine.observe(batch.vectors, batch.outputs, first, batch.left_open)
+        self.reader.accept(row, batch, 1)
+        if models is not None or self.models.are_kept:
+            self.models.took(row, models, 1)
+        if self._selective:
+            return self._counted(verdict, None, first, batch.left_open)
+        return verdict
+
+    def check(self, batch: Batch, first: int) -> Verdict:
+        verdict = self.engine.check(batch.vectors, batch.outputs, first, batch.left_open)
+        if self._selective:
+            return self._counted(verdict, batch, first, batch.left_open)
+        return verdict
+
+    def _counted(
+        self, verdict: Verdict, batch: Batch | None, first: int, left_open: Open | None
+    ) -> Verdict:
+        """With those witnesses, and like cases, that count."""
+        found = verdict.witnesses
+        if not (len(found) or verdict.comparable):
+            return verdict
+        row = self.engine.rows if verdict.row is None else verdict.row
+        chosen = found.some(self._pairs_counted(batch, np.array([row]), found.rows))
+        beside = verdict.beside
+        if verdict.comparable and len(chosen) == 0:
+            counts = self._has_like(batch, row, first, left_open)
+            beside = beside._replace(comparable=counts)
+        return Verdict(verdict.row, chosen, beside)
+
+    def _has_like(self, batch: Batch | None, row: int, first: int, left_open: Open | None) -> bool:
+        """Whether a row near a remembered one, or near what was checked last, counts."""
+        others = self.engine.near_rows(row, first, left_open)
+        return bool(self._pairs_counted(batch, np.full(len(others), row), others).any())
+
+    def _pairs_counted(
+        self, batch: Batch | None, rows: Rows, others: Rows
+    ) -> npt.NDArray[np.bool_]:
+        """Which pairs of rows and others count, for the reader and by their models.
+
+        batch: a single decision, that was only checked, instead of `rows`
+        """
+        counted = self.reader.counted(batch, rows, others)
+        if self.models.selective:
+            checked = None if batch is None else batch.models or [None]
+            counted = counted & self.models.counted(checked, rows, others)
+        return counted
+
+    def observe_many(self, batch: Batch, firsts: Rows | None, threads: int | None) -> Verdicts:
+        self._check_models(batch.models)
+        row, vectors = self.engine.rows, batch.vectors
+        verdicts = self.engine.observe_many(
+            vectors, batch.outputs, firsts, batch.left_open, threads
+        )
+        self.reader.accept(row, batch, len(verdicts))
+        self.models.took(row, batch.models, len(verdicts))
+        if not self._selective:
+            return verdicts
+        mine = verdicts.first_row + verdicts.owners
+        chosen = verdicts.some_witnesses(self._pairs_counted(None, mine, verdicts.witnesses.rows))
+        if verdicts.comparable is None:
+            return chosen
+        likes = self.engine.found_likes
+        comparable = chosen.violations.copy()
+        some = np.flatnonzero(verdicts.comparable & ~comparable)
+        comparable[some] = self._pairs_counted(None, row + some, likes[some])
+        for i in np.flatnonzero(verdicts.comparable & ~comparable).tolist():
+            first = 0 if firsts is None else int(firsts[i])
+            left_open = None if batch.left_open is None else batch.left_open[i]
+            comparable[i] = self._has_like(None, row + i, first, left_open)
+        return replace(chosen, comparable=comparable)
+
+    def that_count(self, found: Verdicts) -> Verdicts:
+        """Of pairs of whole remembered rows that are near and differ, those that count."""
+        rows, others = found.rows[found.owners], found.witnesses.rows
+        is_open = self.engine.wildcards.mask(self.engine.rows)  # they were compared here
+        chosen = ~(is_open[rows] | is_open[others])
+        if self._selective:
+            chosen &= self._pairs_counted(None, rows, others)
+        return found.some_witnesses(chosen)
+
+    def like_pairs(self, *, most: int, threads: int) -> Iterator[LikePairs]:
+        """All pairs of remembered rows that are near and count, whatever their outputs."""
+        chooser = self.engine.chooser
+        if chooser is None:
+            return
+        for pairs in pairs_in(chooser, self.engine.wildcards, most=most, threads=threads):
+            if self.span is not None:
+                pairs = pairs.some(self.span.counted(pairs.later, pairs.earlier))  # noqa: PLW2901
+            if self._selective:
+                yield pairs.some(self._pairs_counted(None, pairs.later, pairs.earlier))
+            else:
+                yield pairs
+
+    def load(self, batch: Batch) -> range:
+        self._check_models(batch.models)
+        rows = self.engine.load(batch.vectors, batch.outputs, batch.left_open)
+        self.reader.accept(rows.start, batch, len(rows))
+        self.models.took(rows.start, batch.models, len(rows))
+        return rows
+
+    def forget(self, rows: Rows) -> Rows:
+        """Forget rows; those of them that were still remembered."""
+        gone = self.engine.forget(rows)
+        self.reader.forget(gone)
+        self.models.forget(gone)
+        self._note_cleared()
+        return gone
+
+    def release(self, row: int) -> None:
+        """Rows before that one are forgotten: give their memory back."""
+        self.reader.release(row)
+        self.models.release(row)
+
+    def _note_cleared(self) -> None:
+        """All that is forgotten has left the reader and the models."""
+        history = self.engine.history
+        self._cleared = 0 if history is None else history.first
+
+    # After a call that was cut off
+
+    def settle(self, rows: int) -> None:
+        """Have the first `rows` rows and no others."""
+        self.engine.settle(rows)
+        history = self.engine.history
+        if history is None:
+            self.reader.reset()
+            self.models.reset()
+        else:
+            self.reader.settle(rows)
+            first = min(self._cleared, rows)
+            forgotten = np.flatnonzero(history.alive()[first:] == 0) + first
+            self.reader.forget(forgotten)
+            self.models.settle(rows, forgotten)
+        self._note_cleared()
+
+    def reset(self) -> None:
+        """Have no rows."""
+        self.engine.reset()
+        self.reader.reset()
+        self.models.reset()
+        self._note_cleared()
+
+    # Words
+
+    def words(self) -> dict[str, list[Any]]:
+        """By column and code; labels under ""."""
+        words = self.reader.words()
+        if self.engine.rule.output == "label":
+            outputs = self.engine.outputs
+            words[""] = outputs.labels if isinstance(outputs, Labels) else []
+        return words
+
+    def word_counts(self) -> dict[str, int]:
+        words = self.words()
+        return dict(zip(words, map(len, words.values()), strict=True))
+
+    def guard(self, keepable: Callable[[Any, str], Any]) -> None:
+        """Have new words checked before a decision is taken: can they be kept?"""
+        self._writable = keepable
+        self._set_guard()
+
+    def limit_words(self, most: int) -> None:
+        """Have no more than so many distinct labels, values of each column, and models."""
+        self.most_words = most
+        self._set_guard()
+
+    def _set_guard(self) -> None:
+        self.engine.keepable = self._check_new
+        if self.engine.outputs is not None:
+            self.engine.outputs.keepable = self._check_new
+        self.reader.guard(self._check_new)
+
+    def _check_new(self, value: Any, what: str, known: int) -> None:
+        """Raise BadDecision if a new word cannot be kept, or is one too many."""
+        most = self.most_words
+        if most is not None and known >= most:
+            raise TooManyNames(
+                f"{what} is {value!r}, which is new, and there are {known:,} others already; at"
+                f" most {most:,} are taken."
+            )
+        if self._writable is not None:
+            self._writable(value, what)
+
+    def _check_models(self, models: Models) -> None:
+        """Raise BadDecision if these are too many together with those that are known."""
+        if self.most_words is None or models is None:
+            return
+        total = self.models.total_with(models)
+        if total > self.most_words:
+            raise TooManyNames(
+                f"with the models given there would be {total:,} different ones; at most"
+                f" {self.most_words:,} are taken."
+            )
+
+    def cut_words(self, counts: Mapping[str, int]) -> None:
+        """Of each column's words keep the first so many; no row has any of the others."""
+        if isinstance(self.engine.outputs, Labels):
+            self.engine.outputs.cut(counts.get("", 0))
+        self.reader.cut_words(counts)
+
+    def drop_words(self, codes: Mapping[str, Sequence[int]]) -> None:
+        """Words that no row has leave memory."""
+        for column, gone in codes.items():
+            values = [*self.words()[column]]
+            for code in gone:
+                values[code] = ERASED
+            self._know(column, values)
+        history = self.engine.history
+        if history is not None and codes:
+            first = history.first
+            there = history.alive()[first:] != 0
+            self.reader.words_left(set(codes), history.rows[first : history.total][there])
+
+    def _know(self, column: str, values: Sequence[Any]) -> None:
+        if column:
+            self.reader.know_words(column, values)
+        else:
+            assert isinstance(self.engine.outputs, Labels)
+            self.engine.outputs.know(values, ERASED)
+
+    def word_codes(self) -> tuple[int, dict[str, WordCodes]]:
+        """The first row in memory, and of the rows from there on the codes of all words."""
+        history = self.engine.history
+        first = 0 if history is None else history.first
+        codes = self._label_codes(self.engine.numbers(slice(first, None)))
+        rows = slice(first, None)
+        return first, codes | {
+            name: self.reader.codes(name, rows).codes for name in self.reader.words()
+        }
+
+    def word_codes_in(
+        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats
+    ) -> dict[str, WordCodes]:
+        """The same of rows as they are on disk."""
+        erased = np.isnan(outputs[:, 0])
+        return self._label_codes(outputs) | self.reader.codes_in(dtype, records, erased)
+
+    def _label_codes(self, outputs: Floats) -> dict[str, WordCodes]:
+        if self.engine.rule.output != "label":
+            return {}
+        return {"": np.nan_to_num(outputs[:, 0], nan=MISSING).astype(np.int64)}
+
+    # Rows that come back from a journal
+
+    def begin(
+        self,
+        row: int,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...] | None,
+        storage: str | None,
+        outputs: int,
+        words: Mapping[str, Sequence[Any]],
+    ) -> None:
+        """Of no rows yet: go on at `row`, with inputs and outputs such as these."""
+        shape = self.reader.begin_at(row, dtype) or shape
+        assert shape is not None
+        engine = self.engine
+        engine.begin(shape, storage or "float64", outputs_of(engine.rule, np.zeros(outputs)))
+        engine.begin_at(row)
+        self._note_cleared()
+        for column, values in words.items():
+            self._know(column, values)
+
+    def append(
+        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: Models = None
+    ) -> None:
+        """Further rows; erased ones, whose outputs are NaN, are to be forgotten afterwards."""
+        engine, first = self.engine, self.engine.rows
+        labels = isinstance(engine.outputs, Labels)
+        if labels and np.nanmax(outputs, initial=-1) >= len(engine.labels):
+            raise BadFile("the ledger has no word for a label: it was altered.")
+        erased = np.isnan(outputs[:, 0])
+        batch = self.reader.unpack(dtype, records, erased)
+        vectors = batch.vectors
+        if erased.any():
+            vectors, outputs = self._placeholders(vectors, outputs, erased)
+        at = engine.append(vectors, outputs)
+        if at >= 0:
+            raise BadFile(
+                f"row {first + at:,} of the ledger holds an input or output that no monitor would"
+                " have taken. Nothing was changed."
+            )
+        if batch.left_open is not None:
+            engine.add_wildcards(first, batch.left_open)
+        self.reader.accept(first, batch, len(vectors))
+        self.models.took(first, models, len(vectors))
+
+    def stage(self, batch: Batch) -> int:
+        """Check and write rows behind those that are remembered, where no query sees them.
+
+        Returns how many there are; `settle` removes them, and their words stay.
+        """
+        self._check_models(batch.models)
+        count = self.engine.stage(batch.vectors, batch.outputs)
+        self.reader.accept(self.engine.rows, batch, count)
+        return count
+
+    def judge(
+        self,
+        dtype: np.dtype[Any],
+        records: Bytes,
+        outputs: Floats,
+        firsts: Rows,
+        models: Models = None,
+    ) -> Verdicts:
+        """Judge and remember rows of a journal that wait for their verdicts; none was erased."""
+        engine = self.engine
+        batch = self.reader.unpack(dtype, records, np.zeros(len(outputs), np.bool_))
+        batch.outputs, batch.models = outputs, models
+        if engine.rule.output == "label":
+            batch.outputs = [engine.labels[int(code)] for code in outputs[:, 0]]
+        elif engine.rule.output == "number":
+            batch.outputs = outputs[:, 0]
+        return self.observe_many(batch, firsts, None)
+
+    def pass_over(
+        self, dtype: np.dtype[Any], records: Bytes, outputs: Floats, models: Models = None
+    ) -> None:
+        """Remember and forget rows of a journal that were erased before they were judged.
+
+        They are not judged: the label that stands for theirs may be erased as well.
+        """
+        erased = np.ones(len(outputs), np.bool_)
+        batch = self.reader.unpack(dtype, records, erased)
+        vectors, outputs = self._placeholders(batch.vectors, outputs, erased)
+        rows = self.engine.load_stored(vectors, outputs, batch.left_open)
+        self.reader.accept(rows.start, batch, len(rows))
+        self.models.took(rows.start, models, len(rows))
+        self.forget(np.arange(rows.start, rows.stop))
+
+    def _placeholders(
+        self, vectors: Any, outputs: Floats, erased: npt.NDArray[np.bool_]
+    ) -> tuple[Any, Floats]:
+        """Give erased rows values that are admitted; these are forgotten before anybody looks."""
+        vectors, outputs = vectors.copy(), outputs.copy()
+        vectors[erased], outputs[erased] = 1, 0
+        outputs[erased, 0] = self.engine.rule.output == "probabilities"
+        return vectors, outputs
+
+    def finish(self, erased: Rows) -> None:
+        """All rows are there: build the index, and forget what was erased."""
+        self.engine.fill()
+        if len(erased):
+            self.forget(erased)

@@ -1,0 +1,1 @@
+"""From inputs as they come to vectors, outputs and columns."""

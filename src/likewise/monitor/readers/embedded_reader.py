@@ -1,0 +1,45 @@
+"""The reader of a rule with an embedder: texts or pictures in, their vectors judged and kept.
+
+Of an input only its vector is kept: who wants to see texts again gives them as a column of a table
+(kind "text"), or looks them up by row.
+
+Invariant: a decision whose input cannot be embedded leaves no trace.
+Cost: the model's time, outside the monitor's lock; then as for any vector.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.embedders.embedding import Subject
+from likewise.errors import UnexpectedValue
+from likewise.monitor.readers.vector_reader import VectorReader
+from likewise.rule.rule import Rule
+from likewise.tables.normalize import as_list
+
+
+class EmbeddedReader(VectorReader):
+    """Makes vectors with the rule's embedder."""
+
+    embeds = True
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule)
+        assert rule.embed is not None
+        self._working = rule  # `rule` may name a model that is not to be loaded
+        self._embedding = rule.embed.loaded
+
+    def vectors_of(self, x: Any, *, many: bool) -> Any:
+        return embedded(self._working, x) if many else self._embedding.one(x)
+
+
+def embedded(rule: Rule, x: Any) -> Any:
+    """The vectors of inputs under a rule with an embedder; a decision's number names it."""
+    values = list(x) if isinstance(x, np.ndarray) and x.ndim else as_list(x)  # pictures stay arrays
+    if values is None:
+        raise UnexpectedValue(
+            f"the inputs are of type {type(x).__name__}; expected a list of texts or pictures, or"
+            " an array of them."
+        )
+    assert rule.embed is not None
+    return rule.embed.loaded.many(values, lambda i: Subject("the input", i))

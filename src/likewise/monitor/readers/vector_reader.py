@@ -1,0 +1,128 @@
+"""The reader of inputs that are vectors already: there is nothing to read.
+
+Vectors are compared by position. So of inputs that came as tables it keeps the names of the columns
+of the first, and refuses a table whose columns have other names, or stand in another order.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadRule, MissingColumn, MissingValue, UnknownColumn, WrongShape
+from likewise.monitor.readers.protocol import FROM_ROW, Batch, Bytes, Keepable
+from likewise.rule.rule import Rule
+from likewise.tables.named_array import names_of
+from likewise.tables.printing import listed
+from likewise.tables.rows import Rows
+from likewise.verdict.past_rows import Codes
+
+
+class VectorReader:
+    """Passes vectors on."""
+
+    key_column: str | None = None
+    output_columns: tuple[str, ...] = ()
+    embeds = selective = False
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = self.plain = rule
+        self._names: tuple[str, ...] = ()
+        """Names of the columns of the first table that was taken; empty until then."""
+        self._named_at = 0
+        """The first row of that table."""
+
+    def vectors_of(self, x: Any, *, many: bool) -> Any:
+        return x
+
+    def one(self, x: Any, z: Any) -> Batch:
+        if z is FROM_ROW:
+            raise MissingValue(
+                "the output is missing: observe(x, z) takes both.",
+                advice="(Under a rule with features, the output may be one of the columns.)",
+            )
+        self._refuse_other_names(names_of(x))
+        return Batch(x, z)
+
+    many = one
+
+    def _refuse_other_names(self, names: tuple[str, ...]) -> None:
+        known = self._names
+        if names == known or len(names) != len(known) or not names:
+            return  # another number of columns is refused by the engine
+        at = next(j for j, name in enumerate(names) if name != known[j])
+        problem = (
+            f"column {at} is {names[at]!r}, but this history holds {known[at]!r} there, set by"
+            f" decision {self._named_at}: it holds {listed(map(repr, known))}, and the table has"
+            f" {listed(map(repr, names))}."
+        )
+        advice = "Send the same columns in the same order, or use a rule with features."
+        for lacking, kind in (
+            ([name for name in known if name not in names], MissingColumn),
+            ([name for name in names if name not in known], UnknownColumn),
+        ):
+            if lacking:
+                raise kind(problem, column=lacking[0], advice=advice)
+        raise WrongShape(problem, advice=advice)
+
+    def split(self, batch: Batch) -> Iterator[Batch]:
+        return (Batch(x, z) for x, z in zip(batch.vectors, batch.outputs, strict=True))
+
+    def accept(self, first: int, batch: Batch, count: int) -> None:
+        if not self._names and count:
+            self._names, self._named_at = names_of(batch.vectors), first
+
+    def reset(self) -> None:
+        self._names = ()
+
+    def settle(self, rows: int) -> None:
+        if rows <= self._named_at:
+            self._names = ()
+
+    def forget(self, rows: Rows) -> None: ...
+
+    def release(self, row: int) -> None: ...
+
+    def values(self, row: int) -> dict[str, Any]:
+        raise BadRule("this rule has no columns; use `inputs` for vectors")
+
+    def values_read(self, batch: Batch) -> dict[str, Any] | None:
+        return None
+
+    def codes(self, column: str, rows: Any) -> Codes:
+        raise BadRule(f"this rule has no columns, so there is no {column!r}")
+
+    def counted(self, batch: Batch | None, rows: Rows, others: Rows) -> npt.NDArray[np.bool_]:
+        return np.ones(len(others), dtype=np.bool_)
+
+    def words(self) -> dict[str, list[Any]]:
+        return {}
+
+    def know_words(self, column: str, values: Sequence[Any]) -> None: ...
+
+    def cut_words(self, counts: Mapping[str, int]) -> None: ...
+
+    def words_left(self, columns: set[str], vectors: npt.NDArray[Any]) -> None: ...
+
+    def guard(self, keepable: Keepable | None) -> None: ...
+
+    def record_columns(self) -> tuple[tuple[str, str], ...] | None:
+        return None
+
+    def pack(self, dtype: np.dtype[Any], vectors: npt.NDArray[Any], first: int, stop: int) -> Bytes:
+        base, _ = dtype.subdtype or (dtype, ())
+        rows = np.ascontiguousarray(vectors[first:stop], base)
+        return rows.view(np.uint8).reshape(stop - first, -1)
+
+    def unpack(self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]) -> Batch:
+        base, shape = dtype.subdtype or (dtype, ())
+        return Batch(np.ascontiguousarray(records).view(base).reshape(len(records), *shape), None)
+
+    def codes_in(
+        self, dtype: np.dtype[Any], records: Bytes, erased: npt.NDArray[np.bool_]
+    ) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+    def begin_at(self, row: int, dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+        return None

@@ -1,0 +1,91 @@
+"""Memory, made from what is on disk: rows and words, then the verdicts that were not made in time.
+
+Cost: a chunk of rows at a time is in memory beside what is remembered of it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadFile
+from likewise.ledger.entries import NONE_KEPT, Judged
+from likewise.ledger.reader import CHUNK
+from likewise.ledger.retention import Retention
+from likewise.ledger.store import Store
+from likewise.ledger.stored import NOT_JUDGED, Decisions
+from likewise.ledger.verdict_facts import facts_of_many
+from likewise.ledger.write_buffer import kept_of_many
+from likewise.monitor.memory import Memory
+from likewise.monitor.readers.encoding import ERASED
+from likewise.tables import codec
+from likewise.tables.keys import Keys
+from likewise.verdict.verdicts import Verdicts
+
+
+def load_rows(
+    store: Store, memory: Memory, keys: Keys, retention: Retention, chunks: Iterable[Decisions]
+) -> dict[str, int]:
+    """Have memory hold the rows of a store, and its index; how many words each column has."""
+    reader = store.reader
+    layout = reader.layout
+    assert layout is not None
+    known: dict[str, list[Any]] = {}
+    for _, column, code, value, *_ in reader.words():
+        values = known.setdefault(column, [])
+        if code != len(values) or column not in memory.words():
+            raise BadFile(f"the words of {column!r} make no sense: the ledger was altered.")
+        values.append(ERASED if value is None else codec.read_word(value))
+    memory.begin(store.first, layout.dtype, layout.shape, layout.storage, layout.outputs, known)
+    names = reader.names("model")
+    for chunk in chunks:
+        if chunk.keys is not None:
+            keys.add(chunk.first, chunk.keys)
+        judged = slice(0, max(0, store.judged - chunk.first))  # the others wait
+        inputs, outputs = chunk.records["input"][judged], chunk.outputs[judged]
+        if len(outputs):
+            models = names.all_of(chunk.models)
+            memory.append(layout.dtype, inputs, outputs, models and models[judged])
+            retention.took(chunk.times[judged])
+    memory.finish(retention.erased[retention.erased < max(store.first, store.judged)])
+    keys.forget(reader.erased())
+    return {column: len(values) for column, values in known.items()}
+
+
+def judge_accepted(
+    store: Store, memory: Memory, retention: Retention, witnesses: int, missing: int, most: int
+) -> Verdicts | None:
+    """Judge the next decisions that were accepted before, and write their verdicts.
+
+    Rows that were erased in the meantime are taken by themselves: they are remembered and forgotten
+    at once, and stay without a verdict (NOT_JUDGED): None is returned for a run of them.
+
+    witnesses   how many of the nearest are written for each
+    missing     how many decisions are known to be missing
+    most        how many decisions are judged; at least one
+    """
+    reader, first = store.reader, store.judged
+    stop = min(store.rows, first + most, first + CHUNK)
+    chunk = reader.decisions(first, stop, keys=False, witnesses=False)
+    layout, records, outputs, times = reader.layout, chunk.records, chunk.outputs, chunk.times
+    assert layout is not None
+    erased = np.isnan(outputs[:, 0])
+    if (other := np.flatnonzero(erased != erased[0])).size:
+        records, outputs, times = records[: other[0]], outputs[: other[0]], times[: other[0]]
+    count = len(times)
+    firsts = retention.firsts(first, times)
+    models = reader.names("model").all_of(chunk.models[:count])
+    if erased[0]:
+        memory.pass_over(layout.dtype, records["input"], outputs, models)
+        retention.took(times)
+        nothing = np.full(count, NOT_JUDGED), NONE_KEPT, facts_of_many(None, count)
+        store.judge(Judged(first, firsts, *nothing))
+        return None
+    verdicts = memory.judge(layout.dtype, records["input"], outputs, firsts, models)
+    verdicts = replace(verdicts, missing=missing)
+    retention.took(times)
+    kept, facts = kept_of_many(verdicts, witnesses), facts_of_many(verdicts, count)
+    store.judge(Judged(first, firsts, verdicts.counts, kept, facts))
+    absent = retention.absent(firsts) - retention.absent(np.array([first]))
+    return replace(verdicts, firsts=firsts, absent=absent)

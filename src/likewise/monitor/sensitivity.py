@@ -1,0 +1,270 @@
+"""Which line of a rule does the work: what comes of the rule with each line of it changed.
+
+For each column: how many decisions would be comparable, and how many would contradict an earlier
+one, if the column were ignored, its tolerance halved, or doubled (rule/variation.py). Decisions
+are taken in the order in which they come.
+
+Invariant: every count is what a `Monitor` with the changed rule and `comparable=True` says of the
+first `decisions` of those given, without those that have no direction under that rule (cosine, a
+column ignored), which are counted. All counts rest on the same decisions.
+Cost: one monitor for each change. So there are at most ROWS decisions and COLUMNS columns, fewer
+decisions, down to LEAST, and then fewer columns, where a rule has many (CELLS), and fewer decisions
+once more while the changed rules together find more than PAIRS pairs. None of these bounds is a
+time, so the same decisions give the same counts on every machine. A model embeds each text or
+picture once. A call to a monitor finds at most some millions of pairs.
+Not here: keys, windows, and words for what was found (reports/sensitivity_section.py).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as with_other
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadRule, WrongShape
+from likewise.monitor.monitor import Monitor
+from likewise.monitor.readers.embedded_columns import Embedded, EmbeddedColumn
+from likewise.monitor.readers.embedded_reader import embedded
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.monitor.sensitivity_table import Outcome, Variant, Varied
+from likewise.rule.feature import Feature
+from likewise.rule.rule import Rule
+from likewise.rule.variation import HOWS, How, changes_of, parts_of
+from likewise.tables.frames import ColumnTable, columns_of
+from likewise.tables.known_names import did_you_mean
+from likewise.tables.model_names import models_of
+from likewise.tables.normalize import numbers_of, sequence_of
+
+ROWS = 10_000
+"""Decisions that are looked at, the first ones."""
+COLUMNS = 40
+"""Columns that are changed, the first that are compared; and coordinates, if they have names."""
+CELLS = 6_000_000
+"""Values that are read, over all changed rules."""
+LEAST = 500
+"""Decisions that are looked at in any case; a very wide rule has fewer columns changed instead."""
+PAIRS = 10_000_000
+"""Contradicting pairs that are looked at, over all changed rules."""
+_AT_ONCE = 2_000_000  # pairs that a call to a monitor finds at most
+_STEPS = (50, 2_000)  # decisions in such a call
+_SHORTEST = (
+    1.0001e-150  # a squared norm; below 1e-150 a monitor refuses it (search/kernels/rows.py)
+)
+
+
+def vary(
+    rule: Rule,
+    x: Any,
+    z: Any = FROM_ROW,
+    *,
+    columns: Sequence[str] | None = None,
+    together: Mapping[str, Sequence[str]] | None = None,
+    changes: Sequence[How] = HOWS,
+    most_rows: int = ROWS,
+    most_columns: int = COLUMNS,
+    within: str | None = None,
+    times: Any = None,
+    models: str | Sequence[str | None] | None = None,
+    threads: int | None = None,
+) -> Varied:
+    """What a rule comes to if a column of it is ignored, its tolerance halved, or doubled.
+
+    x, z      decisions in order, as `Monitor.observe_many` takes them.
+    columns   names of coordinates, for a rule without features. Without names, or with more than
+              `most_columns`, epsilon is halved and doubled instead.
+    together  columns that are changed as one, by the name they get: {"job": ["job_a", "job_b"]}.
+    changes   some of "ignored", "halved", "doubled"; none for the rule as it is alone.
+    within    how long before a decision those are that it is compared with, as a `Monitor` takes
+              it; then `times` has a time for each.
+    models    which model made each, as `Monitor.observe_many` takes it.
+    threads   how many cores may share the work; all of them unless told otherwise.
+
+    >>> people = [
+    ...     {"age": 30, "paid": 50, "ok": "no"},
+    ...     {"age": 31, "paid": 50, "ok": "no"},
+    ...     {"age": 39, "paid": 50, "ok": "yes"},
+    ... ]
+    >>> rule = Rule(
+    ...     features={
+    ...         "age": Feature("number", tolerance=5),
+    ...         "paid": Feature("number", tolerance="10%"),
+    ...     },
+    ...     output_column="ok",
+    ... )
+    >>> found = vary(rule, people)
+    >>> found.as_it_is.comparable, found.as_it_is.contradicting
+    (1, 0)
+    >>> [(one.column, one.how, one.comparable, one.contradicting) for one in found.variants[:3]]
+    [('age', 'ignored', 2, 1), ('age', 'halved', 1, 0), ('age', 'doubled', 2, 1)]
+    """
+    odd = [one for one in changes if one not in HOWS]
+    if odd:
+        raise BadRule(
+            f"changes has {odd[0]!r}; expected some of {', '.join(HOWS)}"
+            + did_you_mean(odd[0], HOWS),
+            setting="changes",
+        )
+    if not isinstance(rule, Rule):
+        raise BadRule(f"the rule is {rule!r}; expected a likewise.Rule")
+    if columns is not None and len(columns) > most_columns:
+        columns = None
+    parts = parts_of(rule, columns if rule.features is None else None, together)
+    width = len(rule.features or columns or ()) or 1
+    most = min(most_columns, max(1, CELLS // (LEAST * width * max(1, len(changes)))))
+    some, rest = parts[:most], parts[most:]
+    decisions = _Decisions.read(rule, x, z, most_rows)
+    if within is not None:
+        decisions = with_other(decisions, within=within, times=times)
+    decisions = with_other(decisions, models=models_of(models, decisions.given))
+    made = changes_of(decisions.rule, some, columns, changes)
+    rules = [decisions.rule, *(change.rule for change in made)]
+    rows = min(len(decisions), max(LEAST, CELLS // (width * len(rules)) // 100 * 100))
+    outcomes = _outcomes(rules, decisions, rows, threads)
+    variants = tuple(map(Variant, made, outcomes[1:]))
+    unchanged = tuple(name for part in rest for name in part.columns)
+    return Varied(rule, outcomes[0], variants, decisions.given, unchanged).in_order_of_effect()
+
+
+@dataclass(frozen=True, eq=False)
+class _Decisions:
+    """Decisions, read once, so that many monitors can take them."""
+
+    rule: Rule
+    """By which a monitor takes them: no keys, no model to be asked."""
+    x: Any
+    z: Any
+    given: int
+    within: str | None = None
+    times: Any = None
+    models: list[str | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @classmethod
+    def read(cls, rule: Rule, x: Any, z: Any, most: int) -> "_Decisions":
+        """The first decisions, `most` of them."""
+        outputs = None if z is FROM_ROW else sequence_of(z)
+        if rule.features is not None:
+            made = cls._of_table(rule, x, apart=outputs is not None, most=most)
+        elif rule.embed is not None:
+            x = sequence_of(x)
+            vectors = embedded(rule, x[:most])
+            made = cls(with_other(rule, embed=None), vectors, FROM_ROW, len(x))
+        else:
+            x = numbers_of(x, "the input")
+            made = cls(rule, x[:most], FROM_ROW, len(x))
+        if outputs is None:
+            return made
+        if len(outputs) != made.given:
+            raise WrongShape(
+                f"there are {made.given} inputs and {len(outputs)} outputs; expected one output"
+                " for each input."
+            )
+        return with_other(made, z=outputs[:most])
+
+    def first_with_direction(self, rule: Rule, rows: int) -> "_Decisions":
+        """Return the first rows, without those that have no direction under a changed rule."""
+        if rule.metric != "cosine" or rule.weights == self.rule.weights:
+            return with_other(self, x=self.x[:rows])
+        stored = np.float32 if rule.storage == "float32" else np.float64
+        squares = self.x[:rows].astype(stored).astype(np.float64) ** 2
+        kept = np.flatnonzero(squares @ np.array(rule.weights) > _SHORTEST).tolist()
+
+        def some(values: Any) -> Any:
+            return None if values is None else [values[i] for i in kept]
+
+        z = self.z if self.z is FROM_ROW else some(self.z)
+        return with_other(
+            self, x=self.x[kept], z=z, times=some(self.times), models=some(self.models)
+        )
+
+    @classmethod
+    def _of_table(cls, rule: Rule, table: Any, *, apart: bool, most: int) -> "_Decisions":
+        features: dict[str, Feature] = dict(rule.features or {})
+        outputs = rule.output_columns
+        named = [name for name, one in features.items() if one.kind not in ("key", "ignore")]
+        wanted = named if apart else [*named, *outputs]
+        known = None if rule.extra == "ignore" else [*features, *outputs]
+        columns = columns_of(table, wanted, known)
+        count = len(next(iter(columns.values())))
+        columns = {name: column[:most] for name, column in columns.items()}
+        for name, feature in features.items():
+            if feature.embed is not None:
+                kept, vectors = EmbeddedColumn(name, feature).read(columns[name])
+                columns[name] = [
+                    None if value is None else Embedded(value, vector)
+                    for value, vector in zip(kept, vectors, strict=True)
+                ]
+            elif feature.kind == "key":
+                features[name] = Feature("ignore")
+        return cls(with_other(rule, features=features), ColumnTable(columns), FROM_ROW, count)
+
+
+def _outcomes(
+    rules: Sequence[Rule], decisions: _Decisions, rows: int, threads: int | None
+) -> list[Outcome]:
+    """What each rule comes to for the first rows; fewer rows where there are too many pairs."""
+    while True:
+        runs: list[_Run] = []
+        pairs = 0
+        for rule in rules:
+            runs.append(_run(rule, decisions, rows, threads, PAIRS - pairs))
+            pairs += runs[-1].pairs
+            if pairs > PAIRS:
+                break
+        else:
+            return [
+                Outcome(rows, run.comparable, run.contradicting, run.without_direction)
+                for run in runs
+            ]
+        rows = _fewer(rows, runs, len(rules))
+
+
+def _fewer(rows: int, runs: Sequence["_Run"], rules: int) -> int:
+    """So few rows that all rules together should stay within PAIRS: half of them at most.
+
+    Pairs grow with the square of the rows.
+    """
+    grown = (run.pairs * (rows / max(1, run.rows)) ** 2 for run in runs)
+    expected = sum(grown) / len(runs) * rules
+    return min(rows // 2, int(rows * math.sqrt(PAIRS / expected)))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What a monitor found in the first rows."""
+
+    rows: int
+    comparable: int
+    contradicting: int
+    without_direction: int
+    pairs: int
+
+
+def _run(
+    rule: Rule, decisions: _Decisions, rows: int, threads: int | None, most_pairs: int
+) -> _Run:
+    """A rule tried on the first rows; on fewer if there are more than `most_pairs`."""
+    comparable = contradicting = pairs = done = 0
+    decisions = decisions.first_with_direction(rule, rows)
+    without_direction, rows = rows - len(decisions), len(decisions)
+    apart = decisions.z is not FROM_ROW
+    limited = decisions.within is not None
+    with Monitor(rule, comparable=True, within=decisions.within) as monitor:
+        while done < rows and pairs <= most_pairs:
+            step = min(max(_AT_ONCE // max(1, done), _STEPS[0]), _STEPS[1])
+            stop = min(done + step, rows)
+            z = decisions.z[done:stop] if apart else FROM_ROW
+            times = decisions.times[done:stop] if limited else None
+            models = None if decisions.models is None else decisions.models[done:stop]
+            x = decisions.x[done:stop]
+            verdicts = monitor.observe_many(x, z, times=times, models=models, threads=threads)
+            assert verdicts.comparable is not None
+            comparable += int(np.count_nonzero(verdicts.comparable))
+            contradicting += int(np.count_nonzero(verdicts.violations))
+            pairs += verdicts.pairs
+            done = stop
+    return _Run(done, comparable, contradicting, without_direction, pairs)

@@ -1,0 +1,76 @@
+"""A decision is compared only with those at most so long before it; nothing is forgotten for it.
+
+Decisions come in order of time, so what counts for each is a stretch of rows that ends with the row
+before it, and where that stretch begins is a search among sorted times. Equal times are within any
+span, and so is a decision exactly that long before.
+
+Invariant: times of remembered rows never fall; a decision whose time lies before the last is
+refused before anything changes.
+Cost: eight bytes for each decision, and one search.
+Not here: windows of a ledger, which forget (ledger/window.py).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import WrongOrder
+from likewise.search.history.reserved_memory import Growing
+from likewise.tables.rows import Rows
+from likewise.tables.times import iso_text
+
+
+class TimeSpan:
+    """How far back a decision is compared, and when each row was decided.
+
+    Rows from that of the next decision on are not looked at, so a call that was cut off leaves
+    nothing to undo.
+    """
+
+    def __init__(self, text: str, microseconds: int) -> None:
+        self.text = text
+        self.microseconds = microseconds
+        self._times = Growing(np.int64)
+
+    def times(self, count: int) -> Rows:
+        """Microseconds since 1970 of the first `count` rows."""
+        times: Rows = self._times.first(count)
+        return times
+
+    def firsts(self, row: int, times: Rows) -> Rows:
+        """The first row that each of the next decisions, from `row` on, is compared with."""
+        known = self.times(row)
+        self._check(known, times)
+        oldest = times - self.microseconds
+        firsts = np.searchsorted(known, oldest, side="left")
+        beyond = firsts == row
+        firsts[beyond] += np.searchsorted(times, oldest[beyond], side="left")
+        return firsts.astype(np.int64)
+
+    def _check(self, known: Rows, times: Rows) -> None:
+        together = np.concatenate([known[-1:], times])
+        back = np.flatnonzero(together[1:] < together[:-1])
+        if len(back):
+            before, after = (iso_text(int(together[back[0] + i])) for i in (0, 1))
+            raise WrongOrder(
+                f"the time is {after}, and the decision before was made at {before}; expected"
+                " decisions in order of time, since each is compared with those of the last"
+                f" {self.text} before it.",
+                advice="Sort them by time.",
+            )
+
+    def took(self, row: int, times: Rows) -> None:
+        """The history has decisions of these times now, from `row` on."""
+        if len(times):
+            self._times.put(row, times, len(times))
+
+    def last(self, row: int) -> int:
+        """The time of the last decision before `row`; 0 if there is none."""
+        return int(self.times(row)[-1]) if row else 0
+
+    def counted(self, later: Rows, earlier: Rows) -> npt.NDArray[np.bool_]:
+        """Which pairs of remembered rows are near enough in time."""
+        if len(later) == 0:
+            return np.ones(0, dtype=np.bool_)
+        times = self.times(int(max(later.max(), earlier.max())) + 1)
+        near: npt.NDArray[np.bool_] = np.abs(times[later] - times[earlier]) <= self.microseconds
+        return near

@@ -1,0 +1,123 @@
+"""How a monitor is doing, now: the rate of contradictions against what is usual.
+
+The parts with an id are sent again as they change (live_parts.py). The chart is drawn by the
+browser from the table below it, which says the same without a script.
+
+Cost: counts that are at hand; no ledger is read for this page.
+"""
+
+import math
+import time as clock
+from typing import Any
+
+import msgspec
+
+from likewise.pages.page_state import Visit
+from likewise.pages.rate_windows import SPANS
+from likewise.pages.screen import Download, PageData, Part, Screen, stream_blocks
+from likewise.reports.finding_words import in_words
+from likewise.service.alerts.usual_band import Conclusion
+from likewise.service.routes.verdict_events import EventStream
+from likewise.tables.codec import json_value
+from likewise.tables.times import ago, iso_text_of_seconds
+
+_TEMPLATE = "pages/overview.html"
+_LATEST = 8
+_PLOTTED = 10  # comparable decisions of a window in the chart, at least
+_LIVE = ("now", "spans", "rates", "series", "latest", "totals")
+"""Blocks of the template that change while somebody looks, by the id of their element."""
+
+
+async def load(visit: Visit) -> PageData:
+    hosted = visit.hosted
+    now = clock.time()
+    windows, reading = visit.live.windows(hosted), visit.live.readings.last(hosted)
+    span = windows.chosen(visit.query.get("span"), now)
+    counts, monitor, last = hosted.counts, hosted.monitor, windows.last_decision
+    age = max(0.0, now - last) if last else None
+    recent, closed = windows.recent(span, now), windows.all(span, now)[:-1]
+    data: dict[str, Any] = {
+        "monitor": hosted.name,
+        "rows": hosted.next_row,
+        "exact": True,
+        "asks_comparable": monitor.comparable,
+        "missing": None if reading is None else reading.missing,
+        "lately": {  # the last few windows with decisions, and whether their rate is usual
+            "span": span.lately,
+            "until": iso_text_of_seconds(recent.until, "seconds"),
+            "comparable": recent.growth.comparable,
+            "violations": recent.growth.violations,
+            "rate": recent.growth.rate,
+            "finding": recent.conclusion.finding,
+            "because": recent.conclusion.because,
+            **_usual(recent.conclusion),
+        },
+        "decisions_a_second": windows.a_second(now),
+        "last_decision": iso_text_of_seconds(last, "seconds") if last else None,
+        "last_decision_age": age,
+        "since_start": {
+            "decisions": counts.decisions.total(),
+            "comparable": counts.comparable,
+            "violations": counts.violations.total(),
+            "pairs": counts.pairs,
+            "alarms": counts.alarms,
+            "sent_again": counts.known,
+        },
+        "refused": dict(counts.refused),
+        "dropped": dict(counts.dropped),
+        "span": span.key,
+        "spans": {one.key: one.words for one in SPANS},
+        "windows": [
+            {
+                "start": iso_text_of_seconds(one.start, "seconds"),
+                **one.growth._asdict(),
+                "rate": one.growth.rate,
+                **_usual(one.conclusion),
+            }
+            for one in closed
+        ],
+        "latest": [
+            {
+                "row": verdict.row,
+                "witnesses": verdict.count,
+                "distance": json_value(verdict.witnesses.input_distances.min(initial=math.inf)),
+                "model": verdict.model,
+            }
+            for verdict in reversed(hosted.recent.last(_LATEST))
+            if verdict.row is not None
+        ],
+        "rule": in_words(monitor.rule),
+    }
+
+    def more() -> dict[str, Any]:
+        shares = [one.growth.rate if one.growth.comparable >= _PLOTTED else None for one in closed]
+        lows, highs = (
+            [one[name] for one in data["windows"]] for name in ("usual_low", "usual_high")
+        )
+        columns = [[float(one.start) for one in closed], shares, lows, highs]
+        return {
+            "last_decision": "none yet" if age is None else ago(age),
+            "plotted": _PLOTTED,
+            "series": msgspec.json.encode(columns).decode(),
+        }
+
+    return PageData(data, more)
+
+
+def _usual(conclusion: Conclusion | None) -> dict[str, float | None]:
+    """The band in which the rate usually lies; None where that cannot be concluded."""
+    if conclusion is None or conclusion.because:
+        return {"usual_low": None, "usual_high": None}
+    return {"usual_low": conclusion.low, "usual_high": conclusion.high}
+
+
+async def live(visit: Visit) -> EventStream:
+    asked = visit.query.get("span")
+    place = asked if asked in {span.key for span in SPANS} else "any"
+    return stream_blocks(visit, f"overview {place}", load, _TEMPLATE, _LIVE)
+
+
+PARTS: tuple[Part, ...] = (
+    Screen("overview", "read", "Overview", load, _TEMPLATE, assets=("uplot.css", "uplot.js")),
+    Download("overview/live", "read", live),
+)

@@ -1,0 +1,243 @@
+"""What one column is proposed as, and why: a feature, notes, the reason for a tolerance.
+
+A column is left out because it is no input (nested, empty, a time, a truth, another decision, a
+score, a survey's weight, constant, an index, an identifier, text that hardly repeats, or it gives
+the output away: leakage.py); it is a category if it is text or its numbers are codes; else a number
+with a tolerance from its spread (tolerances.py).
+
+Invariant: a column that is left out has a note that says why. With few rows nothing is left out
+for what its values are: they tell too little.
+"""
+
+import datetime
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from likewise.proposing import column_names
+from likewise.proposing.column_notes import About, Note
+from likewise.proposing.leakage import leak_of
+from likewise.proposing.profile import Profile
+from likewise.proposing.tolerances import tolerance_of
+from likewise.rule.feature import Feature, Missing
+
+ROWS = 20
+"""With fewer, values say too little about what a column is."""
+FEW = 3
+"""Different numbers that are codes whatever they are called."""
+CODES = 10
+"""Different whole numbers that are codes unless their name counts something."""
+_REPEATS = 5  # how often a code comes at least, on average
+_DIFFERENT = 0.9  # the share of different values from which text hardly repeats
+_FREE = 0.5  # the same for text of several words
+_BY_CHANCE = 7.0  # numbers without a repeat, although about exp(-7) of such columns have none
+_MANY = 50  # values of an identifier that several rows share
+_TIME = re.compile(
+    r"\s*(\d{4}-\d\d?-\d\d?|\d\d?\.\d\d?\.\d{4}|\d\d?/\d\d?/\d{4}|\d{4}/\d\d?/\d\d?)([T\s].*)?\s*"
+)
+
+
+def is_time(profile: Profile) -> bool:
+    """Whether all values are times, text that begins like one, or numbers that are called so."""
+    if all(isinstance(one, datetime.date | datetime.time) for one in profile.different):
+        return True
+    if all(isinstance(one, str) and _TIME.fullmatch(one) for one in profile.different):
+        return True
+    large = profile.whole and min(profile.different) >= 1e7
+    return large and column_names.is_time(profile.name)
+
+
+def counts_rows(profile: Profile) -> bool:
+    """Whether each row has the number after that of the row before, or is called an index."""
+    if not profile.whole or not profile.unique or column_names.is_identifier(profile.name):
+        return False
+    if column_names.is_index(profile.name):
+        return True
+    first = int(profile.values[0])
+    return any(
+        all(int(value) == first + step * i for i, value in enumerate(profile.values))
+        for step in (1, -1)
+    )
+
+
+def key_rank(profile: Profile) -> int | None:
+    """How sure it is that a column names decisions, 0 the surest; None if it does not."""
+    if not profile.unique or len(profile) <= FEW or (profile.numeric and not profile.whole):
+        return None
+    if column_names.is_identifier(profile.name):
+        return 0
+    if not profile.numeric:
+        return 1 if all(map(_like_a_key, profile.different)) else None
+    if len(profile) < ROWS or profile.rounded:
+        return None
+    expected = len(profile) ** 2 / (2.0 * _span(profile))  # repeats among numbers drawn by chance
+    return 2 if expected > _BY_CHANCE else None
+
+
+def _span(profile: Profile) -> float:
+    """How many whole numbers there are from the smallest to the largest."""
+    try:
+        return float(max(profile.different) - min(profile.different)) + 1.0
+    except OverflowError:
+        return math.inf
+
+
+def _like_a_key(value: Any) -> bool:
+    text = str(value)
+    return not re.search(r"\s", text) and re.search(r"\d", text) is not None
+
+
+def hardly_repeats(profile: Profile) -> str | None:
+    """Of text, and of what is called an identifier."""
+    share = len(profile.different) / len(profile.known)
+    if column_names.is_identifier(profile.name) and not profile.unique:
+        if len(profile.different) > _MANY or share > _FREE:
+            return (
+                "By its name it names a person or a thing, which several decisions share. If it"
+                ' tells people apart: kind = "person", so that nobody is compared with themselves.'
+            )
+        return None
+    if profile.numeric or key_rank(profile) is not None:
+        return None
+    words = sum(len(str(one).split()) for one in profile.different) / len(profile.different)
+    if share >= _DIFFERENT or (share >= _FREE and words >= FEW):
+        return f"{share:.0%} of its values are different: nothing would be like another."
+    return None
+
+
+def codes_why(profile: Profile) -> str | None:
+    """Why numbers are taken for codes, if they are."""
+    if not profile.whole or column_names.is_score(profile.name):
+        return None
+    if column_names.is_code(profile.name) or column_names.is_identifier(profile.name):
+        return "By its name its numbers are codes, which must be the same"
+    count = len(profile.different)
+    dense = _span(profile) <= 2 * count
+    repeats = len(profile.known) >= max(ROWS, _REPEATS * count)
+    if count <= CODES and dense and repeats and not column_names.is_count(profile.name):
+        return "Few different whole numbers: codes, which must be the same"
+    return None
+
+
+_IGNORE = Feature("ignore")
+
+
+@dataclass(frozen=True)
+class ColumnProposal:
+    """One column."""
+
+    feature: Feature
+    notes: tuple[Note, ...] = ()
+    reason: str = ""
+    """Where the tolerance comes from."""
+    key_rank: int | None = None
+    """How well the column would do as the key, 0 the best; None if it would not."""
+
+
+def propose_column(
+    profile: Profile, outputs: Sequence[Profile], *, numeric_output: bool, one_hot: bool
+) -> ColumnProposal:
+    """What an input is proposed as.
+
+    one_hot: whether it is one of a family of columns, whose name ends in a value
+    """
+    left_out = _left_out(profile, outputs, numeric_output, one_hot)
+    if left_out is not None:
+        return ColumnProposal(_IGNORE, (_note(left_out[0], profile, left_out[1]),))
+    rank = key_rank(profile)
+    if rank is not None:
+        return ColumnProposal(Feature("key"), key_rank=rank)
+    missing = missing_of(profile)
+    if not profile.numeric or len(profile.different) <= FEW:
+        return ColumnProposal(Feature("category", missing=missing))
+    if profile.rounded:
+        text = "Whole numbers beyond 2**53 cannot be compared as float64."
+        return ColumnProposal(_IGNORE, (_note("rounded", profile, text),))
+    why = codes_why(profile)
+    if why is not None:
+        text = f'{why}. If they are amounts: kind = "number" and a tolerance.'
+        return ColumnProposal(Feature("category", missing=missing), (_note("code", profile, text),))
+    return _number(profile, missing)
+
+
+def missing_of(profile: Profile) -> Missing:
+    """What a missing place means at first: a value of its own, where there is any."""
+    return "mismatch" if profile.has_missing else "reject"
+
+
+def _left_out(
+    profile: Profile, outputs: Sequence[Profile], numeric_output: bool, one_hot: bool
+) -> tuple[About, str] | None:
+    """Why a column is no input, if it is none."""
+    if not profile.comparable:
+        return "nested", "It holds lists or the like, which cannot be compared."
+    if not profile.known:
+        return "empty", "It has no values."
+    if is_time(profile):
+        return "time", "A time. `likewise audit --time-column` shows rates by it."
+    named = None if one_hot else _left_out_by_name(profile)
+    if named is not None or len(profile) < ROWS:
+        return named
+    return _left_out_by_values(profile, outputs, numeric_output)
+
+
+def _left_out_by_values(
+    profile: Profile, outputs: Sequence[Profile], numeric_output: bool
+) -> tuple[About, str] | None:
+    if len(profile.different) == 1 and not profile.has_missing:
+        return "constant", "It is the same in every row."
+    if counts_rows(profile):
+        return "index", "It counts the rows."
+    leaks = (leak_of(profile, output, numeric=numeric_output) for output in outputs)
+    leak = next((one for one in leaks if one is not None), None)
+    if leak is not None:
+        return "leak", f"{leak}. As an input it would hide contradictions."
+    unlike = hardly_repeats(profile)
+    if unlike is None:
+        return None
+    return ("identifier" if column_names.is_identifier(profile.name) else "text"), unlike
+
+
+def _left_out_by_name(profile: Profile) -> tuple[About, str] | None:
+    name = profile.name
+    if column_names.is_truth(name):
+        return "truth", "By its name the true answer, which is no input."
+    if column_names.is_answer(name) or column_names.is_decision(name):
+        return "decision", "By its name another decision, which is no input."
+    if profile.numeric and column_names.is_score_of_a_model(name) and _may_be_score(profile):
+        return "score", "By its name a score of the model, which is no input."
+    if profile.numeric and column_names.is_survey_weight(name):
+        return "weight", "By its name how many people a row of a survey stands for."
+    return None
+
+
+def _may_be_score(profile: Profile) -> bool:
+    """Whether a column that is called p1 holds probabilities; other names need no proof."""
+    if not column_names.is_probability_of_class(profile.name):
+        return True
+    return bool(min(profile.different) >= 0 and max(profile.different) <= 1)
+
+
+def _number(profile: Profile, missing: Missing) -> ColumnProposal:
+    numbers = profile.numbers[~np.isnan(profile.numbers)]
+    figure = tolerance_of(numbers, whole=profile.whole)
+    notes = []
+    if profile.whole and len(profile.different) <= 2 * CODES and len(profile) >= ROWS:
+        text = (
+            "Taken for a count or a grade. If its numbers are codes, or each must be the same: kind"
+            ' = "category".'
+        )
+        notes.append(_note("count", profile, text))
+    if column_names.is_score(profile.name):
+        text = 'A score, taken for an input. If the model made it, it is none: kind = "ignore".'
+        notes.append(_note("score", profile, text))
+    feature = Feature("number", tolerance=figure.value, missing=missing)
+    return ColumnProposal(feature, tuple(notes), figure.why)
+
+
+def _note(about: About, profile: Profile, text: str) -> Note:
+    return Note(about, (profile.name,), text)

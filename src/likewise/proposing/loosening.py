@@ -1,0 +1,263 @@
+"""Where hardly anything can be compared: wider tolerances, then fewer columns, until it can.
+
+A rule under which no two cases are alike finds nothing and says nothing. First every tolerance goes
+up one step (1, 2, 5, 10). Then one column after the other gives way, the one first that prevents
+most comparisons for what it tells about the output: what the answer may rest on stays. (Several at
+once while hardly anything is alike.) A number goes up another step, and is left out when its turn
+comes again; a category is left out.
+
+Invariant: each step is said. What is left out here is a guess that a person has to agree to: a
+column that is a good reason belongs back.
+Cost: one count (monitor/sensitivity.py) and one look at some pairs (blocking_columns.py) for each
+step, STEPS at most, and no further step after SECONDS; so a slow machine may stop earlier. At the
+end, what ignoring each column would give.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.monitor.sensitivity import vary
+from likewise.monitor.sensitivity_table import Outcome, Varied
+from likewise.proposing.blocking_columns import Between, between, parts_with_families
+from likewise.proposing.column_notes import Note
+from likewise.proposing.families import Family
+from likewise.proposing.profile import Profile
+from likewise.proposing.tolerances import wider
+from likewise.rule.feature import Feature
+from likewise.rule.rule import Rule
+from likewise.rule.variation import Part
+from likewise.tables.frames import Column
+from likewise.tables.printing import percent
+
+ROWS = 20_000
+"""Rows that a rule is tried on, the first of the file: "earlier" means above."""
+USEFUL = 0.05
+"""The share of decisions that should be comparable; below it a rule is loosened."""
+STEPS = 24
+SECONDS = 15.0
+_ROWS = 1_500  # whose pairs are looked at in a step
+_MOST_UNITS = 100  # columns, or families, each of which is ignored once
+_LEFT = 2  # columns that stay
+_FAR = 0.25  # of what is useful: below this, several columns give way in a step
+_AT_ONCE = 8  # an eighth of them
+_NOISE = 0.05  # an association that is none
+_BINS = 10
+_WIDEST = 2  # steps that a tolerance goes up before its column is left out
+_WIDER = (
+    "Tolerances are wider than at first, since hardly any two decisions would be alike otherwise."
+)
+_LEFT_OUT = (
+    "Left out so that decisions can be compared: it prevents many comparisons and tells little"
+    " about the output. If it is a good reason for another answer, put it back."
+)
+
+
+@dataclass(frozen=True)
+class Loosened:
+    """A rule that was tried, and what was changed so that it compares anything."""
+
+    rule: Rule
+    trial: Outcome
+    before: Outcome
+    """Of the rule as it was proposed."""
+    notes: tuple[Note, ...]
+    varied: Varied
+    """Each column, or family, ignored; of the first rows."""
+    rows: int
+    """Of the whole table; the rule may have been tried on the first of them."""
+    widened: Mapping[str, int] = field(default_factory=dict)
+    """By column, how many steps its tolerance went up."""
+
+    def sentences(self) -> list[str]:
+        """For people."""
+        first = "" if self.trial.decisions == self.rows else "the first "
+        found = self.trial
+        rows = f"{first}{found.decisions:,} rows"
+        if found.rate is None:
+            lines = [
+                f"Tried on {rows}: NOTHING COULD BE COMPARED, so nothing follows. No decision has"
+                " an earlier one about a like case. Widen tolerances, or leave columns out."
+            ]
+        else:
+            verb = "contradicts" if found.contradicting == 1 else "contradict"
+            lines = [
+                f"Tried on {rows}: {found.comparable:,} decisions ({percent(found.share)}) had an"
+                f" earlier like case; {found.contradicting:,} of those ({percent(found.rate)})"
+                f" {verb} one."
+            ]
+        if self.before is not self.trial:
+            lines.append(
+                f"As first proposed the rule compared {self.before.comparable:,}: it was loosened."
+            )
+        most = self._prevents_most()
+        if most is not None:
+            looked_at = self.varied.decisions
+            part = "the first " * (bool(first) or looked_at < found.decisions)
+            lines.append(
+                f"The column that prevents most comparisons: {most['column']!r}; without it"
+                f" {most['more']:,} more of {part}{looked_at:,} rows."
+            )
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+
+        def told(one: Outcome) -> dict[str, Any]:
+            return {
+                "decisions": one.decisions,
+                "comparable": one.comparable,
+                "contradicting": one.contradicting,
+            }
+
+        return {
+            **told(self.trial),
+            "rate": self.trial.rate,
+            "first_proposed": told(self.before),
+            "prevents_most": self._prevents_most(),
+            "prevented": self._prevented(),
+            "looked_at": self.varied.decisions,
+        }
+
+    def _prevented(self) -> list[dict[str, Any]]:
+        """By column or family: how many more would be comparable without it; most first."""
+        before = self.varied.as_it_is.comparable
+        return [
+            {
+                "column": one.column or "",
+                "columns": list(one.change.columns),
+                "more": one.comparable - before,
+            }
+            for one in self.varied.preventing()
+        ]
+
+    def _prevents_most(self) -> dict[str, Any] | None:
+        return next((one for one in self._prevented()[:1] if one["more"]), None)
+
+
+def loosened(
+    rule: Rule,
+    table: Any,
+    columns: Mapping[str, Column],
+    families: Sequence[Family],
+    profiles: Mapping[str, Profile],
+) -> Loosened:
+    """The rule as it is if it is useful; else looser, or as it was if nothing helps.
+
+    table, columns  the rows that it is tried on; profiles: of the whole table
+    """
+    rows = len(next(iter(profiles.values())))
+    until = time.monotonic() + SECONDS
+    proposed, first = rule, _tried(rule, table)
+    if first.share >= USEFUL:
+        return Loosened(rule, first, first, (), _ignoring(rule, table, families), rows)
+    numbers = [name for name, one in (rule.features or {}).items() if one.kind == "number"]
+    rule, widened = _widened(rule, numbers), dict.fromkeys(numbers, 1)
+    left_out: list[str] = []
+    tells = _telling(parts_with_families(rule, families), rule, profiles)
+    for _ in range(STEPS):
+        share = _tried(rule, table).share
+        parts = parts_with_families(rule, families)
+        if share >= USEFUL or len(parts) <= _LEFT or time.monotonic() > until:
+            break
+        few = share >= _FAR * USEFUL
+        giving = _least_loss(between(rule, columns, parts, _ROWS), tells)
+        for part in giving[: 1 if few else max(1, len(parts) // _AT_ONCE)]:
+            column = part.columns[0]
+            if widened.get(column, _WIDEST) < _WIDEST:
+                rule, widened[column] = _widened(rule, part.columns), _WIDEST
+            else:
+                rule = _without(rule, part)
+                left_out += part.columns
+    trial = _tried(rule, table)
+    if trial.share <= first.share:
+        return Loosened(proposed, first, first, (), _ignoring(proposed, table, families), rows)
+    steps = {name: count for name, count in widened.items() if name not in left_out}
+    told = ((tuple(steps), _WIDER), (tuple(left_out), _LEFT_OUT))
+    notes = tuple(Note("loosened", names, text) for names, text in told if names)
+    return Loosened(rule, trial, first, notes, _ignoring(rule, table, families), rows, steps)
+
+
+def _tried(rule: Rule, table: Any) -> Outcome:
+    """What the rule comes to."""
+    return vary(rule, table, changes=(), most_rows=ROWS).as_it_is
+
+
+def _ignoring(rule: Rule, table: Any, families: Sequence[Family]) -> Varied:
+    """What the rule comes to without each column; families as one."""
+    parts = parts_with_families(rule, families)
+    together = {part.name or "": part.columns for part in parts if len(part.columns) > 1}
+    return vary(
+        rule,
+        table,
+        together=together,
+        changes=("ignored",),
+        most_rows=ROWS,
+        most_columns=_MOST_UNITS,
+    )
+
+
+def _widened(rule: Rule, numbers: Sequence[str]) -> Rule:
+    """The tolerances of these columns one step wider."""
+    features: dict[str, Feature] = dict(rule.features or {})
+    for name in numbers:
+        tolerance = features[name].tolerance
+        assert tolerance is not None
+        features[name] = replace(features[name], tolerance=wider(tolerance))
+    return replace(rule, features=features)
+
+
+def _without(rule: Rule, part: Part) -> Rule:
+    features = {**(rule.features or {}), **dict.fromkeys(part.columns, Feature("ignore"))}
+    return replace(rule, features=features)
+
+
+def _least_loss(ways: Between, tells: Mapping[Part, float]) -> list[Part]:
+    """The parts that prevent anything, those first that prevent most for what they tell."""
+    prevents = {
+        part: weight / (_NOISE + tells[part])
+        for part, weight in zip(ways.parts, ways.weights(), strict=True)
+        if weight > 0
+    }
+    ordered = sorted(prevents, key=lambda part: -prevents[part])
+    return ordered[: len(ways.parts) - _LEFT]
+
+
+def _telling(
+    parts: Sequence[Part], rule: Rule, profiles: Mapping[str, Profile]
+) -> dict[Part, float]:
+    """How much each part tells about the output, from 0 to 1 (Cramér's V, corrected for size)."""
+    output = _binned(profiles[rule.output_columns[0]])
+    return {
+        part: max(_association(_binned(profiles[name]), output) for name in part.columns)
+        for part in parts
+    }
+
+
+def _binned(profile: Profile) -> npt.NDArray[np.int64]:
+    """Codes of a column; numbers of many values in tenths."""
+    if not profile.numeric or len(profile.different) <= _BINS:
+        return profile.codes + 1
+    numbers = profile.numbers
+    edges = np.unique(np.nanquantile(numbers, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    bins = np.searchsorted(edges, numbers, side="right") + 1
+    return np.where(np.isnan(numbers), 0, bins).astype(np.int64)
+
+
+def _association(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> float:
+    _, rows = np.unique(one, return_inverse=True)
+    _, columns = np.unique(other, return_inverse=True)
+    r, k, n = int(rows.max()) + 1, int(columns.max()) + 1, len(rows)
+    if min(r, k) < 2 or r * k > 10 * n:
+        return 0.0
+    table = np.zeros((r, k))
+    np.add.at(table, (rows, columns), 1.0)
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / n
+    phi2 = float(((table - expected) ** 2 / expected).sum()) / n
+    free = (r - 1) * (k - 1) / (n - 1)
+    small = min(r - (r - 1) ** 2 / (n - 1), k - (k - 1) ** 2 / (n - 1)) - 1.0
+    return float(np.sqrt(max(0.0, phi2 - free) / small)) if small > 0 else 0.0

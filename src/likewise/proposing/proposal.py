@@ -1,0 +1,188 @@
+"""A first rule for a table, to be edited by someone who knows what the columns mean.
+
+Each column is looked at by itself (column_proposal.py); here one of several keys is chosen, one-hot
+columns are put together, and the output's kind and delta are proposed. Which columns are protected
+the caller says; people_columns.py knows which are called so.
+
+Invariant: every input has a feature; whatever is left out or guessed has a note.
+Cost: one look at every value, and a sort of the numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadRule
+from likewise.proposing import column_names
+from likewise.proposing.column_notes import Note
+from likewise.proposing.column_proposal import (
+    CODES,
+    FEW,
+    ROWS,
+    ColumnProposal,
+    missing_of,
+    propose_column,
+)
+from likewise.proposing.families import Family, families_of
+from likewise.proposing.profile import Profile, profiles_of
+from likewise.proposing.tolerances import Figure, delta_of
+from likewise.rule.feature import Feature, Output
+from likewise.rule.rule import Rule
+from likewise.tables.frames import table_columns
+from likewise.tables.known_names import did_you_mean
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a table's columns seem to be, and why."""
+
+    features: Mapping[str, Feature]
+    output: Output
+    delta: float
+    notes: tuple[Note, ...]
+    reasons: Mapping[str, str]
+    """By column, where its tolerance comes from."""
+    delta_reason: str
+    families: tuple[Family, ...]
+    """One-hot columns that take part in likeness together."""
+
+
+def propose_rule(table: Any, *, output: str | Sequence[str], protected: Sequence[str] = ()) -> Rule:
+    """Propose a first rule for a table, to be edited: kinds, tolerances and delta.
+
+    Columns that are no inputs are left out: times, truths, scores, identifiers, constants, text
+    that hardly repeats, and what gives the output away. `likewise init` says why of each.
+    """
+    proposal = propose(table, output, protected)
+    return Rule(
+        features=proposal.features,
+        output_column=output,
+        output=proposal.output,
+        delta=proposal.delta,
+    )
+
+
+def propose(table: Any, output: str | Sequence[str], protected: Sequence[str]) -> Proposal:
+    """Features for a table's columns, what kind of output it has, and notes."""
+    columns = table_columns(table)
+    protected = [protected] if isinstance(protected, str) else list(protected)
+    outputs = [output] if isinstance(output, str) else list(output)
+    for name in (*outputs, *protected):
+        if name not in columns:
+            raise BadRule(
+                f"there is no column {name!r}; the table has {', '.join(map(repr, columns))}"
+                + did_you_mean(name, columns)
+            )
+    return propose_from(profiles_of(columns), outputs, protected)
+
+
+def propose_from(
+    profiles: Mapping[str, Profile], outputs: Sequence[str], protected: Sequence[str]
+) -> Proposal:
+    """The same from columns that were looked at."""
+    for name in (*outputs, *protected):
+        if not profiles[name].comparable:
+            raise BadRule(
+                f"the column {name!r} holds values such as lists; expected numbers, text or the"
+                " like, since a list can neither be an output nor protected"
+            )
+    answers = [profiles[name] for name in outputs]
+    kind = output_kind(answers)
+    inputs = {name: one for name, one in profiles.items() if name not in outputs}
+    families = families_of(inputs)
+    one_hot = {name for family in families for name in family.columns}
+    proposed: dict[str, ColumnProposal] = {}
+    for name, profile in inputs.items():
+        if name in protected:
+            proposed[name] = ColumnProposal(Feature("protected", missing=missing_of(profile)))
+        else:
+            proposed[name] = propose_column(
+                profile, answers, numeric_output=kind != "label", one_hot=name in one_hot
+            )
+    proposed = _with_one_key(proposed)
+    together = _taking_part(families, proposed)
+    notes = [note for one in proposed.values() for note in one.notes]
+    notes += [_family_note(family) for family in together]
+    if not any(one.feature.measured for one in proposed.values()):
+        why = "; ".join(f"{one.columns[0]!r}: {one.text}" for one in notes[:5])
+        raise BadRule(
+            "no feature takes part in the distance; expected an input to compare at least."
+            f" {why or 'There is none.'} If one of them is an input, write a rule that says so."
+        )
+    delta = _delta(answers, kind)
+    return Proposal(
+        features={name: one.feature for name, one in proposed.items()},
+        output=kind,
+        delta=float(delta.value),
+        notes=tuple(notes),
+        reasons={name: one.reason for name, one in proposed.items() if one.reason},
+        delta_reason=delta.why,
+        families=together,
+    )
+
+
+def output_kind(outputs: Sequence[Profile]) -> Output:
+    """Several columns are probabilities; fractions, scores and many whole numbers are a number."""
+    if len(outputs) > 1:
+        return "probabilities"
+    (output,) = outputs
+    if not output.numeric:
+        return "label"
+    if not output.whole:
+        return "number"
+    codes = (
+        column_names.is_code(output.name) or column_names.is_truth(output.name) or output.rounded
+    )
+    few = FEW if column_names.is_score(output.name) else CODES
+    many = len(output.different) > few and len(output.known) >= ROWS
+    return "number" if many and not codes else "label"
+
+
+def _delta(outputs: Sequence[Profile], kind: Output) -> Figure:
+    """The largest of all outputs' deltas."""
+    if kind == "label":
+        return Figure(0.0, "")
+    figures = []
+    for output in outputs:
+        numbers = output.numbers if output.numeric else np.zeros(0)
+        figures.append(delta_of(numbers[~np.isnan(numbers)], whole=output.whole))
+    return max(figures, key=lambda figure: float(figure.value))
+
+
+def _with_one_key(proposed: Mapping[str, ColumnProposal]) -> dict[str, ColumnProposal]:
+    """The best key stays one, of several the first; the others are left out."""
+    ranks = {name: one.key_rank for name, one in proposed.items() if one.key_rank is not None}
+    if not ranks:
+        return dict(proposed)
+    key = min(ranks, key=lambda name: ranks[name])
+    made = dict(proposed)
+    for name in ranks:
+        if name == key:
+            note = Note("identifier", (name,), "Every value is different: it names decisions.")
+            made[name] = replace(made[name], notes=(note,))
+        else:
+            text = f"Every value is different, as in {key!r}, which is the key."
+            note = Note("identifier", (name,), text)
+            made[name] = ColumnProposal(Feature("ignore"), (note,))
+    return made
+
+
+def _taking_part(
+    families: Sequence[Family], proposed: Mapping[str, ColumnProposal]
+) -> tuple[Family, ...]:
+    """Families of which two columns at least take part in likeness, with those columns."""
+    measured = [
+        Family(one.name, tuple(name for name in one.columns if proposed[name].feature.measured))
+        for one in families
+    ]
+    return tuple(family for family in measured if len(family.columns) > 1)
+
+
+def _family_note(family: Family) -> Note:
+    text = (
+        f"{len(family.columns)} columns that together say one thing, {family.name!r}: two decisions"
+        " are alike if all of them are the same."
+    )
+    return Note("family", family.columns, text)

@@ -1,0 +1,95 @@
+"""What a column of text holds, for a first look at a file: numbers, if every value is one.
+
+Audits do not guess (delimited.py says why); proposals do, and a person looks at what comes out. A
+column that looks like numbers and is not, for a few values that are none, has a remark.
+"""
+
+import polars as pl
+
+from likewise.sources.chunk import Refused, Table, joined
+from likewise.sources.file_source import DecisionFile
+from likewise.sources.missing_words import in_numbers
+from likewise.sources.remarks import Remark
+from likewise.sources.text_columns import (
+    SAMPLE,
+    TextColumns,
+    numbers_in,
+    rounded,
+    words_for_numbers,
+)
+
+
+def first_rows(source: DecisionFile, most: int) -> tuple[Table, list[Refused]]:
+    """The first rows of a file, text that is all numbers as numbers; and those it could not read.
+
+    All rows have all columns: what a line of JSON leaves out is missing.
+    """
+    tables: list[Table] = []
+    refused: list[Refused] = []
+    count = 0
+    for chunk in source.chunks({}, source.columns, most):
+        tables.append(chunk.table[: most - count])
+        refused += chunk.refused
+        count += len(tables[-1])
+        if count >= most:
+            break
+    whole = joined(tables)
+    if isinstance(whole, list):
+        names = dict.fromkeys([*source.columns, *(name for row in whole for name in row)])
+        return [{name: row.get(name) for name in names} for row in whole], refused
+    text = source.text
+    if text is None:
+        return whole, refused
+    return whole.with_columns([_guessed(whole[name], text) for name in whole.columns]), refused
+
+
+def _guessed(values: pl.Series, text: TextColumns) -> pl.Series:
+    """Numbers, if all values are; else the text, and a remark if it looks like numbers."""
+    if values.dtype != pl.String:
+        return values
+    name, settled = values.name, text.settled(values.name)
+    if settled.reading is None:
+        text.remark(name, words_for_numbers(name, settled, whole_too=True))
+        text.count_words(name, values)
+        return values
+    bare, numbers = numbers_in(values, settled.reading)
+    if numbers.null_count() > values.null_count() or numbers.is_nan().any():
+        nothing = in_numbers(values)
+        unfit = numbers.is_null() & values.is_not_null() & ~nothing
+        unfit = unfit & (values.str.strip_chars() != "")
+        if unfit.any():
+            text.remark(name, _late(values, unfit))
+            text.count_words(name, values)
+            return values
+        if nothing.any():
+            text.count_missing(name, values.filter(nothing))
+            numbers = numbers.to_frame().select(pl.when(~nothing).then(pl.col(name))).to_series()
+    whole = bare.str.strip_chars().cast(pl.Int64, strict=False)
+    if whole.null_count() > numbers.null_count():
+        many_digits = next(rounded(bare, numbers), None)
+        if many_digits is not None:
+            text.remark(name, _long(values, many_digits))
+            return values
+    text.remark(name, settled.remark)
+    return whole if whole.null_count() == numbers.null_count() else numbers
+
+
+def _late(values: pl.Series, unfit: pl.Series) -> Remark:
+    count = int(unfit.sum())
+    return Remark(
+        f"the first {SAMPLE:,} values are numbers, and all are read as words, since {count:,} of"
+        f" {len(values):,} {'is' if count == 1 else 'are'} none",
+        values.name,
+        values.filter(unfit)[0],
+        count,
+        "If it means that nothing is known, say --missing; else mend it",
+    )
+
+
+def _long(values: pl.Series, at: int) -> Remark:
+    """Identifiers of many digits stay text, since other floats would be made of them."""
+    return Remark(
+        "whole numbers of many digits are read as words, since float64 would round them",
+        values.name,
+        values[at],
+    )

@@ -1,0 +1,250 @@
+"""What has become of decisions: counted, and kept for whoever asks, or told to a callable.
+
+A part of a batch is kept as the monitor answered it. Receipts are made when they are asked for:
+making a thousand of them at once would keep callers of `submit` waiting for the interpreter.
+
+Invariant: each answer is given out once, in the order of numbers; if there are too many, the oldest
+are let go of and counted.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from likewise.queueing.bounded_queue import BoundedQueue, microseconds_now
+from likewise.queueing.receipt import Receipt
+from likewise.queueing.waiting_decisions import SubmittedDecision, Waiting
+from likewise.runtime.log import logger
+from likewise.tables.rows import Rows
+from likewise.verdict.verdicts import Verdict, Verdicts
+
+_RECEIPT = 300  # bytes that are kept for an answer without witnesses, about
+_WITNESS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Decisions that are answered together, or one that is refused."""
+
+    numbers: Rows
+    submitted: Rows
+    """When, in microseconds since 1970."""
+    rows: range | None = None
+    """Of decisions whose verdicts are not known."""
+    verdicts: "Verdicts | Sequence[Verdict | None] | None" = None
+    """None, for one of several: it has a row and no verdict."""
+    refusal: Exception | None = None
+    answered: int = 0
+    """When, in microseconds since 1970."""
+
+    @classmethod
+    def of(cls, entries: Sequence[Waiting], **what: Any) -> "Part":
+        return cls(
+            np.array([entry[0] for entry in entries]),
+            np.array([entry[2].submitted for entry in entries]),
+            **what,
+        )
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def first_number(self) -> int:
+        return int(self.numbers[0])
+
+    def some(self, chosen: slice) -> "Part":
+        """Some of decisions that have no verdicts yet."""
+        rows = None if self.rows is None else self.rows[chosen]
+        return replace(
+            self, numbers=self.numbers[chosen], submitted=self.submitted[chosen], rows=rows
+        )
+
+    @property
+    def bytes(self) -> int:
+        pairs = self.verdicts.pairs if isinstance(self.verdicts, Verdicts) else 0
+        return _RECEIPT * len(self) + _WITNESS * pairs
+
+    def receipt(self, i: int) -> Receipt:
+        number = int(self.numbers[i])
+        delay = max(0, self.answered - int(self.submitted[i])) / 1e6
+        verdict = None if self.verdicts is None else self.verdicts[i]
+        if verdict is None:
+            row = None if self.rows is None else self.rows[i]
+            return Receipt(number, row=row, refusal=self.refusal, delay=delay)
+        if verdict.violation:
+            verdict = verdict.whole()  # whoever keeps it does not keep the whole batch
+        return Receipt(number, row=verdict.row, verdict=verdict, delay=delay)
+
+    def receipts(self) -> Iterator[Receipt]:
+        return map(self.receipt, range(len(self)))
+
+
+class Accepted:
+    """Decisions that a ledger has and that wait for verdicts. Whoever calls holds the lock.
+
+    Among them are some that it has refused, so that receipts come in the order of numbers.
+    """
+
+    def __init__(self) -> None:
+        self._parts: deque[Part] = deque()
+        self.count = 0
+        """Those that the ledger has."""
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @property
+    def first(self) -> Part:
+        return self._parts[0]
+
+    @property
+    def first_number(self) -> int:
+        return self._parts[0].first_number
+
+    def add(self, part: Part) -> None:
+        self._parts.append(part)
+        self.count += 0 if part.rows is None else len(part)
+
+    def refusals(self) -> list[Part]:
+        """Take those that the ledger has refused."""
+        refused = [part for part in self._parts if part.rows is None]
+        self._parts = deque(part for part in self._parts if part.rows is not None)
+        return refused
+
+    def take(self, count: int) -> Part:
+        """The first so many of the first part; they wait no more."""
+        whole = self._parts[0]
+        part, rest = whole.some(slice(count)), whole.some(slice(count, None))
+        if len(rest):
+            self._parts[0] = rest
+        else:
+            self._parts.popleft()
+        self.count -= 0 if part.rows is None else len(part)
+        return part
+
+
+class Answers:
+    """Counts answers and refusals, and keeps at most so many receipts, of so many bytes together.
+
+    tell    called with every receipt, in the thread that judges; without it receipts are kept
+            until they are read
+    queue   whose lock is held while something changes here
+    """
+
+    def __init__(
+        self,
+        queue: BoundedQueue[SubmittedDecision],
+        most: int,
+        most_bytes: int,
+        tell: Callable[[Receipt], Any] | None,
+    ) -> None:
+        self._queue = queue
+        self._most, self._most_bytes = most, most_bytes
+        self._tell = tell
+        self._told_to_fail = False
+        self._parts: deque[Part] = deque()
+        self._read = 0  # answers of the first part that were given out
+        self._count = self._bytes = 0
+        self.answered = self.refused = 0
+        self.accepted = Accepted()
+        self.unread = 0
+        """Answers that were let go of."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    # By the thread that judges
+
+    def answer(self, entries: Sequence[Waiting], **what: Any) -> None:
+        """Decisions that were in hand have verdicts, or rows alone."""
+        part = Part.of(entries, answered=microseconds_now(), **what)
+        with self._queue.lock:
+            self._queue.in_hand -= len(part)
+            self.answered += len(part)
+            self._keep(part)
+        self._say(part)
+
+    def refuse(self, entry: Waiting, error: Exception) -> None:
+        """A decision that was in hand is refused; its receipt comes after those that wait."""
+        error.__traceback__ = None  # whose frames would keep the whole batch
+        part = Part.of([entry], answered=microseconds_now(), refusal=error)
+        with self._queue.lock:
+            self._queue.in_hand -= 1
+            self.refused += 1
+            if len(self.accepted):
+                self.accepted.add(part)
+                return
+            self._keep(part)
+        self._say(part)
+
+    def accept(self, entries: Sequence[Waiting], rows: range) -> None:
+        """Decisions that were in hand are in the ledger, in these rows, and will be judged."""
+        part = Part.of(entries, rows=rows)
+        with self._queue.lock:
+            self._queue.in_hand -= len(part)
+            self.accepted.add(part)
+
+    def answer_accepted(
+        self, count: int, verdicts: "Verdicts | Sequence[Verdict | None] | None" = None
+    ) -> None:
+        """The first so many of those that wait for verdicts have them, or the first is refused."""
+        with self._queue.lock:
+            part = self.accepted.take(count)
+            if part.rows is not None:
+                self.answered += count
+                part = replace(part, verdicts=verdicts, answered=microseconds_now())
+            self._keep(part)
+        self._say(part)
+
+    def leave_accepted(self) -> None:
+        """Those that wait for verdicts will be judged by others; give out the refusals."""
+        for part in self.accepted.refusals():
+            with self._queue.lock:
+                self._keep(part)
+            self._say(part)
+
+    def _say(self, part: Part) -> None:
+        if self._tell is None:
+            return
+        for receipt in part.receipts():
+            try:
+                self._tell(receipt)
+            except BaseException as error:
+                if not self._told_to_fail:
+                    logger.warning("on_verdict raises %s; judging goes on", type(error).__name__)
+                self._told_to_fail = True
+
+    # Kept receipts
+
+    def _keep(self, part: Part) -> None:
+        if self._tell is not None:
+            return
+        self._parts.append(part)
+        self._count += len(part)
+        self._bytes += part.bytes
+        while len(self._parts) > 1 and (self._count > self._most or self._bytes > self._most_bytes):
+            oldest = self._drop_first()
+            self.unread += len(oldest)
+
+    def next(self) -> Receipt | None:
+        """The next answer, if there is one."""
+        while self._parts:
+            part = self._parts[0]
+            if self._read < len(part):
+                receipt = part.receipt(self._read)
+                self._read += 1
+                self._count -= 1
+                return receipt
+            self._drop_first()
+        return None
+
+    def _drop_first(self) -> Part:
+        """The first part; `_read` of it were given out before."""
+        part = self._parts.popleft()
+        self._bytes -= part.bytes
+        self._count -= len(part) - self._read
+        self._read = 0
+        return part

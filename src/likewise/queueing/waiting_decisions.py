@@ -1,0 +1,232 @@
+"""Decisions as they wait, and as a monitor is told of them together.
+
+What is submitted is copied at once: the caller may change it afterwards. A vector becomes an array
+there, by the reading that `observe` does itself; a row of a table becomes a dictionary.
+
+Invariant: verdicts do not depend on which decisions are told together. So only vectors of one type
+and shape are put together, since an array of several types would change some of them.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from time import time_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from likewise.errors import BadDecision, UnexpectedValue, WrongShape
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.queueing.bounded_queue import Entry
+from likewise.rule.rule import Rule
+from likewise.tables.copy_input import as_given
+from likewise.tables.frames import row_of, table_columns
+from likewise.tables.named_array import names_of, with_names
+from likewise.tables.normalize import numbers_of
+from likewise.tables.times import microseconds
+
+_UNCHANGING = {bool, bytes, float, int, str, type(None)}
+_new = tuple.__new__
+_OVERHEAD = 500  # bytes of an entry, its tuple, and an array without its numbers
+
+
+class SubmittedDecision(NamedTuple):
+    """A decision that waits."""
+
+    x: Any
+    z: Any
+    key: Any
+    time: int | None
+    """When it was made, in microseconds since 1970, if that was told."""
+    submitted: int
+    """When it was submitted, likewise: the time of a decision whose time was not told."""
+    model: Any = None
+
+
+Waiting = Entry[SubmittedDecision]
+
+
+class _Unread(NamedTuple):
+    """A copy of an input that came before the rule was known."""
+
+    x: Any
+
+
+class Copies:
+    """Copies what is submitted, as the monitor's rule reads it.
+
+    monitor     whose rule it is
+    remote      whether to ask for the rule is a request: then it is asked for by the thread that
+                tells the monitor (`learn`), and what comes earlier is copied as it is
+    """
+
+    def __init__(self, monitor: Any, *, remote: bool) -> None:
+        self._monitor = monitor
+        self._some_unread = False
+        self.columns = self.vectors = False
+        rule = monitor.known_rule if remote else monitor.rule
+        self._known = rule is not None
+        if rule is not None:
+            self._set(rule)
+
+    def _set(self, rule: Rule) -> None:
+        self.columns = rule.features is not None
+        self.vectors = not self.columns and rule.embed is None
+        self._known = True
+
+    def learn(self) -> None:
+        """Ask for the rule, if it is not known yet."""
+        if not self._known:
+            self._set(self._monitor.rule)
+
+    def read(self, batch: list[Waiting]) -> Iterator[list[Waiting] | tuple[Waiting, BadDecision]]:
+        """Yield parts of a batch as the rule reads them, and decisions that it cannot read."""
+        if not self._some_unread:
+            yield batch
+            return
+        part: list[Waiting] = []
+        for entry in batch:
+            decision = entry[2]
+            if type(decision.x) is _Unread:
+                try:
+                    decision = decision._replace(x=self._input(decision.x.x))
+                except BadDecision as error:
+                    yield part
+                    yield entry, error
+                    part = []
+                    continue
+            part.append((entry[0], entry[1], decision))
+        yield part
+
+    def _input(self, x: Any) -> Any:
+        if self.columns:
+            return _row(x)
+        if not self.vectors:
+            return x
+        names = names_of(x)
+        if isinstance(x, Mapping):  # the row of a frame
+            x, names = list(x.values()), tuple(map(str, x))
+        return with_names(np.array(numbers_of(x, "the input")), names)
+
+    def of(self, x: Any, z: Any, key: Any, time: Any, model: Any) -> tuple[SubmittedDecision, int]:
+        """A decision of its own, and how many bytes it takes in memory, about."""
+        if not self._known:
+            self._some_unread = True
+            copy = as_given(x, True)
+            x = _Unread(copy[0] if hasattr(x, "iloc") and type(copy) is list else copy)
+            size = _OVERHEAD + _size(x.x)
+        elif self.vectors:
+            if type(x) is ndarray:
+                x = x.copy()
+            else:
+                x = with_names(np.array(numbers_of(x, "the input")), names_of(x))
+            size = _OVERHEAD + x.nbytes
+        else:
+            x = _row(x) if self.columns else as_given(x)
+            size = _OVERHEAD + _size(x)
+        if type(z) not in _UNCHANGING and z is not FROM_ROW:
+            z = _own(z)
+            size += _size(z)
+        if time is not None:
+            time = microseconds(time)
+        # Half the time of calling the class.
+        return _new(SubmittedDecision, (x, z, key, time, time_ns() // 1000, model)), size
+
+
+def _row(x: Any) -> dict[Any, Any]:
+    """A row of a table as a dictionary of copies."""
+    row = x if type(x) is dict else row_of(x)
+    if row is None:
+        row = _only_row(x)
+    return {
+        name: value if type(value) in _UNCHANGING else _own(value) for name, value in row.items()
+    }
+
+
+def _own(value: Any) -> Any:
+    return value if isinstance(value, np.generic) else as_given(value)
+
+
+def _only_row(x: Any) -> Mapping[str, Any]:
+    """The row of a frame of one."""
+    if not hasattr(x, "columns"):
+        raise UnexpectedValue(
+            f"the decision is {x!r:.200}; expected a dictionary, a named tuple, a dataclass, a"
+            " pydantic model or a frame of one row, with the rule's columns.",
+            advice="Submit one decision at a time.",
+        )
+    columns = table_columns(x)
+    counts = {len(column) for column in columns.values()}
+    if counts != {1}:
+        raise WrongShape(
+            f"the frame has {max(counts, default=0)} rows; expected one.",
+            advice="Submit one decision at a time.",
+        )
+    return {name: column[0] for name, column in columns.items()}
+
+
+def _size(value: Any) -> int:
+    """Bytes in memory, about."""
+    if type(value) is np.ndarray:
+        return int(value.nbytes)
+    size = sys.getsizeof(value, 100)
+    if isinstance(value, dict):
+        return size + sum(_size(one) for one in value.values())
+    if isinstance(value, list | tuple):
+        return size + sum(_size(one) for one in value)
+    return size
+
+
+# Together
+
+
+def runs(batch: list[Waiting], *, vectors: bool) -> Iterator[list[Waiting]]:
+    """A batch in parts that can be told together, in order."""
+
+    def alike(entry: Waiting) -> Any:
+        x, z = entry[2][:2]
+        return (x.dtype, x.shape, names_of(x), z is FROM_ROW) if vectors else z is FROM_ROW
+
+    if vectors and _all_alike(batch):  # which most batches are, and quicker told
+        return iter([batch])
+    return (list(some) for _, some in groupby(batch, alike))
+
+
+def _all_alike(batch: Sequence[Waiting]) -> bool:
+    first = batch[0][2]
+    dtype, shape, from_row = first.x.dtype, first.x.shape, first.z is FROM_ROW
+    for _, _, decision in batch:
+        x = decision[0]
+        if x.dtype is not dtype or x.shape != shape or (decision[1] is FROM_ROW) is not from_row:
+            return False
+        if type(x) is not ndarray:
+            return False  # with names, which may be others
+    return True
+
+
+def arguments(part: Sequence[Waiting], *, vectors: bool) -> dict[str, Any]:
+    """What `observe_many` is given for a run, or a part of one."""
+    inputs, outputs, keys, told, submitted, models = zip(*(one[2] for one in part), strict=True)
+    x: Any = list(inputs)
+    if vectors:
+        shape = inputs[0].shape
+        x = np.concatenate(x).reshape(len(x), *shape) if shape else np.array(x)
+        x = with_names(x, names_of(inputs[0]))
+    given: dict[str, Any] = {"x": x, "times": _times(submitted, told)}
+    if outputs[0] is not FROM_ROW:
+        given["z"] = list(outputs)
+    if any(key is not None for key in keys):
+        given["keys"] = list(keys)
+    if any(model is not None for model in models):
+        given["models"] = list(models)
+    return given
+
+
+def _times(submitted: Sequence[int], told: Sequence[int | None]) -> Any:
+    """When each was made: as was told, else when it was submitted, which never goes back."""
+    times = np.maximum.accumulate(np.array(submitted, np.int64))
+    for i, time in enumerate(told):
+        if time is not None:
+            times[i] = time
+    return times.view("datetime64[us]")

@@ -1,1 +1,0 @@
-"""From what came to vectors, outputs and columns."""

@@ -1,0 +1,338 @@
+"""A rule and what was found, in plain words: the same on the screen and on the page.
+
+`wording` keeps the parts apart, for a page that sets them as a list; `in_words` is all of it, line
+by line. Values from the data stand in the text as they are: whoever prints it makes it safe.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from likewise.reports.findings import Findings
+from likewise.rule.feature import Feature
+from likewise.rule.rule import Rule
+from likewise.rule.value_names import named
+from likewise.tables.printing import figure, listed, percent
+from likewise.verdict.html import shortened
+
+_FEW = 8  # names of an order before it says how many more
+_LINES = 16  # conditions, each on a line of its own
+MANY = 60  # names of columns in one condition
+_ONLY = 0.1  # a smaller share of comparable decisions is few
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A rule in words: when two decisions are alike, when they differ, and what else holds."""
+
+    alike: str
+    conditions: tuple[tuple[tuple[str, ...], str], ...]
+    """Columns, and what holds in each of them."""
+    different: str
+    notes: tuple[str, ...]
+
+
+def in_words(rule: Rule) -> list[str]:
+    """The rule in plain words, one line each; conditions begin with a dash.
+
+    >>> in_words(Rule(metric="linf", epsilon=0.16))[0]
+    'Two decisions are alike if no coordinate of their inputs differs by more than 0.16.'
+    """
+    said = wording(rule)
+    conditions = (f"- {listed(names, MANY)}: {what}" for names, what in said.conditions)
+    return [said.alike, *conditions, said.different, *said.notes]
+
+
+def wording(rule: Rule) -> Wording:
+    if rule.features is None:
+        return Wording(_alike_vectors(rule), (), _different(rule), tuple(_notes(rule, {})))
+    features: dict[str, Feature] = dict(rule.features)
+    measured = {name: one for name, one in features.items() if one.measured}
+    alone = rule.metric == "linf"
+    each = {
+        name: _condition(one, rule.epsilon if alone else 1.0, alone)
+        for name, one in measured.items()
+    }
+    return Wording(
+        _alike_tables(rule), _together(each), _different(rule), tuple(_notes(rule, features))
+    )
+
+
+def _together(each: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Conditions column by column; of many columns, those with the same condition together."""
+    if len(each) <= _LINES:
+        return tuple(((name,), what) for name, what in each.items())
+    names: dict[str, list[str]] = {}
+    for name, what in each.items():
+        names.setdefault(what, []).append(name)
+    return tuple((tuple(some), what) for what, some in names.items())
+
+
+# Near
+
+
+def _alike_vectors(rule: Rule) -> str:
+    epsilon = figure(rule.epsilon)
+    weighted = "" if rule.weights is None else ", each multiplied by its weight,"
+    said = {
+        "linf": f"no coordinate of their inputs differs by more than {epsilon}",
+        "l1": f"the differences of their inputs' coordinates add up to at most {epsilon}",
+        "l2": f"their inputs lie at most {epsilon} apart (Euclidean distance)",
+        "cosine": f"the cosine distance of their inputs is at most {epsilon}",
+    }[rule.metric]
+    if rule.weights is not None:
+        said = {
+            "linf": f"no difference of a coordinate{weighted} is more than {epsilon}",
+            "l1": f"the differences of coordinates{weighted} add up to at most {epsilon}",
+            "l2": f"their inputs lie at most {epsilon} apart (weighted Euclidean distance)",
+            "cosine": f"the weighted cosine distance of their inputs is at most {epsilon}",
+        }[rule.metric]
+    return f"Two decisions are alike if {said}{_by(rule.embed)}."
+
+
+def _by(embed: Any) -> str:
+    return "" if embed is None else f", as {embed.text} embeds them"
+
+
+def _alike_tables(rule: Rule) -> str:
+    if rule.metric == "linf":
+        return "Two decisions are alike if all of this holds:"
+    together = "add up to" if rule.metric == "l1" else "come together (root of their squares) to"
+    return (
+        "Two decisions are alike if their differences, each measured in the unit given here,"
+        f" {together} at most {figure(rule.epsilon)}:"
+    )
+
+
+def _condition(feature: Feature, epsilon: float, alone: bool) -> str:
+    """What likeness means in one column. alone: each column by itself, else together."""
+    if feature.kind == "category":
+        text = _category(feature, epsilon, alone)
+    elif feature.ratio is not None:
+        above = figure(round(100 * (feature.ratio**epsilon - 1), 6))
+        text = f"within {above}% of each other" if alone else f"in units of {above}% of the value"
+    else:
+        size = float(feature.tolerance or 0) * epsilon
+        amount = figure(size)
+        if feature.kind == "ordinal":
+            amount += " step" if size == 1 else " steps"
+            text = f"at most {amount} apart" if alone else f"in units of {amount}"
+            text += f", in the order {_order(feature)}"
+        else:
+            text = f"at most {amount} apart" if alone else f"in units of {amount}"
+            text += _by(feature.embed)
+    missing = {
+        "reject": "",
+        "mismatch": "; a missing value is like another missing value only",
+        "match": "; a missing value is like any other",
+    }[feature.missing]
+    return text + missing
+
+
+def _category(feature: Feature, epsilon: float, alone: bool) -> str:
+    if feature.mismatch is None:
+        return "the same"
+    if not alone:
+        return f"the same, or a difference of {figure(feature.mismatch)}"
+    return "may differ" if feature.mismatch <= epsilon else "the same"
+
+
+def _order(feature: Feature) -> str:
+    order = [str(one) for one in feature.order or ()]
+    if len(order) > _FEW:
+        order = [*order[: _FEW - 2], "…", order[-1]]
+    return " < ".join(order)
+
+
+# Different
+
+
+def _different(rule: Rule) -> str:
+    name = "their outputs" if rule.output_column is None else f"their {rule.output_columns[0]}"
+    if rule.output == "label":
+        what = f"{name} {'are' if rule.output_column is None else 'is'} not the same"
+        return f"Two alike decisions contradict each other if {what}."
+    if rule.output == "number":
+        how = f"{name} {'differ' if rule.output_column is None else 'differs'}"
+    else:
+        how = {
+            "linf": "some probability differs",
+            "l1": "the probabilities differ in sum",
+            "l2": "the probabilities differ (Euclidean distance)",
+            "tv": "the probabilities differ (total variation)",
+        }[rule.output_metric]
+    by = f"by more than {figure(rule.delta)}" if rule.delta else "at all"
+    return f"Two alike decisions contradict each other if {how} {by}."
+
+
+def _notes(rule: Rule, features: Mapping[str, Feature]) -> Iterable[str]:
+    def of_kind(kind: str) -> list[str]:
+        return [name for name, one in features.items() if one.kind == kind]
+
+    protected, ignored = of_kind("protected"), of_kind("ignore")
+    if protected:
+        verb, they = ("is", "it takes") if len(protected) == 1 else ("are", "they take")
+        yield f"{listed(protected)} {verb} protected: {they} no part in likeness."
+        if rule.protected_must_differ:
+            yield "Only pairs that differ in a protected column count."
+    if rule.person_column is not None:
+        yield f"Pairs of the same {rule.person_column} do not count."
+    if rule.compare != "all":
+        kind = "the same model" if rule.compare == "within" else "different models"
+        yield f"Only decisions of {kind} are compared."
+    if ignored:
+        yield f"Not looked at: {listed(ignored)}."
+    if rule.favourable is not None:
+        if rule.output == "number" and rule.favourable in ("high", "low"):
+            better = "higher" if rule.favourable == "high" else "lower"
+            yield f"The {better} output is the better one to get."
+        else:
+            yield f"The output that everyone wants: {named(rule.output_labels, rule.favourable)}."
+
+
+def within_in_words(within: str | None) -> list[str]:
+    """What is said of a limit in time beside the rule; nothing if there is none."""
+    if within is None:
+        return []
+    return [
+        f"A decision is compared only with those at most {within} before it: pairs farther apart in"
+        " time do not count."
+    ]
+
+
+# Found
+
+
+def found_in_words(findings: Findings) -> list[str]:
+    """What was found, one sentence each, the most important first."""
+    from likewise.reports.group_words import group_sentences  # which needs figures and shares
+
+    if findings.rows == 0:
+        return ["There were no decisions to look at.", *_missing(findings)]
+    if findings.nothing_compared:
+        return [
+            f"Nothing could be compared, so nothing follows: none of {_many(findings.rows)} had an"
+            " earlier like case.",
+            *_missing(findings),
+            *_loosened(findings),
+        ]
+    sentences = [*_headline(findings), *_missing(findings)]
+    identical = findings.margins.identical
+    if identical:
+        verb = "contradicts" if identical == 1 else "contradict"
+        sentences.append(
+            f"{_many(identical)} {verb} an earlier one that was the same in everything that counts."
+        )
+    sentences += _in_any_order(findings)
+    sentences += _by_model(findings)
+    sentences += group_sentences(findings.groups) if findings.flagged else ()
+    return sentences
+
+
+def _many(decisions: int) -> str:
+    return f"{decisions:,} decision{'s' * (decisions != 1)}"
+
+
+def _headline(findings: Findings) -> Iterable[str]:
+    """Who contradicts an earlier decision, of those that could and of all."""
+    flagged, rows, comparable = findings.flagged, findings.rows, findings.comparable
+    verb = "contradicts" if flagged == 1 else "contradict"
+    if comparable is None:
+        some = f"{flagged:,} of {_many(rows)} ({percent(findings.rate)})"
+        none = f"None of {_many(rows)}"
+        yield (
+            f"{some if flagged else none} {verb if flagged else 'contradicts'} an earlier one"
+            " about a like case. How many had an earlier like case was not looked at."
+        )
+        return
+    them = f"{comparable:,} comparable decision{'s' * (comparable != 1)}"
+    if flagged == 0:
+        yield f"None of {them} contradicts an earlier one about a like case."
+    else:
+        yield (
+            f"{percent(flagged / comparable)} of the comparable decisions ({flagged:,} of"
+            f" {comparable:,}) {verb} an earlier one about a like case; of all {rows:,} it is"
+            f" {percent(findings.rate)}."
+        )
+    left = rows - comparable
+    if left:
+        only = "Only " * (comparable < _ONLY * rows)
+        yield (
+            f"{only}{comparable:,} of {_many(rows)} ({percent(comparable / rows)}) had an earlier"
+            f" like case to be compared with; the other {left:,} had nothing to contradict, which"
+            " proves nothing."
+        )
+
+
+def _missing(findings: Findings) -> Iterable[str]:
+    """What was never observed."""
+    missing = findings.missing
+    if missing:
+        are = "is" if missing == 1 else "are"
+        yield (
+            f"{_many(missing)} {are} known to be missing from this history. What contradicts them,"
+            " and what they contradict, is not counted here."
+        )
+
+
+def _in_any_order(findings: Findings) -> Iterable[str]:
+    """What does not depend on the order, and which order that is."""
+    some = findings.in_any_pair
+    if some:
+        are = "is" if some == 1 else "are"
+        yield (
+            f"In whatever order: {some:,} of {_many(findings.rows)}"
+            f" ({percent(findings.rate_in_any_pair)}) {are} in a contradicting pair, as the later"
+            " or the earlier one."
+        )
+    order = findings.computed.order
+    if order.lines and order.column is None:
+        yield 'No time column is named, so "earlier" means "above in the file".'
+
+
+def _by_model(findings: Findings) -> Iterable[str]:
+    """How many pairs are within a model and how many across, where both are compared."""
+    models = findings.by_model
+    if findings.pairs == 0 or findings.rule.compare != "all" or len(models) < 2:
+        return
+    within = sum(one.within.pairs for one in models)
+    across = findings.pairs - within
+    pairs = f"{findings.pairs:,} contradicting pair{'s' * (findings.pairs != 1)}"
+    yield (
+        f"Of {pairs}, {within:,} {'is' if within == 1 else 'are'} within one model, {across:,}"
+        " across two."
+    )
+
+
+def _loosened(findings: Findings) -> Iterable[str]:
+    """What to loosen, where nothing could be compared."""
+    found, scaled = findings.loosening, findings.rule.features is not None
+    if found is None:
+        return
+    part = found.decisions < findings.rows
+    first = f"Of the first {_many(found.decisions)}" if part else "Of these"
+    if found.columns:
+        some = [f"{count:,} without {shortened(name, 60)}" for name, count in found.columns[:3]]
+        yield (
+            f"{first}, leaving one column out would make comparable: {listed(some)}. Ignore such a"
+            " column, or widen its tolerance."
+        )
+    elif scaled:
+        yield f"{first}, none would be comparable if one column alone were left out."
+    if found.epsilons:
+        how = "all tolerances times" if scaled else "an epsilon of"
+        some = [f"{percent(share)} with {how} {figure(_up(one))}" for one, share in found.epsilons]
+        yield f"{first}, this share would be comparable: {listed(some)}."
+    if findings.computed.order.within is not None:
+        yield f"Or compare over a longer time than {findings.computed.order.within}."
+    elif not found.columns and not found.epsilons:
+        yield "Compare fewer columns, or give categories a cost instead of a must."
+
+
+def _up(epsilon: float) -> float:
+    """Rounded up, to figures that a person would type."""
+    if epsilon <= 0:
+        return epsilon
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
+    return float(f"{math.ceil(epsilon / unit * (1 - 1e-9)) * unit:.3g}")

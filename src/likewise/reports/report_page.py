@@ -1,0 +1,178 @@
+"""The report: findings become one HTML document that needs nothing beside it (page.html).
+
+Not here: what is said about a rule (finding_words.py), the pictures (charts.py), groups
+(group_section.py), pairs (cards.py).
+"""
+
+import os
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from likewise.explaining.compare_groups import protected_columns
+from likewise.reports.cards import pair_cards
+from likewise.reports.charts import (
+    MIN_POINT,
+    comparable_plot,
+    curve_plot,
+    drawn,
+    margin_plot,
+    rate_plot,
+)
+from likewise.reports.document import document, write_document
+from likewise.reports.evidence import Computed
+from likewise.reports.finding_words import found_in_words, within_in_words, wording
+from likewise.reports.findings import Findings
+from likewise.reports.group_section import group_section
+from likewise.reports.group_words import how_compared
+from likewise.reports.model_section import model_section
+from likewise.reports.sensitivity_section import TITLE, rests_on, varied_table
+from likewise.reports.timeline import Stretch
+from likewise.tables.printing import percent
+from likewise.verdict.html import shortened
+
+_FEW = 100  # a percentage of fewer comparable decisions would say more than is known
+
+
+def write_page(findings: Findings, path: str | os.PathLike[str]) -> None:
+    """Write the page whole or not at all; BadFile says why it could not be."""
+    write_document(page(findings), path)
+
+
+def page(findings: Findings) -> str:
+    """The findings as one self-contained HTML document."""
+    done, rule, curve = findings.computed, findings.rule, findings.curve
+    big, what = _big(findings)
+    said = wording(rule)
+    varied = findings.varied
+    return document(
+        "reports/page.html",
+        title=f"{shortened(done.source, 80)} · likewise report",
+        made_by=done.version,
+        script="tables.js",
+        findings=findings,
+        day=day_of(done),
+        hero={"nothing": findings.nothing_compared, "big": big, "what": what},
+        sentences=found_in_words(findings),
+        tiles=_tiles(findings),
+        said=said,
+        notes=[*said.notes, *within_in_words(done.order.within)],
+        time=_over_time(findings),
+        groups=group_section(findings.groups, findings.no_groups),
+        models=model_section(findings.by_model, rule.compare),
+        across=bool(protected_columns(rule)),
+        cards=pair_cards(findings.worst, rule) if findings.worst else None,
+        margins=margin_plot(findings.margins) if findings.flagged else None,
+        curve=None if curve is None else curve_plot(curve),
+        comparable_curve=None
+        if curve is None or curve.comparable is None
+        else comparable_plot(curve),
+        scaled=_scaled(findings),
+        varied_title=TITLE,
+        varied=None if varied is None else varied_table(varied, findings.rows),
+        how_compared=how_compared(findings.groups, done.order.within),
+        curve_rests_on=_curve_rests_on(findings),
+        varied_rests_on="" if varied is None else rests_on(varied, findings.rows),
+        versions=_versions(done),
+        options=_options(done),
+    )
+
+
+def day_of(done: Computed) -> str:
+    """When the findings were made."""
+    return done.made.replace("T", " ").replace("Z", " UTC")
+
+
+def _big(findings: Findings) -> tuple[str, str]:
+    """The one number that is read from afar, and what it is a share of."""
+    comparable, share = findings.comparable, findings.rate_among_comparable
+    if findings.rows == 0:
+        return "–", "no decisions"
+    if findings.nothing_compared:
+        return "0", f"of {findings.rows:,} decisions could be compared"
+    if comparable is None or share is None:
+        return percent(findings.rate), f"of {findings.rows:,} decisions contradict an earlier one"
+    if comparable < _FEW:
+        verb = "contradicts" if findings.flagged == 1 else "contradict"
+        return f"{findings.flagged} of {comparable}", f"comparable decisions {verb} an earlier one"
+    return percent(share), f"of {comparable:,} comparable decisions contradict an earlier one"
+
+
+def _tiles(findings: Findings) -> list[tuple[str, str]]:
+    comparable = "–" if findings.comparable is None else f"{findings.comparable:,}"
+    looked_at = [
+        (f"{findings.rows:,}", "decisions looked at"),
+        (comparable, "had an earlier like case: they are comparable"),
+    ]
+    if findings.missing:
+        looked_at.append((f"{findings.missing:,}", "more are known to be missing"))
+    if findings.nothing_compared:
+        return looked_at  # a count of contradictions would be 0, and would look like a finding
+    return [
+        *looked_at,
+        (f"{findings.flagged:,}", "contradict an earlier one"),
+        (f"{findings.in_any_pair:,}", "are in a contradicting pair, in any order"),
+        (f"{findings.pairs:,}", "contradicting pairs in all"),
+        (f"{findings.margins.identical:,}", "contradict one that was the same in all that counts"),
+    ]
+
+
+def _over_time(findings: Findings) -> dict[str, Any] | None:
+    """The rate by rows and, where times are known, by time; None if it is 0 throughout."""
+    if findings.flagged == 0:
+        return None
+    rate = findings.rate if findings.comparable is None else findings.rate_among_comparable
+    order = findings.computed.order
+    return {
+        "how": "In the order judged" if order.column or order.lines else "In order of arrival",
+        "size": findings.by_row[0].decisions,
+        "by_row": _rates(findings.by_row, rate or 0.0),
+        "by_time": _rates(findings.by_time, rate or 0.0) if findings.by_time else None,
+    }
+
+
+def _rates(stretches: Sequence[Stretch], overall: float) -> dict[str, Any]:
+    points = drawn(stretches)
+    return {
+        "svg": rate_plot(stretches, overall),
+        "left_out": sum(one not in points for one in stretches),
+        "fewest": MIN_POINT,
+    }
+
+
+def _scaled(findings: Findings) -> str:
+    scaled = " All tolerances of the rule are multiplied by it." * bool(findings.rule.features)
+    many = findings.rows if findings.curve is None else findings.curve.decisions
+    part = f" Computed from a part: the first {many:,} of {findings.rows:,} decisions judged."
+    return scaled + part * (many < findings.rows)
+
+
+def _options(done: Computed) -> str:
+    """What the command needs beside the rule, to compute the same."""
+    options = {
+        "--time-column": done.order.column,
+        "--within": done.order.within,
+        "--model-column": done.model_column,
+    }
+    return "".join(f" {name} {shlex.quote(told)}" for name, told in options.items() if told)
+
+
+def _curve_rests_on(findings: Findings) -> str:
+    if findings.curve is None:
+        rule = findings.rule
+        some_do_not_count = rule.person_column or rule.protected_must_differ
+        some_do_not_count = some_do_not_count or rule.compare != "all"
+        if findings.computed.order.within or some_do_not_count:
+            return (
+                "not drawn: nearness at other epsilons is found by distance alone, and here some"
+                " pairs do not count, however near they are"
+            )
+        return ""
+    many = findings.curve.decisions
+    part = f"a part: the first {many:,} of {findings.rows:,} decisions judged"
+    return part if many < findings.rows else f"all {many:,} decisions"
+
+
+def _versions(done: Computed) -> str:
+    packages = [f"{name} {version}" for name, version in done.packages]
+    return ", ".join([f"likewise {done.version}", f"Python {done.python}", *packages])

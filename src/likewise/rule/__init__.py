@@ -1,0 +1,1 @@
+"""What users declare: rules, features, embedders, bursts."""

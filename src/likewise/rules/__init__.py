@@ -1,1 +1,0 @@
-"""What is declared: rules, features, embedders, bursts."""

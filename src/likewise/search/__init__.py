@@ -1,0 +1,2 @@
+"""Find near past decisions: compiled kernels, stored history, indexes, and the engine that uses
+them."""

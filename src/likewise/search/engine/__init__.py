@@ -1,0 +1,1 @@
+"""History and index together: vectors and outputs in, witnesses out."""

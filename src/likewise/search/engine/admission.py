@@ -1,0 +1,450 @@
+"""How decisions get into a history, and the way back when a call is cut off.
+
+A decision is laid out where a kernel finds it, checked there, and only then part of the history.
+The first one ever settles shape, storage and how long outputs are; if it is refused, nothing is.
+
+An exception may arrive between any two steps: from a signal handler, a user's index, a full disk.
+Whoever uses this knows how many rows all finished calls have left behind, and after a call that did
+not finish says `settle(rows)` before anything else. `in_doubt` is set while a call changes several
+rows and the index: after that the index is built again.
+
+Invariant: what is refused leaves no trace; after `settle(rows)` there are those rows and no others.
+Cost: after a cut-off inside a batch, or behind a kernel, the index is built again.
+Not here: judging (engine.py), memory (history/), which index it is (chooser.py), locks (monitors/).
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy import ndarray
+
+from likewise.errors import BadDecision, BadFile, BadRow, BadRule, UnexpectedValue, WrongShape
+from likewise.rule.burst import Burst
+from likewise.rule.rule import Rule
+from likewise.runtime.forking import CUT_OFF_LOADING, first_use, is_loading_cut_off
+from likewise.search.engine.chooser import Chooser, Index, MakeTree
+from likewise.search.engine.neighbour_count import NeighbourCount
+from likewise.search.engine.protocol import MayLack, StandsElsewhere
+from likewise.search.engine.refusal import refusal, wrong_shape
+from likewise.search.engine.wildcards import Wildcards
+from likewise.search.history.row_files import RowFile
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.live_tree import LiveTree
+from likewise.search.indexes.registry import check
+from likewise.search.kernels import table as t
+from likewise.search.outputs import Keepable, Labels, Outputs, outputs_of
+from likewise.tables.normalize import numbers_of, sequence_of, short_repr
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.context import NOTHING_BESIDE
+from likewise.verdict.slope import Steepest
+
+_NONE: Rows = np.empty(0, np.int64)
+_READY = 1 << 16  # bytes of rows for which memory is made ready together
+_KEPT_TYPES = {"i1", "i2", "i4", "u1", "u2", "u4", "f4"}
+
+
+class Admission:
+    """A history and the index over it, and what gets in.
+
+    rule    for vectors: features and embedders are the reader's
+    comparable  whether each verdict says that there was a like case, of any output
+    tree    how a tree over the history is made, where it answers another question than a rule's
+    question    what is asked of slopes, where such a tree answers that
+    """
+
+    def __init__(
+        self,
+        rule: Rule,
+        *,
+        index: Any = "auto",
+        rows: str | os.PathLike[str] | None = None,
+        burst: Burst | None = None,
+        comparable: bool = False,
+        tree: MakeTree = LiveTree,
+        question: Steepest | None = None,
+    ) -> None:
+        if not isinstance(burst, Burst | None):
+            raise BadRule(
+                f"burst is {burst!r}; expected a likewise.Burst, or None", setting="burst"
+            )
+        if not isinstance(comparable, bool):
+            raise BadRule(
+                f"comparable is {comparable!r}; expected True or False", setting="comparable"
+            )
+        check(index, rule.metric)
+        self.rule = rule
+        self.burst = burst
+        self.comparable = comparable
+        self.beside = NOTHING_BESIDE._replace(question=question)
+        """What every verdict has beside its witnesses."""
+        self._besides = self.beside, self.beside, self.beside
+        """The same; and with the word that there was no like case, and that there was one."""
+        self.keepable: Keepable | None = None
+        """Asked about every new label."""
+        self._wanted = index
+        self._file = None if rows is None else RowFile(rows)
+        self._tree = tree
+        self._alarm = None if burst is None else burst.alarm
+        self._neighbours = None if burst is None else NeighbourCount(burst.last)
+        self._why_closed = CUT_OFF_LOADING if is_loading_cut_off() else ""
+        self._reset()
+
+    def _reset(self) -> None:
+        self.history: History | None = None
+        self.chooser: Chooser | None = None
+        self.index: Index | None = None
+        self.outputs: Outputs | None = None
+        self.wildcards = Wildcards()
+        self.rows = 0
+        """Decisions ever taken: the row of the next one."""
+        self.in_doubt = False
+        self.found_likes = _NONE
+        """Of the last batch: a like case of each decision, -1 for none. Which one it is depends on
+        the index, so verdicts say only whether there is one."""
+        self._found_like = -1
+        """The same of the last single decision."""
+        self.forgetting = _NONE
+        """Rows that a call has begun to forget; if it is cut off, `settle` finishes it."""
+        self._shape: tuple[int, ...] | None = None
+        self._dtype: np.dtype[Any] | None = None
+        self._inputs: npt.NDArray[Any] = np.empty(0)
+        self._room = 0
+        self._busy = False  # whether every decision is followed by some work on the index
+        self._filed = False
+        self._unchallenged = False  # whether the index was asked for, and fills itself
+        self._may_lack = False  # whether the index may have to answer without some of the past
+        self.storage: str = self.rule.storage
+        if self._neighbours is not None:
+            self._neighbours.leave()
+
+    def reset(self) -> None:
+        """Have no rows: nothing is settled yet."""
+        self._reset()
+        if self._file is not None:
+            self._file.empty()
+
+    def close(self, why: str = "is closed") -> None:
+        """Let go of the history; a file of rows keeps what was observed."""
+        total = 0 if self.history is None else self.history.total
+        self._reset()
+        if self._file is not None:
+            self._file.close(total)
+        if isinstance(self._wanted, StandsElsewhere):
+            self._wanted.close()
+        self._why_closed = why
+
+    # After a call that was refused, or cut off
+
+    def refused(self) -> bool:
+        """Something was refused at the door. Whether nothing is left to undo but scratch memory."""
+        if self.in_doubt:
+            return False
+        if self.history is None or self.rows == 0:
+            self.reset()
+            return True
+        assert self.outputs is not None and self.index is not None
+        self.outputs.discard()
+        return self.index.sound  # False if it was a user's index that raised
+
+    def settle(self, rows: int) -> None:
+        """Have the first `rows` rows and no others, whatever a call has left half done."""
+        history, chooser, neighbours = self.history, self.chooser, self._neighbours
+        if history is None or rows == 0:
+            self.reset()
+            return
+        assert chooser is not None and self.outputs is not None
+        chooser.abandon()
+        self.outputs.settle()
+        self.wildcards.settle(rows)
+        if self.in_doubt or not chooser.index.sound or history.total != rows:
+            self.in_doubt = True  # until all of this is done
+            history.settle(rows, self.forgetting)
+            self.wildcards.erase(self.forgetting)
+            self.forgetting = _NONE
+            chooser.renew()
+            if neighbours is not None:
+                neighbours.leave()
+                neighbours.enter(chooser)
+        else:
+            history.point()
+            chooser.index.settle()
+            if neighbours is not None:
+                neighbours.settle()
+        self.index, self._busy = chooser.index, chooser.busy
+        self._inputs = history.rows
+        self.rows = self._room = rows  # forces _make_room on the next decision
+        self.in_doubt = False
+
+    def after_fork(self, *, cut_off: bool) -> bool:
+        """In a forked process; whether `settle` is needed.
+
+        cut_off: whether another thread was in the middle of a call
+        """
+        if is_loading_cut_off():
+            self._reset()
+            self._why_closed = CUT_OFF_LOADING
+            return False
+        if self._file is not None:
+            self._reset()
+            self._file.let_go()
+            self._why_closed = (
+                "keeps its rows in a file of the process that this one was forked from"
+            )
+            return False
+        self.in_doubt |= cut_off
+        return cut_off or self._busy  # the thread that makes the next index is not here
+
+    # The index
+
+    def _mind(self, decisions: int) -> None:
+        """Let the chooser do its work; another index may be in use afterwards."""
+        assert self.chooser is not None
+        self.chooser.mind(decisions)
+        self.index = self.chooser.index
+        self._busy = self.chooser.busy
+
+    def _note_touched(self, decisions: int) -> None:
+        """Rows in a file were written and read: let go of their pages in time."""
+        history, index = self.history, self.index
+        assert history is not None and index is not None
+        last = np.arange(max(0, history.total - decisions), history.total + 1) % t.RECENT_MOST
+        history.touched(decisions + int(index.state.recent[last, 2].clip(0).sum()))
+
+    # One decision in
+
+    def _admit(self, x: Any, z: Any, *, remember: bool) -> Index:
+        """Lay a decision out for the kernel; raise before anything changes."""
+        if type(x) is not ndarray or x.dtype is not self._dtype or x.shape != self._shape:
+            return self._admit_other(x, z, remember=remember)
+        index = self.index
+        assert index is not None
+        if self.rows == self._room:
+            self._make_room(remember=remember)
+        self.outputs.read(z, index.given)  # type: ignore[union-attr]
+        self._inputs[self.rows] = x
+        return index
+
+    def _admit_other(self, x: Any, z: Any, *, remember: bool) -> Index:
+        """The same for an input that is not, as it comes, what the history keeps."""
+        x = numbers_of(x, "the input")
+        if x.shape != self._shape:
+            if self.index is not None:
+                raise wrong_shape(x.shape, self._shape)
+            if x.ndim == 0 or x.size == 0:
+                raise WrongShape(
+                    f"the input has shape {x.shape}; expected at least 1 feature, in one"
+                    " dimension or more."
+                )
+            self._begin(x.shape, x.dtype, z)
+        index, history = self.index, self.history
+        assert index is not None and history is not None
+        if self.rows == self._room:
+            self._make_room(remember=remember)
+        self.outputs.read(z, index.given)  # type: ignore[union-attr]
+        if history.takes(x.dtype):
+            self._inputs[self.rows] = x
+        else:
+            index.input[:] = x.reshape(-1)
+            index.state.table[t.GIVEN_RAW] = 0
+        return index
+
+    def _make_room(self, *, remember: bool) -> None:
+        """Have memory ready for the next rows, and for one to spare.
+
+        On a full disk `check` still has a place to write to.
+        """
+        index, history = self.index, self.history
+        assert index is not None and history is not None
+        try:
+            index.state.ensure(2, 0)
+        except BadFile:
+            if remember or self.rows == len(history.rows):
+                raise
+            return
+        more = max(1, _READY // history.row_bytes)
+        history.prepare(more)
+        index.state.prepare(more)
+        self._inputs = history.rows
+        self._room = min(len(history.rows) - 1, history.total + more)
+
+    # The beginning
+
+    def _begin(self, shape: tuple[int, ...], dtype: np.dtype[Any], z: Any) -> None:
+        """The first input settles shape and storage, the first output how long outputs are."""
+        if self._why_closed:
+            raise BadDecision(f"this monitor {self._why_closed}.", advice="Start a new one.")
+        storage: str = self.rule.storage
+        if storage == "auto":
+            storage = dtype.name if dtype.str[1:] in _KEPT_TYPES else "float64"
+            storage = "float32" if dtype == np.float16 else storage
+        weights, width = self.rule.weights, int(np.prod(shape))
+        if weights is not None and len(weights) != width:
+            raise WrongShape(
+                f"the input has {width} features, but the rule has {len(weights)} weights.",
+                advice="Send as many features as there are weights.",
+            )
+        self.begin(shape, storage, outputs_of(self.rule, z))
+
+    def begin(self, shape: tuple[int, ...], storage: str, outputs: Outputs) -> None:
+        """A history of nothing, and an index over it."""
+        outputs.keepable = self.keepable
+        self.history = History(self.rule, shape, storage, outputs, file=self._file)
+        with first_use:
+            self.chooser = Chooser(
+                self.history, self._wanted, self._tree, wants_likes=self.comparable
+            )
+        self.index = self.chooser.index
+        if self._neighbours is not None:
+            self._neighbours.enter(self.chooser)
+        self.outputs = outputs
+        self._shape = shape
+        self._dtype = self.history.dtype if self.history.takes(self.history.dtype) else None
+        self._inputs = self.history.rows
+        self.storage = storage
+        self._filed = self._file is not None
+        self._unchallenged = self.chooser.unchallenged
+        self._may_lack = isinstance(self.index, MayLack)
+
+    def _refusal(self, code: int, x: Any, z: Any) -> BadDecision:
+        """What a kernel's error code means."""
+        assert self.index is not None
+        at = int(self.index.state.table[t.BAD_AT])
+        return refusal(code, at, self.storage, self.rule, x, z)
+
+    # Many in
+
+    def batch(self, x: Any, z: Any) -> tuple[npt.NDArray[Any], Any]:
+        """Inputs and outputs of a batch, one of each for every decision; raise if they are not."""
+        inputs, z = numbers_of(x, "the input"), sequence_of(z)
+        if inputs.ndim < 2:
+            raise WrongShape(
+                f"the inputs have shape {inputs.shape}; expected one row of features for each"
+                " decision (two dimensions)."
+            )
+        count = len(inputs)
+        try:
+            given = len(z)
+        except TypeError:
+            raise UnexpectedValue(
+                f"the outputs are {short_repr(z)}; expected one for each of {count} inputs."
+            ) from None
+        if given != count:
+            raise WrongShape(
+                f"there are {count} inputs and {given} outputs; expected one output for each input."
+            )
+        return inputs, z
+
+    def _write(self, inputs: npt.NDArray[Any], z: Any) -> tuple[Index | None, int]:
+        """Check the values of a batch and write it where no query sees it yet."""
+        count = len(inputs)
+        if count == 0:
+            return self.index, 0
+        if inputs[0].size == 0:
+            raise WrongShape("the inputs have no features; expected at least 1.")
+        if self.index is None:
+            self._begin(inputs.shape[1:], inputs.dtype, z[0])
+        elif inputs.shape[1:] != self._shape:
+            raise wrong_shape(inputs.shape[1:], self._shape)
+        index = self.index
+        assert index is not None and self.history is not None
+        outputs = self.outputs.read_many(z, count)  # type: ignore[union-attr]
+        bad, at = index.workers.write(inputs, outputs)
+        self._inputs = self.history.rows
+        if bad != 0:
+            raise self._refusal(bad, inputs[at], z[at]).at(at)
+        return index, count
+
+    def stage(self, x: Any, z: Any) -> int:
+        """Write checked decisions behind the remembered ones, and keep their labels; how many."""
+        _, count = self._write(*self.batch(x, z))
+        assert self.outputs is not None
+        self.outputs.commit()
+        return count
+
+    def _joined(self, count: int) -> None:
+        """Written rows that the history has counted are remembered from here on."""
+        assert self.outputs is not None
+        self.outputs.commit()
+        self._room = self.rows + count  # forces _make_room on the next decision
+        self.rows += count
+        self.in_doubt = False
+
+    # Rows that come back from a journal
+
+    def begin_at(self, row: int) -> None:
+        """Of no rows yet: those before `row` count as forgotten."""
+        assert self.history is not None and self.index is not None
+        self.index.state.ensure(row + 1, 0)
+        self.history.begin_at(row)
+        self.rows = self._room = row
+
+    def append(self, vectors: npt.NDArray[Any], outputs: Floats) -> int:
+        """Rows as they were kept, outputs as numbers; the index has them after `fill`.
+
+        The place of the first that no engine would have taken; -1 if there is none.
+        """
+        assert self.index is not None and self.history is not None
+        bad, at = self.index.workers.write(vectors, outputs)
+        if bad != 0:
+            return at
+        self._inputs = self.history.rows
+        self.in_doubt = True  # until history and engine count the same rows
+        self.history.join(len(vectors))
+        self._joined(len(vectors))
+        return -1
+
+    def fill(self) -> None:
+        """All rows are there: build the index."""
+        assert self.chooser is not None
+        self.chooser.fill()
+        self._mind(1)
+
+    # What is there
+
+    def inputs(self, wanted: Rows) -> npt.NDArray[Any]:
+        """These rows, in the shape and type in which they are kept."""
+        if len(wanted) == 0:
+            return np.empty((0, *(self._shape or ())), dtype=self._storage_type())
+        assert self.history is not None
+        gone = wanted[self.history.alive()[wanted] == 0]
+        if len(gone):
+            raise BadRow(f"row {gone[0]} was forgotten. Ask for rows that are remembered.")
+        self.history.touched(len(wanted))
+        return self.history.rows[wanted].astype(self._storage_type())
+
+    def alive(self, wanted: Rows) -> npt.NDArray[np.bool_]:
+        """Whether these rows are remembered."""
+        if self.history is None:
+            return np.zeros(len(wanted), dtype=np.bool_)
+        there: npt.NDArray[np.bool_] = self.history.alive()[wanted] != 0
+        return there
+
+    def numbers(self, wanted: Rows | slice) -> Floats:
+        """Outputs as numbers, or the codes of labels; NaN for rows that are forgotten."""
+        if self.history is None:
+            return np.empty((0, 1))
+        numbers = self.history.outputs()[wanted].copy()
+        numbers[self.history.alive()[wanted] == 0] = np.nan
+        return numbers
+
+    def output_at(self, row: int) -> Any:
+        """The output of a row; None if it was forgotten."""
+        history = self.history
+        if history is None or not history.alive()[row]:
+            return None
+        assert self.outputs is not None
+        return self.outputs.shown(history.outputs()[row])
+
+    @property
+    def labels(self) -> list[Any]:
+        """By code, where outputs are labels."""
+        return self.outputs.labels if isinstance(self.outputs, Labels) else []
+
+    def _storage_type(self) -> np.dtype[Any]:
+        return np.dtype("float64" if self.storage == "auto" else self.storage)
+
+    def __len__(self) -> int:
+        """Decisions remembered now."""
+        return 0 if self.history is None else self.history.live

@@ -1,0 +1,399 @@
+"""Which index stands over a history, and when another takes its place.
+
+Inputs of up to 32 coordinates get a tree of all of them, longer ones a tree over a sketch. Where a
+tree visits much of the history, or lets many long rows through, and the metric allows, a flat scan
+is tried; where that has become slow, or the history has grown a good deal, another rotation, or a
+tree, or another sketch.
+
+A challenger is built beside the index in use, a few rows with every decision. When it has caught
+up, both search for the next decisions, and the one that touches less stays. Nothing waits for any
+of this, and since both are exact no verdict depends on it.
+
+Invariant: the index in use holds every remembered row; so does a challenger, up to `_fed`.
+Cost: one slice of work for each decision while a challenge lasts; each is put off until the history
+has grown by a good part since the last.
+"""
+
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from likewise.search.engine.protocol import EngineIndex, FillsItself, StandsElsewhere
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes import rotation, sketch
+from likewise.search.indexes.flat_index import FlatScan
+from likewise.search.indexes.live_tree import LiveTree
+from likewise.search.indexes.python_index import PythonIndex
+from likewise.search.indexes.registry import COMPILED, maker_of, name_of
+from likewise.search.kernels import table as t
+from likewise.tables.rows import Rows
+from likewise.verdict.witnesses import Witnesses
+
+BUILD = 4 * t.BLOCK
+"""Rows from which an index is built at once, and not by inserting them."""
+EVERY = 256
+"""Decisions between two looks at whether another index is wanted."""
+
+_SLICE_ROWS = 16  # handed to a challenger with each decision
+_TOGETHER = 64  # slices done as one after a batch
+_SLICE_BYTES = 4 << 20  # given back with each decision
+_RACE = 128  # decisions that both search for
+_BETTER = 0.8  # of the cost: less gain is not worth a change, but for the first
+_LEARN_FROM = 256  # rows, before anything is chosen by what they are like
+_TREE_FAILS = 0.2  # share of the history visited above which a flat scan is tried
+_LETS_THROUGH = 0.02  # share of the history read row by row above which one is tried, too
+_IN_A_ROW = 0.5  # of a byte: what one costs where all are read one after the other
+_CHEAP = 1 << 14  # bytes; nothing is to be gained from a search that touches less
+_WORSE = 2.0  # times what it cost at first: look for something else
+_GROWTH = {"sketch": 1.5, "rotate": 1.5, "flat": 2.0, "tree": 4.0}
+"""By challenge: how much longer the history must become before the next."""
+_PATIENCE = 50e-6  # seconds that a batch may wait, for each decision in it, for directions
+
+Index: TypeAlias = EngineIndex
+
+
+@runtime_checkable
+class NamesOne(Protocol):
+    """An index that names only the best past decision of all (search/indexes/best_index.py)."""
+
+    def among(self, row: int, first: int) -> Witnesses:
+        """The best of the rows from `first` on to a written row."""
+
+
+MakeTree: TypeAlias = Callable[[History, Rows | None], LiveTree]
+"""For a history, and coordinates that are a sketch of it or None for all."""
+Job: TypeAlias = Generator[int | Future[FlatScan] | None, None, None]
+"""Yields how many decisions' worth of work it has done; None to wait for a decision."""
+
+
+class Chooser:
+    """Holds the index in use and, for a while, its challenger."""
+
+    def __init__(
+        self,
+        history: History,
+        wanted: Any,
+        tree: "MakeTree" = LiveTree,
+        *,
+        wants_likes: bool = False,
+    ) -> None:
+        self.history = history
+        self.wanted = wanted
+        self._tree = tree
+        self._wants_likes = wants_likes
+        self.changes = 0
+        self.index: Index = self._first()
+        self.unchallenged = isinstance(self.index, FillsItself)
+        """Whether the index was asked for by name, and fills itself: it stays."""
+        history.table = self.index.state.table
+        self._challenger: Index | None = None
+        self._fed = 0
+        self._slice_rows = _SLICE_ROWS
+        self._job: Job | None = None
+        self._chosen_at = 0  # rows when the index in use was made
+        self._at_first: float | None = None  # what a search cost then
+        self._put_off: dict[str, float] = {}  # by challenge: not before there are so many rows
+
+    def _first(self) -> Index:
+        history = self.history
+        if isinstance(self.wanted, StandsElsewhere):
+            self.reason = "asked for"
+            return self.wanted.over(history)
+        if self.wanted not in COMPILED:
+            self.reason = "asked for"
+            make, name = maker_of(self.wanted), name_of(self.wanted)
+            return PythonIndex(history, make, name, wants_likes=self._wants_likes)
+        if self.wanted == "flat":
+            self.reason = "asked for; a scan of leading rotated coordinates"
+            return FlatScan(history, rotation.unlearnt(history.width))
+        if history.width <= sketch.WHOLE:
+            self.reason = f"inputs have at most {sketch.WHOLE} coordinates: all of them are indexed"
+            return self._tree(history, None)
+        self.reason = f"inputs have more than {sketch.WHOLE} coordinates: a few of them are indexed"
+        return self._tree(history, sketch.first_coordinates(history))
+
+    @property
+    def busy(self) -> bool:
+        return self._job is not None
+
+    # What a search costs
+
+    def _recent(self, index: Index) -> Rows:
+        recent = index.state.recent
+        return recent[recent[:, 0] >= 0]
+
+    def cost(self, index: Index, recent: Rows | None = None) -> float:
+        """Bytes of codes touched by a search, on average, and of rows read in full."""
+        recent = self._recent(index) if recent is None else recent
+        if len(recent) == 0:
+            return 0.0
+        blocks, looked, rows = recent.mean(axis=0).tolist()
+        row = 512 + min(self.history.row_bytes, 2048)
+        if isinstance(index, FlatScan):
+            looked *= _IN_A_ROW
+        return float(blocks * 256 + looked + rows * row)
+
+    def share(self) -> float:
+        """How much of the history the last searches looked at, on average."""
+        recent = self._recent(self.index)
+        blocks = self.index.leaves()
+        return min(1.0, float(recent[:, 0].mean()) / blocks) if len(recent) and blocks else 0.0
+
+    def rows_read(self) -> float:
+        """How many rows the last searches read in full, on average."""
+        recent = self._recent(self.index)
+        return float(recent[:, 2].mean()) if len(recent) else 0.0
+
+    def _tree_fails(self) -> bool:
+        """Whether a tree tells too little apart: it visits much, or lets many long rows through."""
+        long = self.history.width > sketch.WHOLE
+        read = self.rows_read() / max(1, self.history.live)
+        return self.share() > _TREE_FAILS or (long and read > _LETS_THROUGH)
+
+    def _why_not_a_tree(self) -> str:
+        read = self.rows_read() / max(1, self.history.live)
+        return (
+            f"a tree visited {self.share():.0%} of the history for each decision and read"
+            f" {read:.0%} of the rows"
+        )
+
+    # Changing over
+
+    def mind(self, decisions: int) -> None:
+        """After so many decisions: see whether a challenge is due, and go on with one under way."""
+        if self.unchallenged:
+            return
+        if self._job is None and self._has_another():
+            self._job = self._due()
+        spent = 0
+        while self._job is not None and spent < decisions:
+            self._slice_rows = _SLICE_ROWS * min(decisions - spent, _TOGETHER)
+            try:
+                step = next(self._job)
+            except StopIteration:
+                self._job = None
+            except Exception as error:  # no room for a second index, say: stay with the first
+                self.abandon()
+                self._settle()
+                self.reason += f" (the attempt at another failed: {error!r})"
+            else:
+                if step is None:
+                    return
+                if isinstance(step, Future):
+                    wait([step], timeout=_PATIENCE * (decisions - 1))
+                    if not step.done():
+                        return
+                    continue
+                spent += step
+
+    def _may(self, challenge: str) -> bool:
+        """Whether the history has grown enough since the last such challenge; notes this one."""
+        total = self.history.total
+        if total < self._put_off.get(challenge, _LEARN_FROM):
+            return False
+        self._put_off[challenge] = _GROWTH[challenge] * total
+        return True
+
+    def _settle(self) -> None:
+        """Begin anew with the index in use: what it costs at first, and what may be tried when."""
+        total = self.history.total
+        self._chosen_at, self._at_first = total, None
+        for challenge, growth in _GROWTH.items():
+            self._put_off[challenge] = max(self._put_off.get(challenge, 0), growth * total)
+
+    @property
+    def _rotates(self) -> bool:
+        """Whether a flat scan may take the place of a tree."""
+        return self.wanted == "auto" and self.history.rule.metric in ("l2", "cosine")
+
+    def _has_another(self) -> bool:
+        """Whether there is anything else to try, whatever the index in use costs."""
+        whole = isinstance(self.index, LiveTree) and self.index.coordinates is None
+        return self._rotates or not whole
+
+    def _due(self) -> Job | None:
+        """The challenge that is due, if any."""
+        history, index = self.history, self.index
+        cost = self.cost(index)
+        if self._at_first is None and history.total >= self._chosen_at + EVERY:
+            self._at_first = max(cost, _CHEAP)
+        cheap = cost < _CHEAP
+        worse = (
+            not cheap
+            and self._at_first is not None
+            and cost > _WORSE * self._scale() * self._at_first
+        )
+        if isinstance(index, FlatScan):
+            learnt = index.rotation.rows
+            if (learnt == 0 or worse or history.total > 4 * learnt) and self._may("rotate"):
+                return self._try_flat("rotated anew, as the history had changed")
+            if self.wanted == "auto" and not cheap and self._may("tree"):
+                return self._try_tree()
+            return None
+        if self._rotates and not cheap and self._tree_fails() and self._may("flat"):
+            return self._try_flat(self._why_not_a_tree())
+        if isinstance(index, LiveTree) and index.coordinates is not None:
+            early = history.total > 4 * self._chosen_at and history.total < 1 << 14
+            if (self._chosen_at == 0 or (early and not cheap) or worse) and self._may("sketch"):
+                return self._try_tree()
+        return None
+
+    def _scale(self) -> float:
+        """How much more a search may cost because the history has grown."""
+        grown = self.history.total / max(self._chosen_at, EVERY)
+        return grown if isinstance(self.index, FlatScan) else grown**0.5
+
+    def _try_tree(self) -> Job:
+        coordinates: Rows | None = None
+        if self.history.width > sketch.WHOLE:
+            coordinates = yield from sketch.choose(self.history)
+        yield from self._challenge(
+            self._tree(self.history, coordinates),
+            "the coordinates that part most of the history so far"
+            if coordinates is not None
+            else "a tree touches less than a flat scan",
+        )
+
+    def _try_flat(self, reason: str) -> Job:
+        rows = rotation.sample_rows(self.history)
+        sample = np.empty((len(rows), self.history.width))
+        for start in range(0, len(rows), 8):
+            sample[start : start + 8] = rotation.positions(self.history, rows[start : start + 8])
+            self.history.touched(8)
+            yield 1
+        total = self.history.total
+
+        def make() -> FlatScan:
+            return FlatScan(self.history, rotation.learn(sample, total))
+
+        pool = ThreadPoolExecutor(1)  # finding directions takes long, compiling longer
+        making: Future[FlatScan] = pool.submit(make)
+        pool.shutdown(wait=False)  # its thread ends with the work, whether or not we wait for it
+        while not making.done():
+            yield making
+        yield from self._challenge(making.result(), reason)
+
+    def _challenge(self, challenger: Index, reason: str) -> Job:
+        """Let a new index catch up and race the one in use; keep the better, drop the other."""
+        history = self.history
+        self._challenger, self._fed = challenger, history.first
+        racing, caught_up = 0, False
+        while True:
+            rows = min(self._slice_rows, history.total - self._fed)
+            if rows == 0:
+                yield None
+                continue
+            challenger.state.follow()
+            if caught_up:
+                challenger.judge(self._fed, rows, 1, None)
+                racing += rows
+            else:
+                challenger.insert(self._fed, rows, 1, None)
+            history.touched(rows)
+            self._fed += rows
+            caught_up = caught_up or self._fed == history.total
+            if racing >= _RACE and self._fed == history.total:
+                break
+            yield -(-rows // _SLICE_ROWS)
+        both = np.arange(history.total - min(racing, t.RECENT_MOST), history.total) % t.RECENT_MOST
+        mine, theirs = (
+            self.cost(index, index.state.recent[both]) for index in (self.index, challenger)
+        )
+        challenger.state.follow()
+        self._challenger = None
+        leaving = challenger
+        self._chosen_at, self._at_first, first = history.total, None, self._chosen_at == 0
+        if theirs <= (mine if first else _BETTER * mine):
+            leaving = self.index
+            self.index, self.reason = challenger, reason
+            history.table = challenger.state.table
+            self.changes += 1
+            self._settle()
+        yield 1
+        yield from _give_back(leaving)
+
+    def abandon(self) -> None:
+        """Stay with the index in use; a challenge that was cut off is not gone on with."""
+        self._job = self._challenger = None
+        self.history.table = self.index.state.table
+
+    def renew(self) -> None:
+        """The index in use is in doubt: make it again, from the history."""
+        self.abandon()
+        if isinstance(self.index, FillsItself):
+            self.index.renew()
+            return
+        self._take(self._first(), self.reason)
+        self.fill()
+
+    # The history changes otherwise
+
+    def forget(self, rows: Rows) -> None:
+        """Take rows out of every index, then out of the history."""
+        self.index.remove(rows)
+        if self._challenger is not None:
+            self._challenger.state.follow()
+            self._challenger.remove(rows[rows < self._fed])
+        pages = self.history.erase(rows)
+        for index in (self.index, self._challenger):
+            if index is not None and pages:
+                index.state.release(pages)
+
+    def fill(self) -> None:
+        """Have an index that is still empty hold the history that is there."""
+        history = self.history
+        if self.unchallenged:  # it does so when it is first asked
+            return
+        if history.total - history.first >= BUILD:
+            self.build()
+        elif history.total > history.first:
+            self.index.insert(history.first, history.total - history.first, 1, None)
+
+    def build(self) -> None:
+        """After a large load: choose by what is there, and build at once."""
+        history = self.history
+        self._job = self._challenger = None
+        if self.wanted != "flat":
+            coordinates: Rows | None = None
+            if history.width > sketch.WHOLE:
+                coordinates = _finish(sketch.choose(history))
+            if coordinates is not None or not isinstance(self.index, LiveTree):
+                self._take(self._tree(history, coordinates), "the history was loaded at once")
+            assert isinstance(self.index, LiveTree)
+            self.index.build()
+            if self.wanted == "live" or history.rule.metric not in ("l2", "cosine"):
+                return
+            probes = min(64, history.total)
+            self.index.search(history.total - probes, probes)
+            if not self._tree_fails():
+                return
+            self.reason = self._why_not_a_tree()
+        rows = rotation.sample_rows(history)
+        learnt = rotation.learn(rotation.positions(history, rows), history.total)
+        scan = FlatScan(history, learnt)
+        self._take(scan, self.reason)
+        scan.build()
+
+    def _take(self, index: Index, reason: str) -> None:
+        self.index, self.reason = index, reason
+        self.history.table = index.state.table
+        self._settle()
+        self.changes += 1
+
+
+def _finish(job: Generator[int, None, Rows]) -> Rows:
+    while True:
+        try:
+            next(job)
+        except StopIteration as end:
+            return np.asarray(end.value)
+
+
+def _give_back(index: Index) -> Job:
+    """The memory of an index that is no longer needed, a few megabytes at a time."""
+    for region, used in index.state.dismantle():
+        for start in range(0, used, _SLICE_BYTES):
+            region.release(start, min(start + _SLICE_BYTES, region.size))
+            yield 1

@@ -1,0 +1,440 @@
+"""The engine: which past inputs were near this one, and did they get a different answer?
+
+It answers the paper's Problem 1 (Gupta et al. 2025, "Monitoring Robustness and Individual
+Fairness") for a growing history: compare, then remember. It knows vectors, outputs and row numbers;
+names, times, tables and disks are others' business. What it is given is checked before anything
+changes; what it answers is frozen.
+
+Invariant: a rejected decision, or batch, leaves no trace.
+Cost: memory grows with the history and with the number of distinct labels; `forget` gives back.
+Not here: how decisions get in (admission.py), how neighbours are found (indexes), what is near
+(search/kernels/distance.py), and locks: one caller at a time (monitor/monitor.py).
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadDecision, BadRule, LikewiseError
+from likewise.search.engine.admission import Admission
+from likewise.search.engine.chooser import BUILD, EVERY, Index, NamesOne
+from likewise.search.engine.engine_report import explanation_of
+from likewise.search.engine.protocol import MayLack
+from likewise.search.engine.wildcards import Open, Opens
+from likewise.search.kernels import table as t
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.context import Beside
+from likewise.verdict.index_report import Explanation
+from likewise.verdict.verdicts import Verdict, Verdicts
+from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
+
+_LOAD = 1 << 16  # rows of a smaller batch inserted together
+_NONE: Rows = np.empty(0, np.int64)
+_ALONE: Rows = np.zeros(2, np.int64)  # offsets of a batch of one without witnesses
+
+
+class Engine(Admission):
+    """Judges vectors.
+
+    In every call, `first` is the row at which the past of a decision begins (`firsts`: of each of a
+    batch), and `left_open` says which coordinates match everything (wildcards.py).
+    """
+
+    # One decision
+
+    def observe(self, x: Any, z: Any, first: int = 0, left_open: Open | None = None) -> Verdict:
+        """Compare (x, z) with the past, then make it part of the past."""
+        index = self._admit(x, z, remember=True)
+        near = 0
+        if self._neighbours is not None:  # first: if it fails, nothing is remembered yet
+            near = self._neighbours.observe(index, first)
+        found = index.observe()
+        if found < 0:
+            raise self._refusal(found, x, z)
+        if self.outputs.pending:  # type: ignore[union-attr]
+            self.outputs.commit()  # type: ignore[union-attr]
+        row = self.rows
+        self.rows = row + 1  # from here on the decision is remembered
+        witnesses = index.witnesses(found) if found else NO_WITNESSES
+        like = -1
+        if self.comparable:
+            like = self._found_like = self._like(index, row, witnesses, first)
+        if self._filed:
+            self._note_touched(1)
+        if self._busy or row % EVERY == 0:
+            self._mind(1)
+        if first or left_open is not None or self._neighbours is not None or self._may_lack:
+            if self._neighbours is not None:
+                self._neighbours.joined(1)
+            return self._verdict(row, witnesses, near, first, left_open, like, remember=True)
+        return Verdict(row, witnesses, self._said(like) if self.comparable else self.beside)
+
+    def check(self, x: Any, z: Any, first: int = 0, left_open: Open | None = None) -> Verdict:
+        """The verdict on (x, z) as if it came now; nothing is remembered."""
+        fresh = self.index is None
+        index = self._admit(x, z, remember=False)
+        found = index.check()
+        if found < 0:
+            raise self._refusal(found, x, z)
+        witnesses = index.witnesses(found) if found else NO_WITNESSES
+        like = self._like(index, self.rows, witnesses, first) if self.comparable else -1
+        near = 0
+        if self._neighbours is not None and not fresh:
+            near = self._neighbours.check(index, first)
+        if self._filed and not fresh:
+            self._note_touched(1)
+        if fresh:
+            left_open = None  # there is nothing to compare with
+        verdict = self._verdict(None, witnesses, near, first, left_open, like, remember=False)
+        self.outputs.discard()  # type: ignore[union-attr]
+        if fresh:
+            self.reset()  # a check settles nothing
+        return verdict
+
+    def _like(self, index: Index, row: int, witnesses: Witnesses, first: int) -> int:
+        """A like case of the decision that an index has judged last; -1 for none."""
+        if witnesses is not NO_WITNESSES:
+            last = int(witnesses.rows[-1])
+            if last >= first:
+                return last
+        return index.like(row, first)
+
+    def _said(self, like: int) -> Beside:
+        """What every verdict has beside its witnesses, and whether there was a like case."""
+        if self._besides[0] is not self.beside:
+            alone, alike = (self.beside._replace(comparable=one) for one in (False, True))
+            self._besides = self.beside, alone, alike
+        return self._besides[1 + (like >= 0)]
+
+    def _verdict(
+        self,
+        row: int | None,
+        witnesses: Witnesses,
+        near: int,
+        first: int,
+        left_open: Open | None,
+        like: int,
+        *,
+        remember: bool,
+    ) -> Verdict:
+        """A verdict with more beside it than its witnesses."""
+        if left_open is not None:
+            witnesses, near = self._with_wildcards(witnesses, near, first, left_open, row)
+            if self.comparable:
+                like = self._like_with_wildcards(
+                    self.rows - remember, witnesses, first, left_open, like
+                )
+            if remember:
+                self.wildcards.add(self.rows - 1, left_open)
+        if first > 0 and len(witnesses) and witnesses.rows[0] < first:
+            place = self.rows if row is None else row
+            witnesses = self._from(first, place, witnesses)
+        beside = self._said(like) if self.comparable else self.beside
+        if self._neighbours is not None:
+            raised = self._alarm is not None and near >= self._alarm
+            beside = beside._replace(neighbours=near, alarm=raised)
+        for lacking in self._lacking():
+            beside = beside._replace(incomplete=int(lacking[0]))
+        return Verdict(row, witnesses, beside)
+
+    def _from(self, first: int, row: int, witnesses: Witnesses) -> Witnesses:
+        """Witnesses of a written row that come from `first` on, given all that an index found.
+
+        An index that names only the best of all may know of another one there.
+        """
+        if isinstance(self.index, NamesOne):
+            return self.index.among(row, first)
+        return witnesses.some(witnesses.rows >= first)
+
+    def _with_wildcards(
+        self, witnesses: Witnesses, near: int, first: int, left_open: Open, row: int | None
+    ) -> tuple[Witnesses, int]:
+        """Witnesses and neighbours of one decision, rows that leave something open among them."""
+        assert self.history is not None and self.index is not None
+        place = self.rows if row is None else row
+        if self._neighbours is not None and (left_open.any() or len(self.wildcards)):
+            index = self._neighbours.ready(self.history.total)
+            begin = int(self._neighbours.bounds(place, 1, first)[0])
+            near = self.wildcards.count(self.history, index, place, left_open, begin)
+        found = self.wildcards.judge(self.history, self.index, place, left_open, witnesses)
+        return found, near
+
+    def _like_with_wildcards(
+        self, row: int, witnesses: Witnesses, first: int, left_open: Open, like: int
+    ) -> int:
+        """A like case, given what an index found, rows that leave something open among them."""
+        assert self.history is not None and self.index is not None
+        if len(witnesses) and witnesses.rows[-1] >= first:
+            return int(witnesses.rows[-1])
+        return self.wildcards.like(self.history, self.index, row, left_open, first, like)
+
+    def near_rows(self, row: int, first: int, left_open: Open | None) -> Rows:
+        """All rows from `first` on that are near a row, or what was checked last, in order.
+
+        row: that of the decision, or of the next one where it was only checked
+        """
+        assert self.history is not None and self.index is not None
+        found = self.index.near(row)
+        self.history.touched(len(found))
+        if left_open is not None:
+            found = self.wildcards.near(self.history, self.index, row, left_open, found)
+        return found[found.searchsorted(first) :]
+
+    # Many decisions
+
+    def observe_many(
+        self,
+        x: Any,
+        z: Any,
+        firsts: Rows | None = None,
+        left_open: Opens | None = None,
+        threads: int | None = None,
+    ) -> Verdicts:
+        """The same verdicts as `observe` would give one by one; all are remembered, or none.
+
+        threads: how many cores may share the work; all of them unless told otherwise.
+        """
+        count_threads = threads_of(threads)
+        inputs, outputs = self.batch(x, z)
+        if len(inputs) == 1 and self._neighbours is None and left_open is None:
+            alone = self._observe_alone(inputs, outputs, firsts)
+            if alone is not None:
+                return alone
+        index, count = self._write(inputs, outputs)
+        first = self.rows
+        if index is None or count == 0:
+            nobody = None if self._neighbours is None else np.empty(0, np.int64)
+            none = Verdicts(first, np.zeros(1, np.int64), NO_WITNESSES)
+            self.found_likes = _NONE
+            return self._verdicts(none, nobody, None)
+        assert self.history is not None
+        begins: Rows | int = 0 if firsts is None else firsts
+        counts, found, lacks = [], [], list[Rows]()
+        near: Rows | None = None
+        likes = np.full(count, -1, np.int64) if self.comparable else _NONE
+        sinces = np.zeros(count, np.int64) if firsts is None else np.array(firsts, np.int64)
+        self.in_doubt = True
+        with nullcontext() if count_threads == 1 else ThreadPoolExecutor(count_threads) as pool:
+            if self._neighbours is not None:  # first, as for one decision
+                near = self._neighbours.judge(first, count, begins, count_threads, pool)
+            done = 0
+            while done < count:
+                index = self.index
+                assert index is not None
+                size = index.block(count - done)
+                if self._filed and not self._unchallenged:
+                    size = min(size, t.RECENT_MOST)  # what is read is let go of in time
+                judged, columns = index.judge(first + done, size, count_threads, pool)
+                counts.append(judged)
+                found.append(columns)
+                if self.comparable:
+                    part = slice(done, done + size)
+                    likes[part] = _last_witnesses(judged, columns[0], sinces[part])
+                    index.likes(first + done, likes[part], sinces[part], count_threads, pool)
+                lacks += self._lacking()
+                self.history.join(size)
+                if self._filed:
+                    self._note_touched(size)
+                self._mind(size)
+                done += size
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+        witnesses = Witnesses(
+            *(np.concatenate(part) for part in list(zip(*found, strict=True))[:3])
+        )
+        if self._neighbours is not None:
+            self._neighbours.joined(count)
+        self._joined(count)
+        self.found_likes, verdicts = likes, Verdicts(first, offsets, witnesses)
+        if left_open is not None:
+            verdicts, near = self._many_with_wildcards(verdicts, near, begins, left_open)
+        return self._verdicts(verdicts, near, firsts, lacks)
+
+    def _observe_alone(self, x: Any, z: Any, firsts: Rows | None) -> Verdicts | None:
+        """A batch of one, without the cost of a batch; None if something in it is to be refused."""
+        if self._unchallenged:
+            return None  # it may refuse after it has taken the row
+        try:
+            verdict = self.observe(x[0], z[0], 0 if firsts is None else int(firsts[0]))
+        except BadDecision:
+            self.refused()
+            return None
+        if self.comparable:
+            self.found_likes = np.array([self._found_like])
+        count = len(verdict.witnesses)
+        offsets = np.array([0, count]) if count else _ALONE
+        return Verdicts(
+            self.rows - 1,
+            offsets,
+            verdict.witnesses,
+            comparable=self._comparable(),
+            missing=self.beside.missing,
+            past=self.beside.past,
+            question=self.beside.question,
+        )
+
+    def _many_with_wildcards(
+        self, verdicts: Verdicts, near: Rows | None, begins: Rows | int, left_open: Opens
+    ) -> tuple[Verdicts, Rows | None]:
+        """The same for a batch, which the history has by now."""
+        assert self.history is not None and self.index is not None
+        first, history, index = verdicts.first_row, self.history, self.index
+        self.add_wildcards(first, left_open)
+        if not len(self.wildcards):
+            return verdicts, near
+        if self._neighbours is not None:
+            counted = self._neighbours.ready(history.total)
+            bounds = self._neighbours.bounds(first, len(verdicts), begins).tolist()
+            near = np.array(
+                [
+                    self.wildcards.count(history, counted, first + i, left_open[i], bound)
+                    for i, bound in enumerate(bounds)
+                ],
+                dtype=np.int64,
+            )
+        each = [
+            self.wildcards.judge(history, index, first + i, left_open[i], verdict.witnesses)
+            for i, verdict in enumerate(verdicts)
+        ]
+        if self.comparable:
+            firsts = np.broadcast_to(begins, len(each)).tolist()
+            for i, (witnesses, begin) in enumerate(zip(each, firsts, strict=True)):
+                self.found_likes[i] = self._like_with_wildcards(
+                    first + i, witnesses, begin, left_open[i], int(self.found_likes[i])
+                )
+        return Verdicts.of(first, each), near
+
+    def _lacking(self) -> list[Rows]:
+        """How many past rows each of those judged last was not compared with, where any was not."""
+        return [cast(MayLack, self.index).lacking] if self._may_lack else []
+
+    def _verdicts(
+        self,
+        verdicts: Verdicts,
+        near: Rows | None,
+        firsts: Rows | None,
+        lacks: Sequence[Rows] = (),
+    ) -> Verdicts:
+        """With what stands beside the witnesses; those from before the window are dropped."""
+        if firsts is not None and len(firsts) and firsts[-1] > 0:
+            within = verdicts.witnesses.rows >= firsts[verdicts.owners]
+            if isinstance(self.index, NamesOne) and not within.all():
+                each = [verdict.witnesses for verdict in verdicts]
+                for i in verdicts.owners[~within].tolist():
+                    each[i] = self.index.among(verdicts.first_row + i, int(firsts[i]))
+                verdicts = Verdicts.of(verdicts.first_row, each)
+            else:
+                verdicts = verdicts.some_witnesses(within)
+        return replace(
+            verdicts,
+            neighbours=near,
+            alarm_from=self._alarm,
+            comparable=self._comparable(),
+            missing=self.beside.missing,
+            incomplete=np.concatenate(lacks) if any(part.any() for part in lacks) else None,
+            past=self.beside.past,
+            question=self.beside.question,
+        )
+
+    def _comparable(self) -> npt.NDArray[np.bool_] | None:
+        """Whether each decision of the last call had a like case, where that is asked."""
+        return self.found_likes >= 0 if self.comparable else None
+
+    def load(self, x: Any, z: Any, left_open: Opens | None = None) -> range:
+        """Remember decisions without judging them; their rows."""
+        _, count = self._write(*self.batch(x, z))
+        return self._load_written(count, left_open)
+
+    def load_stored(self, vectors: npt.NDArray[Any], outputs: Floats, opens: Opens | None) -> range:
+        """`load`, of rows as they were kept, with outputs as numbers."""
+        assert self.index is not None and self.history is not None
+        bad, _ = self.index.workers.write(vectors, outputs)
+        assert bad == 0
+        self._inputs = self.history.rows
+        return self._load_written(len(vectors), opens)
+
+    def _load_written(self, count: int, left_open: Opens | None) -> range:
+        first = self.rows
+        if count == 0:
+            return range(first, first)
+        self._insert(count)
+        if left_open is not None:
+            self.add_wildcards(first, left_open)
+        return range(first, first + count)
+
+    def _insert(self, count: int) -> None:
+        """Remember written rows without judging them."""
+        index, first = self.index, self.rows
+        assert index is not None and self.chooser is not None and self.history is not None
+        large = first + count >= BUILD and count >= first // 2
+        large &= not self._unchallenged  # it may raise: insert before rows are counted
+        self.in_doubt = True
+        if not large:
+            with ThreadPoolExecutor(1) as pool:
+                for start in range(0, count, _LOAD):
+                    index.insert(first + start, min(_LOAD, count - start), 1, pool)
+        self.history.join(count)
+        if large:
+            self.chooser.build()
+        self._mind(1)
+        self._joined(count)
+
+    def add_wildcards(self, first: int, left_open: Opens) -> None:
+        """Rows from `first` on, which the history has, leave these coordinates open."""
+        for i in np.flatnonzero(left_open.any(axis=1)).tolist():
+            self.wildcards.add(first + i, left_open[i])
+
+    # Forgetting
+
+    def forget(self, rows: Rows) -> Rows:
+        """Erase rows: never a witness again. Those of them that were still remembered."""
+        if len(rows) == 0:
+            return _NONE
+        assert self.chooser is not None and self.history is not None
+        fresh = np.unique(rows[self.history.alive()[rows] != 0])
+        self.forgetting = fresh  # if this is cut off, `settle` finishes it
+        self.in_doubt = True
+        try:
+            with nullcontext() if self._neighbours is None else self._neighbours.without(fresh):
+                self.chooser.forget(fresh)
+        except LikewiseError:  # by an index that cannot forget, before anything changed
+            self.forgetting = _NONE
+            self.in_doubt = False
+            raise
+        self.wildcards.erase(fresh)
+        self.forgetting = _NONE
+        self.in_doubt = False
+        return fresh
+
+    def explain(self) -> Explanation:
+        """What index is in use, why, and what it costs."""
+        told = explanation_of(self.rule, self.storage, self.chooser)
+        if self._neighbours is None:
+            return told
+        return replace(told, burst=f"{self.burst}; {self._neighbours}")
+
+
+def _last_witnesses(counts: Rows, rows: Rows, sinces: Rows) -> Rows:
+    """The last witness of each decision of a batch; -1 if that is before the rows that count."""
+    likes = np.full(len(counts), -1, np.int64)
+    some = np.flatnonzero(counts)
+    likes[some] = rows[np.cumsum(counts)[some] - 1]
+    likes[likes < sinces] = -1
+    return likes
+
+
+def threads_of(threads: int | None) -> int:
+    if threads is None:
+        available = getattr(os, "sched_getaffinity", None)
+        return len(available(0)) if available else os.cpu_count() or 1
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        raise BadRule(
+            f"threads is {threads!r}; expected a whole number from 1, or None for all",
+            setting="threads",
+        )
+    return threads

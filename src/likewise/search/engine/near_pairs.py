@@ -1,0 +1,176 @@
+"""All pairs of near rows of a history, whatever their outputs, a chunk at a time.
+
+A second index stands over the history, to which every output is different (as in
+neighbour_count.py): its witnesses are the rows that are near. A tree is built once over all rows
+and asked for each, in the order of its leaves; a flat scan is filled while it is asked. Rows with
+places that match everything are compared by wildcards.py.
+
+Invariant: every pair of remembered rows within reach comes once, and all pairs of one later row
+come in the same chunk.
+Cost: one build, and one search for each row. A chunk has at most as many pairs as `most` or as the
+history has rows, whichever is more; of a flat scan it may have _FEW times as many as rows.
+Not here: which pairs count (monitor/memory.py).
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.search.engine.chooser import BUILD, Chooser
+from likewise.search.engine.neighbour_count import kept_by
+from likewise.search.engine.wildcards import Wildcards
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.flat_index import FlatScan
+from likewise.search.indexes.index_state import Desk
+from likewise.search.indexes.live_tree import BatchArrays, LiveTree
+from likewise.search.indexes.rotation import Rotation
+from likewise.search.indexes.sketch import WHOLE, first_coordinates
+from likewise.search.kernels import decide as task
+from likewise.search.kernels import table as t
+from likewise.tables.rows import Floats, Rows
+
+_PIECE = 1 << 14  # rows that a thread is given at a time
+_FEW = 24  # rows that a flat scan is asked for together, at least
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LikePairs:
+    """Some pairs of rows that are near, in three columns of the same length."""
+
+    later: Rows
+    earlier: Rows
+    distances: Floats
+
+    def __post_init__(self) -> None:
+        for column in (self.later, self.earlier, self.distances):
+            column.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.later)
+
+    def some(self, chosen: npt.NDArray[np.bool_]) -> "LikePairs":
+        """Those that are chosen, in arrays of their own."""
+        return LikePairs(self.later[chosen], self.earlier[chosen], self.distances[chosen])
+
+
+def pairs_in(
+    chooser: Chooser, wildcards: Wildcards, *, most: int, threads: int
+) -> Iterator[LikePairs]:
+    """The near pairs of a history, which must not change meanwhile."""
+    history = chooser.history
+    if history.live < 2:
+        return
+    index = _any_output(chooser)
+    if isinstance(index, FlatScan):
+        chunks = _scanned(history, index, most, threads)
+    else:
+        chunks = _searched(history, index, most, threads)
+    if len(wildcards) == 0:
+        yield from chunks
+        return
+    is_open = wildcards.mask(history.total)
+    for chunk in chunks:
+        yield chunk.some(~(is_open[chunk.later] | is_open[chunk.earlier]))
+    yield from _compared(history, index, wildcards, most)
+
+
+def _any_output(chooser: Chooser) -> LiveTree | FlatScan:
+    """An empty index to which every output is different, of the kind that suits the history."""
+    history = chooser.history
+    if history.width <= WHOLE:
+        return LiveTree(history, None, any_output=True)
+    if not isinstance(chooser.index, LiveTree | FlatScan):
+        return LiveTree(history, first_coordinates(history), any_output=True)
+    kept = kept_by(chooser.index)
+    if isinstance(kept, Rotation):
+        return FlatScan(history, kept, any_output=True)
+    return LiveTree(history, kept, any_output=True)
+
+
+def _searched(history: History, tree: LiveTree, most: int, threads: int) -> Iterator[LikePairs]:
+    """The pairs that a tree finds."""
+    first, total = history.first, history.total
+    if total - first >= BUILD:
+        tree.build()
+    else:
+        tree.insert(first, total - first, 1, None)
+    batch = BatchArrays(total - first)
+    table = tree.state.table
+    table[t.FIRST], table[t.START], table[t.STOP] = first, 0, total - first
+    batch.lay_out(table, first)
+    tree.workers.do(task.ROUTE)
+    tree.workers.do(task.SORT)
+    alive = history.alive()[first:] != 0
+    order = batch.order[: total - first]
+    remembered = order[alive[order]]
+    order[: len(remembered)] = remembered
+    desks = tree.workers.desks(threads)
+    for desk in desks:
+        if desk is not tree.state.desk:
+            desk.fit(tree.state)
+        batch.lay_out(desk.table, first)
+        desk.table[t.RESULT_CAPACITY] = max(most, total)  # a search stops where it may not suffice
+
+    def search(desk: Desk, piece: tuple[int, int]) -> tuple[int, LikePairs]:
+        """How far the work on a piece has come, and what it found."""
+        start, desk.table[t.STOP] = piece
+        desk.table[t.START] = start
+        stop = tree.workers.run(desk, task.SEARCH)
+        rows, near, _, _ = desk.results(int(desk.table[t.FOUND]))
+        done = order[start:stop]
+        return stop, LikePairs(first + np.repeat(done, batch.counts[done]), rows, near)
+
+    count = len(remembered)
+    waiting = deque((start, min(start + _PIECE, count)) for start in range(0, count, _PIECE))
+    with ThreadPoolExecutor(threads) as pool:
+        while waiting:
+            pieces = [waiting.popleft() for _ in range(min(threads, len(waiting)))]
+            results = list(pool.map(search, desks, pieces))
+            for (_, stop), (reached, _) in zip(reversed(pieces), reversed(results), strict=True):
+                if reached < stop:
+                    waiting.appendleft((reached, stop))
+            for _, pairs in results:
+                history.touched(len(pairs))
+                yield pairs
+
+
+def _scanned(history: History, scan: FlatScan, most: int, threads: int) -> Iterator[LikePairs]:
+    """The pairs that a flat scan finds."""
+    start, total = history.first, history.total
+    alive = history.alive() != 0
+    with ThreadPoolExecutor(threads) as pool:
+        while start < total:
+            size = min(max(most // total, _FEW), scan.block(total - start))
+            counts, (rows, near, *_) = scan.judge(start, size, threads, pool)
+            later = start + np.repeat(np.arange(size), counts)
+            history.touched(size + len(rows))
+            yield LikePairs(later, rows, near).some(alive[later])
+            start += size
+
+
+def _compared(
+    history: History, index: LiveTree | FlatScan, wildcards: Wildcards, most: int
+) -> Iterator[LikePairs]:
+    """The pairs of which one row, or both, have places that match everything."""
+    waiting: list[LikePairs] = []
+    held = 0
+    for row, rows, near in wildcards.near_pairs(history, index):
+        waiting.append(LikePairs(np.full(len(rows), row), rows, near))
+        held += len(rows)
+        if held >= most:
+            yield _together(waiting)
+            waiting, held = [], 0
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(parts: list[LikePairs]) -> LikePairs:
+    return LikePairs(
+        np.concatenate([part.later for part in parts]),
+        np.concatenate([part.earlier for part in parts]),
+        np.concatenate([part.distances for part in parts]),
+    )

@@ -1,0 +1,180 @@
+"""An engine of rows that come as numbers: what a shard of a cluster is made of.
+
+Whoever calls has read and checked decisions already: inputs are of the storage's type, outputs are
+numbers or codes of labels. Rows are remembered without being judged (`add`), judged and remembered
+(`judge`), or only asked about (`search`); with the index and the comparison of any engine.
+
+`add` only writes rows down. The index takes all that were added together (`build`): where they are
+most of the history, it is chosen and built as after `Engine.load`, however many calls of `add`
+brought them.
+
+Invariant: `search` and `near` remember nothing; `judge` names for each row only rows before it.
+The index lacks at most the last `_added` rows, and none when a question is answered.
+Cost: one thread. A point that is only asked about is written behind the history, where no query
+sees it, and overwritten by the next.
+Not here: which rows another shard has (sharding/placement.py).
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadDecision
+from likewise.search.engine.chooser import BUILD
+from likewise.search.engine.engine import Engine
+from likewise.search.indexes.flat_index import FlatScan
+from likewise.search.indexes.live_tree import LiveTree
+from likewise.search.indexes.workers import Found
+from likewise.tables.rows import Floats, Rows
+
+_TOGETHER = 1 << 16  # rows inserted together
+
+Inputs = npt.NDArray[Any]
+Answers = tuple[Rows, Rows, Floats, Floats]
+"""How many witnesses each point has; their rows and both distances, in order."""
+
+
+class RowEngine(Engine):
+    """Judges rows of numbers with one of the compiled indexes."""
+
+    _added = 0
+    """How many of the last rows the index lacks."""
+
+    def add(self, inputs: Inputs, outputs: Floats, gone: Rows | None = None) -> None:
+        """Remember rows without judging them.
+
+        gone: those of them that are forgotten, by row; what they bring is not kept
+        """
+        self.in_doubt = True  # until rows, and how many the index lacks, agree
+        self._added += len(inputs)
+        bad = self.append(inputs, outputs)
+        if bad >= 0:
+            self._added -= len(inputs)
+            self.in_doubt = False
+            raise _not_comparable(bad)
+        if gone is not None and len(gone):
+            assert self.history is not None
+            self.history.erase(gone)  # the index never had them
+
+    def build(self) -> None:
+        """Have the index hold the rows that were added."""
+        if self._added == 0:
+            return
+        history, chooser, stop = self.history, self.chooser, self.rows
+        assert history is not None and chooser is not None
+        first = stop - self._added
+        self.in_doubt = True
+        if stop - history.first >= BUILD and self._added >= (first - history.first) // 2:
+            chooser.build()
+        else:
+            for start in range(first, stop, _TOGETHER):
+                self._compiled().insert(start, min(_TOGETHER, stop - start), 1, None)
+        self._mind(1)
+        self._added = 0
+        self.in_doubt = False
+
+    def settle(self, rows: int) -> None:
+        """Have the first `rows` rows and no others; the index is made again if it lacks some."""
+        self.in_doubt |= self._added > 0
+        super().settle(rows)
+        self._added = 0
+
+    def forget(self, rows: Rows) -> Rows:
+        """Erase rows: never a witness again. Those of them that were still remembered."""
+        self.build()
+        return super().forget(rows)
+
+    def judge(self, inputs: Inputs, outputs: Floats) -> Answers:
+        """The witnesses of each among the rows before it; all are remembered."""
+        self._lay_down(inputs, outputs)
+        first, count = self.rows, len(inputs)
+        parts = []
+        self.in_doubt = True
+        done = 0
+        while done < count:
+            index, history = self._compiled(), self.history
+            assert history is not None
+            size = index.block(count - done)
+            parts.append(index.judge(first + done, size, 1, None))
+            history.join(size)
+            self._mind(size)
+            done += size
+        self._joined(count)
+        return _together(parts)
+
+    def search(self, inputs: Inputs, outputs: Floats, before: Rows | None = None) -> Answers:
+        """The witnesses of each among all rows, or among those below `before`."""
+        self._lay_down(inputs, outputs)
+        index, count, parts = self._compiled(), len(inputs), []
+        done = 0
+        while done < count:
+            size = index.block(count - done)
+            parts.append(index.seek(self.rows + done, size, 1, None))
+            done += size
+        answers = _together(parts)
+        if before is None:
+            return answers
+        counts, rows, near, far = answers
+        owners = np.repeat(np.arange(count), counts)
+        kept = rows < before[owners]
+        counts = np.bincount(owners[kept], minlength=count)
+        return counts, rows[kept], near[kept], far[kept]
+
+    def like_cases(
+        self, inputs: Inputs, outputs: Floats, likes: Rows, sinces: Rows, first: int | None = None
+    ) -> Rows:
+        """A like case of each, from `sinces` on, where there is none in `likes` yet; -1 for none.
+
+        first: the row of the first of them, where they are remembered already
+        """
+        if first is None:
+            self._lay_down(inputs, outputs)
+            first = self.rows
+        likes, sinces = likes.copy(), np.ascontiguousarray(sinces, dtype=np.int64)
+        index, done = self._compiled(), 0
+        while done < len(likes):
+            size = index.block(len(likes) - done)
+            part = slice(done, done + size)
+            index.lead(first + done, size, 1, None)
+            index.likes(first + done, likes[part], sinces[part], 1, None)
+            done += size
+        return likes
+
+    def near(self, inputs: Inputs, outputs: Floats, before: int) -> Rows:
+        """All rows below `before` that are near a point, whatever their outputs."""
+        self._lay_down(inputs, outputs)
+        index = self._compiled()
+        index.lead(self.rows, 1, 1, None)
+        found = index.near(self.rows)
+        return found[: found.searchsorted(before)]
+
+    def _lay_down(self, inputs: Inputs, outputs: Floats) -> None:
+        """Write points behind the history, unseen, for the index to search for."""
+        self.build()
+        bad, at = self._compiled().workers.write(inputs, outputs)
+        if bad != 0:
+            raise _not_comparable(at)
+        assert self.history is not None
+        self._inputs = self.history.rows
+
+    def _compiled(self) -> LiveTree | FlatScan:
+        assert isinstance(self.index, LiveTree | FlatScan)
+        return self.index
+
+
+def _not_comparable(at: int) -> BadDecision:
+    return BadDecision(f"point {at} of those sent to a shard is none that it can compare.")
+
+
+def _together(parts: list[tuple[Rows, Found]]) -> Answers:
+    """The answers to several parts of a batch as one."""
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, np.empty(0), np.empty(0)
+    if len(parts) == 1:
+        counts, (rows, near, far, _) = parts[0]
+        return counts, rows, near, far
+    counts = np.concatenate([counted for counted, _ in parts])
+    columns = [np.concatenate([found[i] for _, found in parts]) for i in range(3)]
+    return counts, columns[0], columns[1], columns[2]

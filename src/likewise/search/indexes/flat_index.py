@@ -1,0 +1,260 @@
+"""The flat scan, as Python sees it: for l2 and cosine where a tree would visit everything.
+
+The kernel scans codes of rotated coordinates (search/kernels/flat.py): for one decision all blocks
+in turn, for a batch each block for several decisions while it is in the cache.
+
+Invariant: what sits in the blocks is what is remembered, whatever the rotation.
+Cost: every block whose outputs may differ, mostly only its first coordinates.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from likewise.search.geometry import geometry
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.index_state import State, TableLayout
+from likewise.search.indexes.live_tree import any_output, take_any_output, trees_for
+from likewise.search.indexes.rotation import Rotation
+from likewise.search.indexes.workers import CHECK, PLANT, Found, Workers
+from likewise.search.kernels import flat as task
+from likewise.search.kernels import table as t
+from likewise.search.kernels.compile import address_of
+from likewise.search.kernels.flat import flat
+from likewise.search.kernels.flat_blocks import EXTENT, unseat_rows
+from likewise.search.kernels.rotate_encode import FRONT, STEP
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.witnesses import Witnesses
+
+_BATCH = 1024  # rows judged together
+_TAIL = 64  # bytes: the codes behind the front fill whole cache lines
+
+
+def layout_for(history: History, rotation: Rotation) -> TableLayout:
+    slack = history.rule.slack_for(history.storage)
+    shape = geometry(history.rule, history.width, slack)
+    width, axes = rotation.directions.shape
+    norm = rotation.norm()
+    numbers = np.zeros(t.NUMBERS_COUNT)
+    numbers[t.REACH], numbers[t.DELTA] = shape.reach, history.rule.delta
+    numbers[t.TURNED_REACH] = norm
+    longer = 1.01 * norm / shape.tree_reach
+    sums = (width + 4) * 2.0**-53 * np.sqrt(axes)
+    numbers[t.GAP_ERROR] = longer * (2.0**-50 + sums)
+    numbers[t.VALUE_ERROR] = longer * (width + 32) * 2.0**-52
+    front, tail = code_bytes(axes)
+    return TableLayout(
+        axes=axes,
+        per_row={t.SEATS: 8},
+        per_node={t.LEFT: 8},
+        per_block={
+            t.CODES: t.BLOCK * front,
+            t.TAILS: t.BLOCK * tail,
+            t.IDS: 8 * t.BLOCK,
+            t.COUNT: 8,
+            t.NEXT: 8,
+            t.ERRORS: 16,
+        },
+        rows_per_block=64,
+        settings={
+            t.NUMBERS: numbers,
+            t.PRESCALE: np.sqrt(history.weights[:width]),
+            t.CENTRE: rotation.centre,
+            t.DIRECTIONS: rotation.directions / shape.tree_reach,
+        },
+        numbers={t.FRONT_AXES: front, t.TURNED_BYTES: front + tail},
+    )
+
+
+def code_bytes(axes: int) -> tuple[int, int]:
+    """How many codes of a point are kept by coordinate, and how many in one piece; padded."""
+    front = -(-min(axes, FRONT) // STEP) * STEP
+    return front, -(-max(0, axes - FRONT) // _TAIL) * _TAIL
+
+
+class FlatScan:
+    """Blocks of points in leading rotated coordinates."""
+
+    name = "flat"
+    shape = "flat scan"
+    sound = True  # between two kernels it always is
+
+    def __init__(self, history: History, rotation: Rotation, *, any_output: bool = False) -> None:
+        layout = layout_for(history, rotation)
+        groups = 1 if any_output else trees_for(int(history.table[t.OUTPUT]))
+        self.state = State(history, layout, groups)
+        if any_output:
+            take_any_output(self.state)
+        self.workers = Workers(self.state, flat)
+        self.rotation = rotation
+        self._table, self._address = self.state.table, self.state.address
+        self.input: Floats = self.state.desk.small[t.INPUT]
+        self.given: Floats = self.state.desk.small[t.GIVEN]
+        self._batch = _Batch(sum(code_bytes(self.state.layout.axes)))
+        self._lay_out(self._table)
+        self.workers.do(PLANT)
+
+    def _lay_out(self, table: Rows) -> None:
+        for slot, array in self._batch.arrays.items():
+            table[slot] = array.ctypes.data
+
+    # One decision
+
+    def observe(self) -> int:
+        """Judge and remember what is in row TOTAL, or `input`, and `given`."""
+        found: int = flat(self._address)
+        if found == t.FULL:
+            self.state.ensure(1, 2 * EXTENT)
+            return self.observe()
+        return found
+
+    def check(self) -> int:
+        """The same without remembering it."""
+        found = self.workers.do(CHECK)
+        if found == t.FULL:
+            self.state.ensure(1, 2 * EXTENT)
+            return self.check()
+        return found
+
+    def witnesses(self, found: int) -> Witnesses:
+        """What the last `observe` or `check` found."""
+        return Witnesses(*self.state.desk.result_bytes(found))
+
+    def like(self, row: int, since: int) -> int:
+        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        self._table[t.FIRST], self._table[t.SINCE] = row, since
+        return self.workers.do(task.LIKE)
+
+    def near(self, row: int) -> Rows:
+        """All rows before a written one that are near it, whatever their outputs."""
+        self._batch.order[0] = 0
+        self._table[t.FIRST], self._table[t.START], self._table[t.STOP] = row, 0, 1
+        self.workers.do(task.TURN)
+        with any_output(self.state):
+            self.workers.do(task.SEARCH)
+        return np.sort(self.state.desk.found_rows(int(self._table[t.FOUND])))
+
+    def likes(
+        self,
+        first: int,
+        likes: Rows,
+        sinces: Rows,
+        threads: int,
+        pool: ThreadPoolExecutor | None,
+    ) -> None:
+        """A like case of each row that was judged last, where there is none in `likes` yet.
+
+        sinces: the first row that counts for each
+        """
+
+        def lay_out(table: Rows) -> None:
+            self._laid_out(first)(table)
+            table[t.LIKES], table[t.SINCES] = likes.ctypes.data, sinces.ctypes.data
+
+        self.workers.share(len(likes), threads, pool, lay_out, self.workers.call(task.LIKES))
+
+    def settle(self) -> None:
+        """After a call that was cut off between two kernels: the next finds the table in order."""
+        self.state.settle()
+        self._lay_out(self._table)
+
+    # Many decisions
+
+    def block(self, left: int) -> int:
+        """How many of the next rows to take together."""
+        return min(left, _BATCH)
+
+    def insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        """Rotate and seat written rows; forgotten ones are left out."""
+        for start in range(0, size, _BATCH):
+            self._insert(first + start, min(_BATCH, size - start), threads, pool)
+
+    def lead(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        """Rotate written rows, equal labels side by side."""
+        table, batch = self._table, self._batch
+        outputs = self.state.history.region(t.OUTPUTS)
+        width = self.state.history.out_width
+        given = outputs.view(np.float64, (first + size) * width)[first * width :: width]
+        batch.order[:size] = np.argsort(given, kind="stable")
+        table[t.FIRST] = first
+        turn = self.workers.call(task.TURN)
+        self.workers.share(size, threads, pool, self._laid_out(first), turn)
+
+    def _laid_out(self, first: int) -> Callable[[Rows], None]:
+        """What lays a table out for the rows from `first` on."""
+
+        def lay_out(table: Rows) -> None:
+            self._lay_out(table)
+            table[t.FIRST] = first
+
+        return lay_out
+
+    def _insert(self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None) -> None:
+        self.lead(first, size, threads, pool)
+        table = self._table
+        self.state.ensure(0, size // t.BLOCK + 16 * EXTENT)
+        self.state.prepare(size)
+        table[t.START], table[t.STOP] = 0, size
+        self.workers.do(task.SEAT)
+
+    def judge(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        """Seat and search written rows; witnesses of each, and all of them in order."""
+        self._insert(first, size, threads, pool)
+        return self._search(first, size, threads, pool)
+
+    def seek(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        """Search for written rows that are not to be seated; as `judge` answers."""
+        self.lead(first, size, threads, pool)
+        return self._search(first, size, threads, pool)
+
+    def _search(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        search = self.workers.call(task.SEARCH)
+        parts = self.workers.share(size, threads, pool, self._laid_out(first), search)
+        rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort((rows, owners))
+        counts = self._batch.counts[:size].copy()
+        return counts, (rows[order], near[order], far[order], owners[order])
+
+    def build(self) -> None:
+        """Seat the whole history anew."""
+        self.workers.do(PLANT)
+        with ThreadPoolExecutor(2) as pool:
+            self.insert(0, self.state.history.total, 2, pool)
+
+    def remove(self, rows: Rows) -> None:
+        """Take remembered rows out."""
+        unseat_rows(self._address, address_of(rows), len(rows))
+
+    def depth(self) -> int:
+        return 1
+
+    def leaves(self) -> int:
+        blocks = int(self._table[t.BLOCKS])
+        return int(np.count_nonzero(self.state.region(t.COUNT).view(np.int64, blocks)))
+
+    def form(self) -> str:
+        return f"{self.leaves():,} blocks of 128, {self.state.layout.axes} rotated coordinates"
+
+
+class _Batch:
+    """What the tasks of one batch hand each other."""
+
+    def __init__(self, codes: int) -> None:
+        self.order = np.zeros(_BATCH, dtype=np.int64)
+        self.counts = np.zeros(_BATCH, dtype=np.int64)
+        self.turned = np.zeros((_BATCH, codes), dtype=np.uint8)
+        self.errors = np.zeros((_BATCH, 2))
+        self.arrays: dict[int, Any] = {
+            t.WORK_ORDER: self.order,
+            t.COUNTS: self.counts,
+            t.TURNED: self.turned,
+            t.TURNED_ERROR: self.errors,
+        }

@@ -1,0 +1,147 @@
+"""An index: where to look for neighbours, never the last word on who is one.
+
+Points come to an index prepared: weights are multiplied in, cosine has become l2 on the unit
+sphere, the origin lies at the first point, and lengths are in units of the radius. So there are
+three metrics (linf, l1, l2) and one radius, a little above 1: the little makes up for every
+rounding on the way, so an index may compare as it likes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadRule
+from likewise.rule.rule import Metric
+from likewise.tables.normalize import type_name
+
+Point: TypeAlias = npt.NDArray[np.float64]
+Points: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Space:
+    """Where points lie: so many coordinates, and how their distance is measured."""
+
+    metric: Metric
+    width: int
+
+
+class Index(Protocol):
+    """Promise: `candidates(point, reach)` includes every added row within `reach` of the point.
+
+    Outputs play no part: rows with the same answer belong to it, too, since a verdict may have to
+    say whether anything at all was near. A needless row costs time. A missing row is a missed
+    violation. `add` never refuses a point.
+    """
+
+    def add(self, row: int, point: Point) -> None: ...
+
+    def candidates(self, point: Point, reach: float) -> Rows: ...
+
+
+@runtime_checkable
+class TakesMany(Protocol):
+    """An index that does better with many rows at once than one by one."""
+
+    def add_many(self, rows: Rows, points: Points) -> None: ...
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """An index that can say in a line what has become of it."""
+
+    def explain(self) -> str: ...
+
+
+@runtime_checkable
+class Rebuilds(Protocol):
+    """An index that is built anew every `tau` rows."""
+
+    tau: int
+
+    @property
+    def predicted_us(self) -> float: ...
+
+
+class StaticIndex(Protocol):
+    """Built once over a matrix of points; the same promise for positions in that matrix."""
+
+    def within(self, point: Point, reach: float) -> Rows: ...
+
+
+MakeIndex: TypeAlias = Callable[[Space], Index]
+MakeStatic: TypeAlias = Callable[[Points, Space], StaticIndex]
+
+
+def add_all(index: Index, rows: Rows, points: Points) -> None:
+    """Add many rows, together where the index can."""
+    if isinstance(index, TakesMany):
+        index.add_many(rows, points)
+        return
+    for row, point in zip(rows.tolist(), points, strict=True):
+        index.add(row, point)
+
+
+def rows_answered(answer: Any) -> Rows:
+    """What an index answered, as row numbers; raise BadRule if it is anything else.
+
+    A mask in particular: read as numbers, its truths would be the rows 0 and 1.
+    """
+    rows = np.asarray(answer)
+    if rows.size == 0 and rows.ndim == 1:
+        return np.empty(0, dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise BadRule(
+            f"the index answered with a {type(answer).__name__} of type {type_name(rows.dtype)} and"
+            f" shape {rows.shape}; expected row numbers, in one dimension. Nothing was stored:"
+            " where it has a mask, let it answer with the rows that the mask selects."
+        )
+    return rows.astype(np.int64, copy=False)
+
+
+def distances(space: Space, points: Points, point: Point) -> Point:
+    """From one point to many; to propose by, not to decide."""
+    gaps = np.abs(points - point)
+    if space.metric == "linf":
+        return np.asarray(gaps.max(axis=1, initial=0.0))
+    if space.metric == "l1":
+        return np.asarray(gaps.sum(axis=1))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", gaps, gaps)))
+
+
+def rounding(space: Space) -> float:
+    """Above any relative error of a distance computed in float64, in whatever order."""
+    return (space.width + 16) * 2.0**-50
+
+
+class GrowingPoints:
+    """Rows and their points, in arrays that double when they are full."""
+
+    def __init__(self, width: int) -> None:
+        self._rows: Rows = np.empty(64, dtype=np.int64)
+        self._points: Points = np.empty((64, width))
+        self.count = 0
+
+    @property
+    def rows(self) -> Rows:
+        return self._rows[: self.count]
+
+    @property
+    def points(self) -> Points:
+        return self._points[: self.count]
+
+    def add(self, rows: int | Rows, points: Points, many: int = 1) -> None:
+        size = len(self._rows)
+        if self.count + many > size:
+            while self.count + many > size:
+                size *= 2
+            longer = np.empty(size, dtype=np.int64), np.empty((size, self._points.shape[1]))
+            longer[0][: self.count], longer[1][: self.count] = self.rows, self.points
+            self._rows, self._points = longer
+        self._rows[self.count : self.count + many] = rows
+        self._points[self.count : self.count + many] = points
+        self.count += many

@@ -1,0 +1,281 @@
+"""An index written in Python, behind the same face as the compiled ones.
+
+Turns rows into points (see protocol.py), asks the index for candidates, lets the kernel decide.
+
+Invariant: the index holds every remembered row, or there is none and the next decision makes one:
+after forgetting, since an index may keep copies, and after a call of it was cut off.
+Cost: some Python for each decision; what the index itself costs comes on top.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from likewise.search.geometry import geometry
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.index_state import State, TableLayout
+from likewise.search.indexes.live_tree import any_output
+from likewise.search.indexes.protocol import (
+    Describes,
+    Index,
+    MakeIndex,
+    Point,
+    Points,
+    Space,
+    add_all,
+    rows_answered,
+)
+from likewise.search.indexes.workers import Found, Workers
+from likewise.search.kernels import propose as task
+from likewise.search.kernels import table as t
+from likewise.search.kernels.propose import propose
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.witnesses import Witnesses
+
+_CUT = 1e150  # coordinates are cut off here, which never lengthens a gap; squares stay finite
+_BATCH = 1024  # rows made into points together
+
+
+def state_over(history: History) -> State:
+    """The table and the desk of an index that keeps nothing of its own beside a history."""
+    rule = history.rule
+    numbers = np.zeros(t.NUMBERS_COUNT)
+    numbers[t.REACH] = geometry(rule, history.width, rule.slack_for(history.storage)).reach
+    numbers[t.DELTA] = rule.delta
+    layout = TableLayout(
+        axes=1,
+        per_row={},
+        per_node={},
+        per_block={},
+        rows_per_block=1 << 20,
+        settings={t.NUMBERS: numbers},
+        numbers={},
+    )
+    return State(history, layout, 1)
+
+
+class PythonIndex:
+    """Asks an index for candidates and decides them."""
+
+    def __init__(
+        self, history: History, make: MakeIndex, name: str, *, wants_likes: bool = False
+    ) -> None:
+        rule = history.rule
+        shape = geometry(rule, history.width, rule.slack_for(history.storage))
+        self.name = self.shape = name
+        self.state = state_over(history)
+        self.workers = Workers(self.state, propose)
+        self.input: Floats = self.state.desk.small[t.INPUT]
+        self.given: Floats = self.state.desk.small[t.GIVEN]
+        self._table = self.state.table
+        self._table[t.WANTS_LATEST], self._table[t.LATEST] = wants_likes, -1
+        self._latest: Rows = np.empty(0, np.int64)
+        """Of the rows judged last: the latest row near each, -1 for none."""
+        self._make = make
+        weights = history.weights[: history.width]
+        self._scale = weights if rule.metric in ("linf", "l1") else np.sqrt(weights)
+        self._unit = shape.tree_reach
+        self.space = Space("l2" if history.cosine else rule.metric, history.width)
+        self._origin: Point | None = None
+        self._farthest = 0.0
+        self.index: Index | None = None
+        self._added = 0  # rows, forgotten ones aside
+        self.sound = True
+        """False while the index is asked: cut off there, it may be in any state."""
+
+    # Points
+
+    def points(self, first: int, count: int) -> Points:
+        """Written rows as points; the first row of all is the origin."""
+        history = self.state.history
+        rows = history.rows[first : first + count].reshape(count, -1).astype(np.float64)
+        history.touched(count)
+        with np.errstate(all="ignore"):
+            rows *= self._scale
+            if history.cosine:
+                norms = history.region(t.NORMS).view(np.float64, first + count)[first:]
+                rows /= np.sqrt(np.where(norms > 0, norms, 1.0))[:, None]
+            rows /= self._unit
+            if self._origin is None:
+                self._origin = np.clip(rows[0], -_CUT, _CUT)
+            np.clip(rows, -_CUT, _CUT, out=rows)
+            self._farthest = max(self._farthest, float(np.abs(rows).max(initial=0.0)))
+            rows -= self._origin
+        return rows
+
+    def _reach(self) -> float:
+        """The radius, and what the roundings of both points may add to a distance."""
+        width = self.space.width
+        many = {"linf": 1.0, "l1": float(width), "l2": float(np.sqrt(width))}[self.space.metric]
+        return 1.0 + 2.0**-40 + self._farthest * many * (width + 8) * 2.0**-50
+
+    # The index
+
+    def _whole(self) -> Index:
+        """The index, over the whole history."""
+        if self.index is None:
+            self._added = self.state.history.first
+            self.index = self._make(self.space)
+        if self._added < self.state.history.total:
+            self._add(self._added, self.state.history.total)
+        return self.index
+
+    def _add(self, first: int, stop: int) -> None:
+        assert self.index is not None
+        alive = self.state.history.region(t.ALIVE).view(np.uint8, stop)
+        self.sound = False
+        for start in range(first, stop, _BATCH):
+            rows = np.arange(start, min(start + _BATCH, stop))
+            kept = alive[rows] != 0
+            points = self.points(start, len(rows))
+            add_all(self.index, rows[kept], points[kept])
+        self._added = stop
+        self.sound = True
+
+    def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
+        """Add written rows."""
+        self._whole()
+        self._add(first, first + size)
+
+    def remove(self, rows: Rows) -> None:
+        """An index may keep copies of what is to be forgotten: another one takes its place."""
+        if self.index is None:
+            return
+        another = self._make(self.space)  # may refuse: an index that was given as an object
+        self.index, self._added = None, self.state.history.first
+        self.index = another
+
+    def settle(self) -> None:
+        """After a call that was cut off: is the index what it was before?"""
+        self.state.settle()
+        if self._added > self.state.history.total:
+            self.index = None
+
+    def renew(self) -> None:
+        """The index is in doubt: the next decision makes another."""
+        self.index = None
+        self.state.settle()
+        self.sound = True
+
+    # One decision
+
+    def observe(self) -> int:
+        """Judge and remember what is in row TOTAL, or `input`, and `given`."""
+        found, point = self._judge_given()
+        if point is not None:
+            row = int(self._table[t.TOTAL])
+            index = self._whole()
+            self.sound = False
+            index.add(row, point)
+            self._added = row + 1
+            self.sound = True
+            self.workers.do(task.REMEMBER)
+        return found
+
+    def check(self) -> int:
+        """The same without remembering it."""
+        return self._judge_given()[0]
+
+    def _judge_given(self) -> tuple[int, Point | None]:
+        bad = self.workers.do(task.ADMIT)
+        if bad == t.FULL:
+            self.state.ensure(1, 0)
+            return self._judge_given()
+        if bad != 0:
+            return bad, None
+        row = int(self._table[t.TOTAL])
+        point = self.points(row, 1)[0]
+        self._table[t.LATEST] = -1
+        return (self._decide(row, point) if row else 0), point
+
+    def _decide(self, row: int, point: Point) -> int:
+        table = self._table
+        index = self._whole()
+        self.sound = False
+        rows = rows_answered(index.candidates(point, self._reach()))
+        self.sound = True
+        if len(rows) > row:
+            rows = np.unique(rows)
+            rows = rows[(rows >= 0) & (rows < row)]
+        self.state.desk.propose(rows)
+        table[t.FIRST], table[t.STOP] = row, len(rows)
+        return self.workers.do(task.DECIDE)
+
+    def witnesses(self, found: int) -> Witnesses:
+        """What the last `observe` or `check` found."""
+        return Witnesses(*self.state.desk.result_bytes(found))
+
+    def like(self, row: int, since: int) -> int:
+        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        latest = int(self._table[t.LATEST])
+        return latest if latest >= since else -1
+
+    def near(self, row: int) -> Rows:
+        """All rows before a written one that are near it, whatever their outputs."""
+        with any_output(self.state):
+            found = self._decide(row, self.points(row, 1)[0]) if row else 0
+        return self.state.desk.found_rows(found).copy()
+
+    # Many decisions
+
+    def likes(
+        self,
+        first: int,
+        likes: Rows,
+        sinces: Rows,
+        threads: int,
+        pool: ThreadPoolExecutor | None,
+    ) -> None:
+        """A like case of each row that was judged last, where there is none in `likes` yet.
+
+        sinces: the first row that counts for each
+        """
+        found = (likes < 0) & (self._latest >= sinces)
+        likes[found] = self._latest[found]
+
+    def block(self, left: int) -> int:
+        """How many of the next rows to take together: all, so that all or none are remembered."""
+        return left
+
+    def judge(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        """Search for written rows, and add them, one after the other."""
+        counts = np.zeros(size, dtype=np.int64)
+        self._latest = np.full(size, -1, np.int64)
+        parts = [self.state.desk.results(0)]
+        index = self._whole()
+        for start in range(0, size, _BATCH):
+            stop = min(start + _BATCH, size)
+            outputs = self._outputs(first + start, stop - start)
+            for k, point in enumerate(self.points(first + start, stop - start), start):
+                self.given[:] = outputs[k - start]
+                if first + k:
+                    counts[k] = self._decide(first + k, point)
+                    self._latest[k] = self._table[t.LATEST]
+                if counts[k]:
+                    parts.append(self.state.desk.results(int(counts[k])))
+                index.add(first + k, point)
+                self._added = first + k + 1
+        rows, near, far, owners = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return counts, (rows, near, far, owners)
+
+    def _outputs(self, first: int, size: int) -> Floats:
+        width = self.state.history.out_width
+        outputs = self.state.history.region(t.OUTPUTS).view(np.float64, (first + size) * width)
+        return np.asarray(outputs[first * width :].reshape(size, width))
+
+    # Looking at it
+
+    def depth(self) -> int:
+        return 1
+
+    def leaves(self) -> int:
+        """Each row is its own."""
+        return self.state.history.total
+
+    def form(self) -> str:
+        if self.index is None or self._added < self.state.history.total:
+            return "made anew with the next decision"
+        return self.index.explain() if isinstance(self.index, Describes) else "as given"

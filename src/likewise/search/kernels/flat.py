@@ -1,0 +1,359 @@
+"""A flat scan over the codes of leading rotated coordinates: for embeddings, where no tree prunes.
+
+Points lie in blocks. Of the front coordinates a block keeps codes coordinate by coordinate: gaps
+are squared and added up for all points at once, and a block is abandoned when no point of it can
+still be near. Of the other coordinates each point keeps its codes in one piece, which is read for
+points that remain. What remains then is decided by its row. rotate_encode.py argues that nothing
+near is lost.
+
+Cost: a scan reads the front codes of all points whose outputs may differ, mostly a part of them,
+64 bytes more for each point that remains, and few rows.
+Not here: what a code is (rotate_encode.py), how points get into blocks (flat_blocks.py), which
+rotation (search/indexes/rotation.py).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.search.kernels import table as t
+from likewise.search.kernels.batch import write_rows
+from likewise.search.kernels.compile import entry, kernel, prefetch, small, step, view
+from likewise.search.kernels.distance import is_different, output_distance
+from likewise.search.kernels.flat_blocks import EXTENT, seat
+from likewise.search.kernels.like import near_row
+from likewise.search.kernels.rotate_encode import FINER, STEP, limit_of, turn
+from likewise.search.kernels.rows import admit, admit_output, read_row, remember_output
+from likewise.search.kernels.search import agreement, agrees, decide_candidates, note_search
+from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
+
+OBSERVE, CHECK, PLANT, WRITE, TURN, SEAT, SEARCH = 0, 1, 2, 3, 4, 5, 6
+LIKE, LIKES = 7, 8
+
+_TOGETHER = 16  # rows of a batch that are searched for together, in
+_STRETCH = 32  # blocks at a time: half a megabyte
+_ALL = 65535  # no sum is above this
+
+
+@small
+def _square(code: Any, other: Any) -> Any:
+    """The squared gap of two codes, as uint16."""
+    gap = np.int16(np.int8(np.uint8(code - other)))
+    return np.uint16(gap * gap)
+
+
+@kernel
+def scan_block(address: int, query: Any, front: int, limit: Any, sums: Any) -> int:
+    """Add up squared gaps of codes, coordinate by coordinate, while a point may be near.
+
+    How many coordinates were looked at; negative if no point is left. Of four squares of -128 the
+    sum is 0 instead of 65,536, and larger sums stay at 65,535: a sum never exceeds the true one.
+    """
+    for i in range(BLOCK):
+        sums[i] = np.uint16(0)
+    for start in range(0, front, STEP):
+        for j in range(start, start + STEP, 4):
+            one = view(address + j * BLOCK, np.uint8)
+            two = view(address + (j + 1) * BLOCK, np.uint8)
+            three = view(address + (j + 2) * BLOCK, np.uint8)
+            four = view(address + (j + 3) * BLOCK, np.uint8)
+            a, b, c, d = query[j], query[j + 1], query[j + 2], query[j + 3]
+            for i in range(BLOCK):
+                left = np.uint16(_square(one[i], a) + _square(two[i], b))
+                right = np.uint16(_square(three[i], c) + _square(four[i], d))
+                added = np.uint16(left + right)
+                total = np.uint16(sums[i] + added)
+                sums[i] = np.uint16(65535) if total < added else total
+        left_over = np.uint16(0)
+        for i in range(BLOCK):
+            left_over |= np.uint16(sums[i] <= limit)
+        if left_over == 0:
+            return -(start + STEP)
+    return front
+
+
+@kernel
+def tail_sum(address: int, query: Any, front: int, tail: int) -> int:
+    """The squared gaps of a point's other coordinates, added up."""
+    codes = view(address, np.uint8)
+    total = np.int32(0)
+    for i in range(tail):
+        gap = np.int32(np.int8(np.uint8(codes[i] - query[front + i])))
+        total = np.int32(total + np.int32(gap * gap))
+    return int(total)
+
+
+@kernel
+def _front_limit(table: Any, error: float) -> Any:
+    """The limit of sums over the front, as uint16."""
+    limit = limit_of(table, error)
+    return np.uint16(limit) if limit < _ALL else np.uint16(_ALL)
+
+
+@kernel
+def _differs(table: Any, row: int) -> bool:
+    """Whether the output of a row differs from GIVEN."""
+    width = table[t.OUT_WIDTH]
+    outputs = floats(table, t.OUTPUTS)
+    far = output_distance(table[t.OUTPUT], floats(table, t.GIVEN), outputs, row * width, width)
+    return is_different(far, floats(table, t.NUMBERS)[t.DELTA])
+
+
+@small
+def _note_left(notes: Any, left: int, block: int, count: int, sums: Any, limit: Any) -> int:
+    """Note seats that are not ruled out, each with its sum, behind `left` notes; how many."""
+    for i in range(count):
+        notes[left] = (block * BLOCK + i) << 16 | np.int64(sums[i])
+        left += sums[i] <= limit
+    return left
+
+
+@kernel
+def _scan(table: Any, row: int, k: int, first: int, last: int) -> int:
+    """Rows before `row` in blocks `first` to `last` that codes cannot rule out and outputs admit.
+
+    What is touched is added to the row's note.
+    """
+    front = table[t.FRONT_AXES]
+    tail = table[t.TURNED_BYTES] - front
+    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
+    error = floats(table, t.TURNED_ERROR)[2 * k]
+    errors = floats(table, t.ERRORS)
+    count = ints(table, t.COUNT)
+    sums = view(table[t.SUMS], np.uint16)
+    candidates = ints(table, t.CANDIDATES)
+    lowest, highest = agreement(table)
+    left = 0
+    visited = 0
+    scanned = 0
+    for block in range(first, last):
+        if count[block] == 0 or agrees(table, block, lowest, highest):
+            continue
+        limit = _front_limit(table, error + errors[2 * block])
+        looked = scan_block(table[t.CODES] + block * front * BLOCK, query, front, limit, sums)
+        visited += 1
+        scanned += abs(looked) * BLOCK
+        if looked < 0:
+            continue
+        before = left
+        left = _note_left(candidates, left, block, count[block], sums, limit)
+        for n in range(before, left):
+            prefetch(table[t.TAILS] + (candidates[n] >> 16) * tail)
+    kept = _remaining(table, row, k, left)
+    recent = ints(table, t.RECENT)
+    note = (row % t.RECENT_MOST) * 3
+    recent[note] += visited
+    recent[note + 1] += scanned + left * tail
+    recent[note + 2] += kept
+    return kept
+
+
+@small
+def _may_be_near(table: Any, k: int, seat: int, front_sum: int) -> bool:
+    """Whether all codes of a point, whose sum over the front this is, admit that it is near."""
+    front = table[t.FRONT_AXES]
+    tail = table[t.TURNED_BYTES] - front
+    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
+    error = floats(table, t.TURNED_ERROR)[2 * k + 1]
+    error += floats(table, t.ERRORS)[2 * (seat // BLOCK) + 1]
+    rest = tail_sum(table[t.TAILS] + seat * tail, query, front, tail)
+    return not FINER * FINER * front_sum + rest > FINER * FINER * limit_of(table, error)
+
+
+@kernel
+def _remaining(table: Any, row: int, k: int, left: int) -> int:
+    """Of points that the front does not rule out, rows that all codes and outputs admit."""
+    ids = ints(table, t.IDS)
+    candidates = ints(table, t.CANDIDATES)
+    kept = 0
+    for n in range(left):
+        seat = candidates[n] >> 16
+        if not _may_be_near(table, k, seat, candidates[n] & _ALL):
+            continue
+        if ids[seat] < row and _differs(table, ids[seat]):
+            candidates[kept] = ids[seat]
+            kept += 1
+    return kept
+
+
+@step
+def _observe(table: Any, remember: bool) -> int:
+    """Judge the decision in row TOTAL, or INPUT, and GIVEN; remember it if told so."""
+    row = table[t.TOTAL]
+    if row >= table[t.ROW_CAPACITY] or table[t.BLOCKS] + EXTENT > table[t.BLOCK_CAPACITY]:
+        return t.FULL
+    bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
+    table[t.GIVEN_RAW] = 1  # as a rule it is
+    if bad == 0:
+        bad = admit_output(table, floats(table, t.GIVEN))
+    if bad != 0:
+        return bad
+    turn(table, row, 0)
+    note_search(table, row, 0, 0, 0)
+    kept = _scan(table, row, 0, 0, table[t.BLOCKS])
+    found = decide_candidates(table, row, kept, 0)
+    if remember:
+        remember_output(table, row)
+        seat(table, row, 0)
+    return found
+
+
+@step
+def _turn_rows(table: Any) -> int:
+    """Rotate rows of a batch into TURNED, in the working order."""
+    order = ints(table, t.WORK_ORDER)
+    for k in range(table[t.START], table[t.STOP]):
+        turn(table, table[t.FIRST] + order[k], k)
+    return table[t.STOP]
+
+
+@step
+def _seat_rows(table: Any) -> int:
+    """Seat rotated rows of a batch, while there is room. How far the work has come."""
+    alive = bytes_of(table, t.ALIVE)
+    order = ints(table, t.WORK_ORDER)
+    for k in range(table[t.START], table[t.STOP]):
+        if table[t.BLOCKS] + EXTENT > table[t.BLOCK_CAPACITY]:
+            return k
+        row = table[t.FIRST] + order[k]
+        if alive[row] != 0:  # else forgotten before this index came to it
+            seat(table, row, k)
+    return table[t.STOP]
+
+
+@kernel
+def _take_output(table: Any, row: int) -> None:
+    width = table[t.OUT_WIDTH]
+    given = floats(table, t.GIVEN)
+    outputs = floats(table, t.OUTPUTS)
+    for n in range(width):
+        given[n] = outputs[row * width + n]
+
+
+@step
+def _search_rows(table: Any) -> int:
+    """Search for rows of a batch, a few at a time, while results have room. How far it has come.
+
+    Some blocks are scanned for all of the few while they are in the cache. So the results of a row
+    come in several parts, each with the row that it belongs to.
+    """
+    counts = ints(table, t.COUNTS)
+    order = ints(table, t.WORK_ORDER)
+    owners = ints(table, t.OWNERS)
+    results = 0
+    start = table[t.START]
+    while start < table[t.STOP]:
+        stop = min(start + _TOGETHER, table[t.STOP])
+        newest = table[t.FIRST]
+        for k in range(start, stop):
+            newest = max(newest, table[t.FIRST] + order[k])
+        while stop > start and results + (stop - start) * newest > table[t.RESULT_CAPACITY]:
+            stop -= 1
+        if stop == start:
+            break
+        for k in range(start, stop):
+            counts[order[k]] = 0
+            note_search(table, table[t.FIRST] + order[k], 0, 0, 0)
+        for first in range(0, table[t.BLOCKS], _STRETCH):
+            last = min(first + _STRETCH, table[t.BLOCKS])
+            for k in range(start, stop):
+                row = table[t.FIRST] + order[k]
+                _take_output(table, row)
+                kept = _scan(table, row, k, first, last)
+                found = decide_candidates(table, row, kept, results)
+                for n in range(results, results + found):
+                    owners[n] = order[k]
+                counts[order[k]] += found
+                results += found
+        start = stop
+    table[t.FOUND] = results
+    return start
+
+
+@kernel
+def _find_like(table: Any, row: int, k: int, since: int) -> int:
+    """A like case, from `since` on, of a row without a witness there, or -1 (like.py).
+
+    The row is in place k of TURNED, its output is GIVEN. Blocks whose labels all differ from it
+    hold nothing near, or there would be a witness.
+    """
+    front = table[t.FRONT_AXES]
+    query = view(table[t.TURNED] + k * table[t.TURNED_BYTES], np.uint8)
+    error = floats(table, t.TURNED_ERROR)[2 * k]
+    errors = floats(table, t.ERRORS)
+    count = ints(table, t.COUNT)
+    low = floats(table, t.LOW)
+    high = floats(table, t.HIGH)
+    sums = view(table[t.SUMS], np.uint16)
+    output = floats(table, t.GIVEN)[0]
+    apart = table[t.OUTPUT] == t.LABEL and table[t.RANGE_WIDTH] == 1
+    apart = apart and floats(table, t.NUMBERS)[t.DELTA] < 1.0
+    read_row(table, row, floats(table, t.QUERY))
+    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    for block in range(table[t.BLOCKS] - 1, -1, -1):  # the latest rows first
+        if count[block] == 0 or (apart and (low[block] > output or high[block] < output)):
+            continue
+        limit = _front_limit(table, error + errors[2 * block])
+        if scan_block(table[t.CODES] + block * front * BLOCK, query, front, limit, sums) < 0:
+            continue
+        ids = view(table[t.IDS] + block * BLOCK * 8, np.int64)
+        for i in range(count[block]):
+            if sums[i] > limit or not since <= ids[i] < row:
+                continue
+            if _may_be_near(table, k, block * BLOCK + i, np.int64(sums[i])):
+                if near_row(table, ids[i], norm):
+                    return ids[i]
+    return -1
+
+
+@step
+def _like_of_one(table: Any) -> int:
+    """A like case from SINCE on of row FIRST with output GIVEN, or -1."""
+    turn(table, table[t.FIRST], 0)
+    return _find_like(table, table[t.FIRST], 0, table[t.SINCE])
+
+
+@step
+def _like_rows(table: Any) -> int:
+    """A like case of each rotated row of a batch that has none in LIKES yet."""
+    order = ints(table, t.WORK_ORDER)
+    likes = ints(table, t.LIKES)
+    sinces = ints(table, t.SINCES)
+    for k in range(table[t.START], table[t.STOP]):
+        if likes[order[k]] < 0:
+            row = table[t.FIRST] + order[k]
+            _take_output(table, row)
+            likes[order[k]] = _find_like(table, row, k, sinces[order[k]])
+    return table[t.STOP]
+
+
+@step
+def _plant(table: Any) -> None:
+    table[t.NODES] = table[t.TREES]  # of which only LEFT is used: a group's first block with room
+    table[t.BLOCKS] = 0
+    table[t.FREE_BLOCK] = -1
+    for group in range(table[t.TREES]):
+        ints(table, t.LEFT)[group] = -1
+
+
+@entry
+def flat(address: int) -> int:
+    """Do the TASK of the table there; what it answers is said with the task."""
+    table = view(address, np.int64)
+    task = table[t.TASK]
+    if task <= CHECK:
+        return _observe(table, task == OBSERVE)
+    if task == TURN:
+        return _turn_rows(table)
+    if task == SEAT:
+        return _seat_rows(table)
+    if task == SEARCH:
+        return _search_rows(table)
+    if task == LIKE:
+        return _like_of_one(table)
+    if task == LIKES:
+        return _like_rows(table)
+    if task == WRITE:
+        return write_rows(table)
+    _plant(table)
+    return 0

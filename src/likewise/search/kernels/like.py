@@ -1,0 +1,148 @@
+"""Is there a like case at all: an earlier row that is near, whatever its output?
+
+Asked of a decision without a witness, after its search. Where outputs are labels, that search has
+looked at every row of another label, and none was near: what is left lies in the tree of the
+decision's own label. Any near row will do. So the leaf to which the point leads is scanned first,
+where most searches end; only then are all cells within reach collected and scanned, up to the first
+near row.
+
+Invariant: -1 means that no row from `since` on and before `row` is near; `is_near` decides.
+Cost: mostly one way down and one block; at worst a search that skips nothing for its output.
+Not here: the latest near row among given candidates (propose.py), blocks of a flat scan (flat.py).
+"""
+
+from typing import Any
+
+from likewise.search.kernels import table as t
+from likewise.search.kernels.compile import kernel, prefetch, step
+from likewise.search.kernels.distance import input_distance, is_near
+from likewise.search.kernels.rows import read_row
+from likewise.search.kernels.search import (
+    collect_ball,
+    collect_box,
+    fetch_block,
+    prepare,
+    scan_codes,
+)
+from likewise.search.kernels.table import BLOCK, bytes_of, floats, ints
+from likewise.search.kernels.tree import tree_for
+
+_AHEAD = 8  # rows between asking for a position and reading it
+
+
+@kernel
+def near_row(table: Any, other: int, norm: float) -> bool:
+    """Whether a stored row is near QUERY, whose norm this is."""
+    reach = floats(table, t.NUMBERS)[t.REACH]
+    return is_near(input_distance(table, other, reach, norm), reach)
+
+
+@kernel
+def _near_in_blocks(table: Any, blocks: int, row: int, since: int, known: int) -> int:
+    """A row from `since` on, before `row` and near it, in the blocks collected; -1 for none.
+
+    known: a block that holds none
+    """
+    found = ints(table, t.FOUND_BLOCKS)
+    following = ints(table, t.NEXT)
+    mask = bytes_of(table, t.MASK)
+    ids = ints(table, t.IDS)
+    ready = False
+    norm = 1.0
+    for k in range(blocks):
+        block = found[k] if found[k] != known else -1
+        while block >= 0:
+            if scan_codes(table, block) > 0:
+                for i in range(BLOCK):
+                    if mask[i] == 0:
+                        continue
+                    other = ids[block * BLOCK + i]
+                    if other < since or other >= row:
+                        continue
+                    if not ready:
+                        read_row(table, row, floats(table, t.QUERY))
+                        norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+                        ready = True
+                    if near_row(table, other, norm):
+                        return other
+            block = following[block]
+    return -1
+
+
+@kernel
+def _own_leaf(table: Any, node: int) -> tuple[int, bool]:
+    """The leaf below `node` to which POINT leads, and whether all within reach lies in it.
+
+    A plane farther away than TREE_REACH has nothing near behind it, whatever the metric.
+    """
+    point = floats(table, t.POINT)
+    reach = floats(table, t.NUMBERS)[t.TREE_REACH]
+    gap_scale = floats(table, t.GAP_SCALE)
+    axis = ints(table, t.AXIS)
+    split = floats(table, t.SPLIT)
+    left = ints(table, t.LEFT)
+    inside = True
+    while axis[node] >= 0:
+        a = axis[node]
+        gap = (point[a] - split[node]) * gap_scale[a]
+        inside &= abs(gap) > reach
+        node = left[node] + (gap >= 0.0)
+    return node, inside
+
+
+@step
+def find_like(table: Any, row: int, since: int) -> int:
+    """A like case of a written row with output GIVEN that has no witness from `since` on, or -1.
+
+    The row is prepared.
+    """
+    metric = table[t.METRIC]
+    output = floats(table, t.GIVEN)[0]
+    root = tree_for(table, output)
+    leaf, inside = _own_leaf(table, root)
+    block = ints(table, t.LEFT)[leaf]
+    ints(table, t.FOUND_BLOCKS)[0] = block
+    fetch_block(table, block)
+    other = _near_in_blocks(table, 1, row, since, -1)
+    if other >= 0:
+        return other
+    first, last = root, root + 1
+    if table[t.OUTPUT] == t.LABEL and floats(table, t.NUMBERS)[t.DELTA] >= 1.0:
+        first, last = 0, table[t.TREES]  # no two labels differ: no tree was looked at
+    if inside and last - first == 1:
+        return -1
+    if metric == t.LINF:
+        blocks = collect_box(table, first, last, False)
+    else:
+        blocks = collect_ball(table, metric != t.L1, first, last, False)
+    return _near_in_blocks(table, blocks, row, since, block)
+
+
+@step
+def like_of_one(table: Any) -> int:
+    """A like case from SINCE on of row FIRST with output GIVEN, or -1."""
+    prepare(table, table[t.FIRST])
+    return find_like(table, table[t.FIRST], table[t.SINCE])
+
+
+@step
+def like_rows(table: Any) -> int:
+    """A like case of each row of a batch that has none in LIKES yet, in the working order."""
+    width = table[t.OUT_WIDTH]
+    given = floats(table, t.GIVEN)
+    outputs = floats(table, t.OUTPUTS)
+    order = ints(table, t.WORK_ORDER)
+    likes = ints(table, t.LIKES)
+    sinces = ints(table, t.SINCES)
+    stop = table[t.STOP]
+    for k in range(table[t.START], stop):
+        if k + _AHEAD < stop:
+            prefetch(table[t.PLACES] + (table[t.FIRST] + order[k + _AHEAD]) * table[t.PLACE_BYTES])
+        if likes[order[k]] >= 0:
+            continue
+        row = table[t.FIRST] + order[k]
+        for j in range(width):
+            given[j] = outputs[row * width + j]
+        prepare(table, row)
+        likes[order[k]] = find_like(table, row, sinces[order[k]])
+    return stop

@@ -1,0 +1,95 @@
+"""Deciding what an index written in Python proposes.
+
+Such an index names candidates; admitting, deciding and remembering stay here, so that the one
+comparison is the same for every index.
+
+Invariant: a task that answers below zero has changed nothing that anyone can see.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.search.kernels import table as t
+from likewise.search.kernels.batch import write_rows
+from likewise.search.kernels.compile import entry, step, view
+from likewise.search.kernels.distance import is_different, output_distance
+from likewise.search.kernels.like import near_row
+from likewise.search.kernels.rows import admit, admit_output, read_row, remember_output
+from likewise.search.kernels.search import decide_candidates, note_search
+from likewise.search.kernels.sort import sort_rows
+from likewise.search.kernels.table import bytes_of, floats, ints
+
+WRITE, ADMIT, DECIDE, REMEMBER = 3, 4, 5, 6
+
+
+@step
+def _admit(table: Any) -> int:
+    """Check the decision in row TOTAL, or INPUT, and GIVEN."""
+    row = table[t.TOTAL]
+    if row >= table[t.ROW_CAPACITY]:
+        return t.FULL
+    bad = admit(table, row, floats(table, t.INPUT), table[t.GIVEN_RAW] != 0)
+    table[t.GIVEN_RAW] = 1  # as a rule it is
+    if bad == 0:
+        bad = admit_output(table, floats(table, t.GIVEN))
+    return bad
+
+
+@step
+def _latest_near(table: Any) -> int:
+    """The latest near row before row FIRST among STOP candidates in order, or -1."""
+    row = table[t.FIRST]
+    candidates = ints(table, t.CANDIDATES)
+    alive = bytes_of(table, t.ALIVE)
+    read_row(table, row, floats(table, t.QUERY))
+    norm = floats(table, t.NORMS)[row] if table[t.METRIC] == t.COSINE else 1.0
+    for k in range(table[t.STOP] - 1, -1, -1):
+        other = candidates[k]
+        if 0 <= other < row and alive[other] != 0 and near_row(table, other, norm):
+            return other
+    return -1
+
+
+@step
+def _decide(table: Any) -> int:
+    """The witnesses of row FIRST, with output GIVEN, among STOP candidates; how many.
+
+    Candidates may repeat, and may name rows that are not there.
+    """
+    row = table[t.FIRST]
+    width = table[t.OUT_WIDTH]
+    candidates = ints(table, t.CANDIDATES)
+    alive = bytes_of(table, t.ALIVE)
+    given = floats(table, t.GIVEN)
+    outputs = floats(table, t.OUTPUTS)
+    delta = floats(table, t.NUMBERS)[t.DELTA]
+    sort_rows(candidates, table[t.STOP])
+    if table[t.WANTS_LATEST] != 0:
+        table[t.LATEST] = _latest_near(table)
+    kept, before = 0, -1
+    for k in range(table[t.STOP]):
+        other = candidates[k]
+        if before < other < row and alive[other] != 0:
+            far = output_distance(table[t.OUTPUT], given, outputs, other * width, width)
+            if is_different(far, delta):
+                candidates[kept] = other
+                kept += 1
+        before = max(before, other)
+    note_search(table, row, table[t.STOP], 0, kept)
+    return decide_candidates(table, row, kept, 0)
+
+
+@entry
+def propose(address: int) -> int:
+    """Do the TASK of the table there; what it answers is said with the task."""
+    table = view(address, np.int64)
+    task = table[t.TASK]
+    if task == ADMIT:
+        return _admit(table)
+    if task == DECIDE:
+        return _decide(table)
+    if task == WRITE:
+        return write_rows(table)
+    remember_output(table, table[t.TOTAL])
+    return 0

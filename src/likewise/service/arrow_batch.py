@@ -1,0 +1,73 @@
+"""A batch as an Arrow IPC stream: x, z, and what is said beside them; or a column a feature.
+
+Beside decisions stand key, time, model, source and position, a whole number or a list of two. For
+a rule about vectors, `x` is a column of lists of one length, or every other column is a feature, in
+their order. For a rule about a table, columns have the names of the rule.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.monitor.readers.protocol import FROM_ROW
+from likewise.rule.rule import Rule
+from likewise.service.http_errors import Refusal
+from likewise.sources.arrow_ipc import BadArrow, read_columns
+from likewise.tables.frames import ColumnTable
+from likewise.tables.named_array import with_names
+from likewise.tables.normalize import list_of, numbers_of
+
+ARROW = "application/vnd.apache.arrow.stream"
+_BESIDE = {
+    "key": "keys",
+    "time": "times",
+    "model": "models",
+    "source": "sources",
+    "position": "positions",
+}
+_STATUS = {"bad-arrow": 400, "too-large": 413, "compressed": 415, "unexpected-type": 422}
+
+
+def columns_of(body: bytes, rule: Rule, most: int) -> dict[str, Any]:
+    """The arguments of `observe_many`, from a stream; Refusal if it is none, or has others."""
+    try:
+        table = read_columns(body, most)
+    except BadArrow as error:
+        message = f"the body is {error}" if error.code == "bad-arrow" else str(error)
+        raise Refusal(_STATUS[error.code], message) from None
+    own = _columns_of_rule(rule)
+    beside = {
+        argument: list_of(table.pop(name)) if name in table and name not in own else None
+        for name, argument in _BESIDE.items()
+    }
+    if rule.features is not None:
+        if not table:
+            raise Refusal(422, "the stream has no columns of the rule.")
+        return {"x": ColumnTable(table), "z": FROM_ROW, **beside}
+    if "z" not in table:
+        raise Refusal(422, "the stream has no column `z`.")
+    z = table.pop("z")
+    x = table.pop("x", None)
+    if x is None:
+        x = _stacked(table)
+    elif table:
+        raise Refusal(422, f"the stream has `x` and also {next(iter(table))!r}; expected one.")
+    elif rule.embed is not None:
+        x = list_of(x)
+    return {"x": x, "z": z, **beside}
+
+
+def _columns_of_rule(rule: Rule) -> set[str]:
+    """Names that the rule takes for itself."""
+    return {*(rule.features or ()), *rule.output_columns}
+
+
+def _stacked(table: dict[str, Any]) -> Any:
+    for name, column in table.items():
+        if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in "iuf":
+            raise Refusal(422, f"the column {name!r} is no feature: expected numbers, none missing")
+    if not table:
+        raise Refusal(422, "the stream has no features: expected `x`, or a column for each.")
+    # One by one: beside floats, whole numbers beyond 2**53 would be rounded.
+    columns = [numbers_of(column, repr(name)) for name, column in table.items()]
+    return with_names(np.stack(columns, axis=1), tuple(table))

@@ -1,0 +1,185 @@
+"""Limits on what a decision may carry, checked before a monitor is asked.
+
+How many distinct labels, categories and models a history may have is the monitor's to say, since
+it alone knows them (`Monitor.limit_words`).
+"""
+
+import datetime
+import time as clock
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadFile, UnexpectedValue
+from likewise.rule.feature import Feature
+from likewise.rule.rule import Rule
+from likewise.service.http_errors import Refusal
+from likewise.service.settings import Limits
+from likewise.sources.arrow_ipc import MOST_COLUMNS
+from likewise.tables import codec
+from likewise.tables.normalize import short_repr
+from likewise.tables.times import microseconds
+
+_COMPOSED = (bytes, tuple, list, dict, set, frozenset)
+_NUMBERS = {int, float}
+_DEPTH = 16
+_PLAIN = (int, float, datetime.date, datetime.datetime)
+
+
+def checked(limits: Limits, label: Any, key: Any, model: Any) -> None:
+    """Raise Refusal if a label, a key or the name of a model is too long."""
+    if isinstance(label, str) and len(label) > limits.label_bytes >> 2:
+        _check_length("the output", label, limits.label_bytes)
+    if isinstance(key, str) and len(key) > limits.key_bytes >> 2:
+        _check_length("the key", key, limits.key_bytes)
+    if isinstance(model, str) and len(model) > limits.label_bytes >> 2:
+        _check_length("the model", model, limits.label_bytes)
+
+
+def _check_length(what: str, text: str, most: int) -> None:
+    if len(text.encode()) > most:
+        raise Refusal(413, f"{what} has more than {most} bytes.")
+
+
+def checked_row(limits: Limits, rule: Rule, values: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table, as a monitor takes it; Refusal if it is too wide, or a text too long."""
+    if len(values) > MOST_COLUMNS:
+        check_columns(values)
+    features, short, row = rule.features or {}, limits.label_bytes >> 2, {}
+    for name, value in values.items():
+        kind = type(value)
+        if kind is not int and kind is not float and not (kind is str and len(value) <= short):
+            row[name] = plain_value(value, _most(limits, features.get(name)))
+        else:
+            row[name] = value
+    return row
+
+
+def check_columns(values: Mapping[str, Any]) -> None:
+    """Raise Refusal if a table has too many columns."""
+    if len(values) > MOST_COLUMNS:
+        raise Refusal(413, f"there are {len(values)} columns; at most {MOST_COLUMNS} are taken.")
+
+
+def check_names(limits: Limits, columns: Mapping[str, Any]) -> None:
+    """Raise Refusal if a key of a batch, or the name of a model or a source, is too long."""
+    check_words("a key", columns.get("keys"), limits.key_bytes)
+    check_words("a model", columns.get("models"), limits.label_bytes)
+    check_words("a source", columns.get("sources"), limits.label_bytes)
+
+
+def check_words(what: str, words: Any, most: int) -> None:
+    """Raise Refusal if a word is too long; of any type that a label, key or category may have.
+
+    words: one for each decision, or one for all of them
+    """
+    if isinstance(words, np.ndarray):
+        words = words.tolist() if words.dtype.kind in "OSUT" else ()
+    for word in words if isinstance(words, list | tuple) else (words,):
+        if isinstance(word, str):
+            if len(word) > most >> 2:
+                _check_length(what, word, most)
+        elif isinstance(word, _COMPOSED) and len(str(word)) > most:
+            raise Refusal(413, f"{what} has more than {most} characters.")
+
+
+def check_table(limits: Limits, rule: Rule, rows: Any) -> None:
+    """The same of rows of a table, in whatever form they come."""
+    columns: Any = getattr(rows, "columns", rows)
+    if isinstance(columns, Mapping):
+        for name, column in columns.items():
+            check_words("a value", column, _most(limits, (rule.features or {}).get(name)))
+    elif isinstance(rows, list | tuple):
+        for row in rows:
+            check_table(limits, rule, row)
+
+
+def checked_column(limits: Limits, rule: Rule, name: str, column: Any) -> Any:
+    """The same of a column."""
+    if not isinstance(column, list):
+        return column
+    most = _most(limits, (rule.features or {}).get(name))
+    return [plain_value(value, most) for value in column]
+
+
+def _most(limits: Limits, feature: Feature | None) -> int:
+    """How long a text of a column may be: what is embedded has the bound of a line only."""
+    embedded = feature is not None and feature.kind in ("text", "image")
+    return limits.line_bytes if embedded else limits.label_bytes
+
+
+def plain_value(value: Any, most: int) -> Any:
+    """A value as Python has it: JSON has no form for dates and the like."""
+    if isinstance(value, str):
+        if len(value) > most >> 2:
+            _check_length("a value", value, most)
+        return value
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    try:
+        check_depth(value)
+        composed = codec.value_of(value)
+    except BadFile:
+        raise Refusal(
+            422,
+            f"{short_repr(value)} is no value; expected text, a number, true or false, a list of"
+            ' such, or an object such as {"date": "2026-01-31"}.',
+        ) from None
+    check_words("a value", (composed,), most)
+    return composed
+
+
+def check_depth(value: Any) -> None:
+    """Raise Refusal if lists and objects are nested deeper than any that a monitor takes."""
+    level = [value]
+    for _ in range(_DEPTH):
+        level = [
+            part
+            for one in level
+            if isinstance(one, list | dict)
+            for part in (one.values() if isinstance(one, dict) else one)
+            if isinstance(part, list | dict)
+        ]
+        if not level:
+            return
+    raise Refusal(422, f"a value is nested more than {_DEPTH} levels deep.")
+
+
+def check_numbers(x: Any, name: str = "x") -> None:
+    """Raise BadDecision if a list of JSON, or one inside of it, holds anything but numbers.
+
+    NumPy would make numbers of text and of true, and JSON's clients seldom mean that.
+    """
+    if _NUMBERS.issuperset(map(type, x)):
+        return
+    check_depth(x)
+    for one in x:
+        if type(one) is list:
+            check_numbers(one, name)
+        elif type(one) not in _NUMBERS:
+            raise UnexpectedValue(f"{name} has {short_repr(one)}; expected numbers.")
+
+
+def label_of(limits: Limits, label: Any, kind: str) -> Any:
+    """An output as a monitor takes it."""
+    if isinstance(label, list | dict) and kind == "label":
+        return plain_value(label, limits.label_bytes)
+    return label
+
+
+def checked_time(limits: Limits, time: Any) -> Any:
+    """A time that a client gives, if it is near enough to the server's."""
+    if time is None:
+        return None
+    skew = limits.skew_seconds
+    if skew == 0:
+        raise Refusal(422, "a time is given, but this server takes its own: leave it out.")
+    apart = microseconds(time) / 1e6 - clock.time()
+    if abs(apart) > skew:
+        side = "ahead of" if apart > 0 else "behind"
+        raise Refusal(
+            422,
+            f"the time is {abs(apart):,.0f} s {side} the server's; at most {skew:g} are taken.",
+        )
+    return time

@@ -1,1 +1,0 @@
-"""Looking at what a served monitor has seen: pages of verdicts, one decision, counts."""

@@ -1,0 +1,176 @@
+"""Tells the log what the service does: that it is ready, what it refuses and loses, that it ends.
+
+Refusals, losses and slow commits are read from the counts every few seconds and told as numbers, so
+a client that sends nonsense fills no disk with the log of it.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+import threading
+import traceback
+from collections import Counter
+from typing import Any, TextIO
+
+from likewise.runtime.log import logger
+from likewise.service.monitor_counts import EDGES
+from likewise.service.served_monitor import Hosted
+from likewise.service.service import Service
+from likewise.tables.times import iso_text_of_seconds
+
+FORMATS = ("text", "json")
+
+
+class JsonLogLines(logging.Formatter):
+    """Each line an object: time, level, logger, message, and the fields of an event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        raised = _raised(record)
+        if raised is not None:
+            line["raised"], line["at"] = raised
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class TextLines(logging.Formatter):
+    """The same for people, still in one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}"
+        raised = _raised(record)
+        if raised is not None:
+            line += f" ({raised[0]} at {', '.join(raised[1])})"
+        return line.replace("\n", "\\n").replace("\r", "\\r")
+
+
+def write_log(form: str, stream: TextIO | None = None, level: int = logging.INFO) -> None:
+    """Have what is logged from now on written, to standard error unless told otherwise.
+
+    Warnings, and exceptions that nobody can catch, are logged, too: Python would write lines of
+    its own.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLogLines() if form == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    logging.captureWarnings(capture=True)
+    threading.excepthook = sys.unraisablehook = _log_uncaught
+
+
+def _log_uncaught(raised: Any) -> None:
+    """Log an exception that ended a thread, or that came up while an object was cleared away."""
+    about = raised.exc_type, raised.exc_value, raised.exc_traceback
+    logging.getLogger("likewise").error("an exception was not caught", exc_info=about)
+
+
+def _time(record: logging.LogRecord) -> str:
+    return iso_text_of_seconds(record.created)
+
+
+def _raised(record: logging.LogRecord) -> tuple[str, list[str]] | None:
+    """The type of an exception, and where it came through, innermost last."""
+    if not record.exc_info or record.exc_info[0] is None:
+        return None
+    kind, _, trace = record.exc_info
+    frames = traceback.extract_tb(trace)[-8:]
+    return kind.__name__, [f"{frame.filename}:{frame.lineno}" for frame in frames]
+
+
+EVERY_SECONDS = 10.0
+SLOW_SECONDS = 1.0
+_SLOW = EDGES.index(SLOW_SECONDS) + 1  # the first bucket of what took longer
+
+
+class Reporter:
+    """What was told of a service so far."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._told: dict[str, Counter[tuple[str, str]]] = {}
+        service.opened.append(self._opened)
+        monitors, tokens = len(service.settings.monitors), len(service.settings.tokens)
+        _log("started", f"{monitors} monitors are being opened", monitors=monitors, tokens=tokens)
+
+    def ready(self) -> None:
+        """Tell that every monitor that can be opened is open."""
+        monitors = len(self._service.monitors)
+        _log("ready", f"{monitors} monitors can be asked", monitors=monitors)
+
+    async def run(self) -> None:
+        """Tell what is new, every few seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY_SECONDS)
+            self.tell()
+
+    def tell(self) -> None:
+        """What was refused, was lost and took long since the last time."""
+        denied, self._service.denied = self._service.denied, Counter()
+        for (status, peer, route), count in denied.items():
+            message = f"{count} requests were answered with {status}: {peer} {route}".rstrip()
+            fields: dict[str, Any] = {
+                "event": "denied",
+                "status": int(status),
+                "peer": peer,
+                "route": route,
+            }
+            logger.warning(message, extra={"fields": fields | {"count": count}})
+        for name, hosted in self._service.monitors.items():
+            before, now = self._told.get(name, Counter()), _notable(hosted)
+            self._told[name] = now
+            for (event, reason), count in (now - before).items():
+                fields = {"event": event, "monitor": name, "count": count}
+                if event == "slow commits":
+                    message = f"{count} commits took more than {SLOW_SECONDS:g} s"
+                    fields["seconds"] = SLOW_SECONDS
+                else:
+                    message = f"{count} {event}: {reason}"
+                    fields["reason"] = reason
+                logger.warning("%s: %s", name, message, extra={"fields": fields})
+
+    def ended(self) -> None:
+        """Nothing waits any more."""
+        self.tell()
+        for name, hosted in self._service.monitors.items():
+            counts = hosted.counts
+            judged, found = counts.decisions.total(), counts.violations.total()
+            _log(
+                "drained",
+                f"{name}: {judged} decisions were judged, with {found} violations",
+                monitor=name,
+                decisions=judged,
+                violations=found,
+            )
+
+    def _opened(self, hosted: Hosted) -> None:
+        monitor = hosted.monitor
+        rows, missing = monitor.rows, monitor.missing
+        _log(
+            "opened",
+            f"{hosted.name}: open, with {rows} rows",
+            monitor=hosted.name,
+            rows=rows,
+            missing=missing,
+            durable=monitor.durable,
+        )
+
+
+def _notable(hosted: Hosted) -> Counter[tuple[str, str]]:
+    counts = hosted.counts
+    notable: Counter[tuple[str, str]] = Counter()
+    for event, by_reason in (("refused", counts.refused), ("dropped", counts.dropped)):
+        for reason, count in dict(by_reason).items():
+            notable[event, reason] = count
+    notable["slow commits", ""] = sum(counts.committing.buckets[_SLOW:])
+    return notable
+
+
+def _log(event: str, message: str, **fields: Any) -> None:
+    logger.info(message, extra={"fields": {"event": event} | fields})

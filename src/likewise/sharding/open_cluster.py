@@ -1,0 +1,195 @@
+"""`lw.cluster`: a monitor with a ledger whose rows are searched by shards.
+
+The ledger is the truth, and the only log. Each opening is an epoch (ledger/epochs.py), from which a
+coordinator knows up to which row a shard that it finds can be relied on. The rest is replayed.
+
+Invariant: verdicts are those of `lw.open` on the same decisions, to the last witness.
+Cost: as `lw.open`, whose inputs are kept in a file here; a call costs a round trip to all shards.
+Not here: what shards do (shard.py), how they are asked (sharded_index.py), what if they fail
+(fleet.py).
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from likewise.errors import BadRule
+from likewise.ledger import folder
+from likewise.ledger.epochs import begin_epoch, stored_plans
+from likewise.ledger.store import Store
+from likewise.monitor.monitor import Monitor
+from likewise.monitor.opening import Keeping, open_ledger
+from likewise.rule.burst import Burst
+from likewise.rule.rule import Rule
+from likewise.search.engine.engine import Engine
+from likewise.sharding.fleet import Fleet
+from likewise.sharding.placement import Placement
+from likewise.sharding.protocol import ShardBackend
+from likewise.sharding.settings import ClusterSettings
+from likewise.sharding.shard_calls import INCOMPLETE, Shards, owed_in
+from likewise.sharding.sharded_index import Sharded
+
+COMPILED = ("auto", "live", "flat")
+
+MakeShards = Callable[[str, ClusterSettings], ShardBackend]
+"""Makes the shards of a cluster of that name."""
+
+_NOT_HERE = {"slope", "slope_limit", "input_exponent", "rows"}
+"""Settings of `lw.open` that shards do not have."""
+
+
+def cluster(
+    path: str | os.PathLike[str],
+    rule: Rule | None = None,
+    *,
+    address: str | None = None,
+    shards: int = 4,
+    name: str | None = None,
+    when_down: Literal["block", "incomplete"] = "block",
+    patience_seconds: float = 5.0,
+    keep: bool = False,
+    segment_rows: int = 65_536,
+    micro_batch: int = 1_024,
+    ahead: int = 4,
+    cpus: float = 0.25,
+    index: str = "auto",
+    burst: Burst | None = None,
+    comparable: bool = False,
+    models: bool | None = None,
+    **keeping: Any,
+) -> Monitor:
+    """A monitor with a ledger, whose history is searched by shards on a Ray cluster.
+
+    path, rule  the ledger, as for `lw.open`: begun here, or gone on with, with or without shards
+    address     of a Ray cluster, such as "auto" or "10.0.0.7:6379", on whose machines likewise is
+                installed. Without it Ray is started here, for this process
+    shards      how many; a ledger can be opened with more than before, and nothing moves
+    name        of the shards in that cluster; without it, one that goes with the ledger
+    when_down   "block": a call waits for a shard that is down. "incomplete": after
+                `patience_seconds` it is answered without that shard
+    keep        whether shards go on after `close`: whoever opens the ledger next finds them
+    segment_rows  consecutive rows that go to the same shard
+    micro_batch, ahead  decisions that shards are sent together, and how many of these are under way
+    cpus        what Ray reserves for each shard, of the cores of a machine
+    index       of each shard: "auto", "live" or "flat"
+    burst, comparable, models, and all further settings: as for `lw.open`, but for slopes and
+                `rows`, which shards do not have
+
+    Verdicts are those of `lw.open`, to the last witness. Send batches: a call costs a round trip.
+    """
+    for setting in _NOT_HERE & keeping.keys():
+        raise BadRule(
+            f"{setting} is {keeping[setting]!r}, and shards keep rows in memory and search for"
+            " contradictions alone. Leave it out, or open the ledger with lw.open.",
+            setting=setting,
+        )
+    settings = ClusterSettings(
+        address,
+        shards,
+        name,
+        when_down,
+        patience_seconds,
+        keep,
+        segment_rows,
+        micro_batch,
+        ahead,
+        cpus,
+    )
+    return open_cluster(
+        path,
+        rule,
+        settings,
+        Keeping(**keeping),
+        index=index,
+        burst=burst,
+        comparable=comparable,
+        models=models,
+    )
+
+
+def open_cluster(
+    path: str | os.PathLike[str],
+    rule: Rule | None,
+    settings: ClusterSettings,
+    keeping: Keeping,
+    *,
+    index: str = "auto",
+    burst: Burst | None = None,
+    comparable: bool = False,
+    models: bool | None = None,
+    make: MakeShards | None = None,
+) -> Monitor:
+    """The same, of settings that were checked.
+
+    make: makes the shards, if not of Ray actors
+    """
+    if index not in COMPILED:
+        raise BadRule(
+            f"index is {index!r}; shards have one of {', '.join(COMPILED)}", setting="index"
+        )
+    begun: list[Sharded] = []
+
+    def begin(store: Store) -> Sharded:
+        begun.append(_begin(store, settings, index, make or _on_ray))
+        return begun[0]
+
+    new = rule is not None and not folder.exists(Path(path))
+    try:
+        with _joined_before(settings.address) if new and make is None else nullcontext():
+            monitor = open_ledger(
+                path,
+                rule,
+                keeping,
+                models=models,
+                rows="disk",
+                engine=partial(Engine, burst=burst, comparable=comparable),
+                index=begin,
+            )
+    except BaseException:
+        for sharded in begun:
+            sharded.fleet.backend.close()
+        raise
+    monitor.search_with(Shards(begun[0]))
+    return monitor
+
+
+def _joined_before(address: str | None) -> AbstractContextManager[None]:
+    """Ray is joined before a ledger is begun: if that is refused, no ledger is left behind."""
+    from likewise.sharding.on_ray import joined
+
+    return joined(address)
+
+
+def _on_ray(name: str, settings: ClusterSettings) -> ShardBackend:
+    from likewise.sharding.on_ray import RayShards
+
+    return RayShards(name, settings.shards, address=settings.address, cpus=settings.cpus)
+
+
+def _begin(store: Store, settings: ClusterSettings, index: str, make: MakeShards) -> Sharded:
+    """Begin an epoch: chain it, then take the shards over."""
+    placement = Placement.of(
+        stored_plans(store), store.rows, settings.shards, settings.segment_rows
+    )
+    name = settings.name or f"likewise-{store.reader.events()[0].link.hex()[:16]}"
+    backend = make(name, settings)
+    try:
+        epoch = begin_epoch(store, placement.stored())
+    except BaseException:
+        backend.close()
+        raise
+    fleet = Fleet(
+        backend,
+        placement,
+        epoch=epoch.number,
+        coordinator=epoch.writer,
+        trust=epoch.trust,
+        ahead=settings.ahead,
+        patience=settings.patience,
+    )
+    fleet.owed = owed_in(store.reader.events(), store.first)
+    fleet.tell_owed = lambda owed: store.event(INCOMPLETE, owed._asdict())
+    return Sharded(fleet, index=index, batch_rows=settings.micro_batch, keep=settings.keep)

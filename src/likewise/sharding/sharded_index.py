@@ -1,0 +1,327 @@
+"""The index of a cluster: over the coordinator's history, searched by shards.
+
+To the engine it is an index like any other (search/engine/protocol.py). The coordinator's own
+kernel checks a decision and writes it down; the shard that owns the row remembers and judges it,
+the others that have rows are asked about it, and what they name is put in order of rows.
+
+Invariant: a batch is judged segment by segment, so one shard gets all rows of an ask and the others
+have exactly the rows before it. Nothing here decides what is near: a shard's engine does.
+Cost: one call of each shard with rows for `batch_rows` decisions; a call for a single one.
+Not here: what to do when a shard does not answer (fleet.py).
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from likewise.search.engine.row_engine import Answers
+from likewise.search.history.stored_decisions import History
+from likewise.search.indexes.python_index import state_over
+from likewise.search.indexes.workers import Found, Workers
+from likewise.search.kernels import propose as task
+from likewise.search.kernels import table as t
+from likewise.search.kernels.propose import propose
+from likewise.sharding.fleet import Ask, Call, Fleet, outputs_at
+from likewise.sharding.protocol import Spec
+from likewise.sharding.shard import whole
+from likewise.tables.rows import Floats, Rows
+from likewise.verdict.verdicts import Verdicts
+from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
+
+_TOGETHER = 1 << 15  # rows of a batch whose witnesses are in memory at once
+
+
+class ShardedIndex:
+    """Asks shards for witnesses."""
+
+    name = shape = "shards"
+
+    def __init__(self, history: History, fleet: Fleet, batch_rows: int) -> None:
+        self.state = state_over(history)
+        self.workers = Workers(self.state, propose)
+        self.input: Floats = self.state.desk.small[t.INPUT]
+        self.given: Floats = self.state.desk.small[t.GIVEN]
+        self.sound = True
+        """False while shards are asked: cut off there, they may have rows that do not count."""
+        self._history = history
+        self._fleet = fleet
+        self._batch_rows = batch_rows
+        self._found = NO_WITNESSES
+        self._reached = 0  # shards have the rows below it
+        self.lacking: Rows = np.zeros(1, np.int64)
+        """Of the decisions judged last: how many past rows each was not compared with."""
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        self.sound = False
+        yield
+        self.sound = True
+
+    # One decision
+
+    def observe(self) -> int:
+        """Judge and remember what is in row TOTAL, or `input`, and `given`."""
+        found = self._judge_given(remember=True)
+        if found >= 0:
+            self.workers.do(task.REMEMBER)
+        return found
+
+    def check(self) -> int:
+        """The same without remembering it."""
+        return self._judge_given(remember=False)
+
+    def _judge_given(self, *, remember: bool) -> int:
+        bad = self.workers.do(task.ADMIT)
+        if bad == t.FULL:
+            self.state.ensure(1, 0)
+            return self._judge_given(remember=remember)
+        if bad != 0:
+            return bad
+        row = int(self.state.table[t.TOTAL])
+        _, (rows, near, far, _) = self._judged(row, 1, self.given.reshape(1, -1), remember=remember)
+        self._found = Witnesses(rows, near, far)
+        return len(rows)
+
+    def witnesses(self, found: int) -> Witnesses:
+        """What the last `observe` or `check` found."""
+        return self._found
+
+    def like(self, row: int, since: int) -> int:
+        """A like case, from `since` on, of the row that was judged last; -1 for none."""
+        likes = np.full(1, -1, np.int64)
+        self.likes(row, likes, np.array([since], np.int64), 1, None)
+        return int(likes[0])
+
+    def near(self, row: int) -> Rows:
+        """All rows before a written one that are near it, whatever their outputs."""
+        point, stop = self._points(row, 1), self._history.total
+        held = self._fleet.placement.held
+        calls: dict[int, Call] = {
+            shard: ("near", *point, held(shard, row)) for shard in self._fleet.with_rows(row)
+        }
+        with self._asking():
+            answers = self._fleet.ask(Ask(stop, stop, calls))
+        parts = [self._fleet.placement.rows(shard, local) for shard, local in answers.items()]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
+
+    def _points(self, first: int, count: int) -> tuple[Any, Floats]:
+        """Written rows and their outputs; what was only checked has its output in `given`."""
+        history = self._history
+        inputs = history.rows[first : first + count]
+        if first == self._reached:  # it was only checked
+            return inputs, self.given.reshape(1, -1).copy()
+        return inputs, outputs_at(history, np.arange(first, first + count))
+
+    # Many decisions
+
+    def block(self, left: int) -> int:
+        """How many of the next rows to take together: those that go to one shard."""
+        return min(left, _TOGETHER, self._fleet.placement.run(self._history.total))
+
+    def judge(
+        self, first: int, size: int, threads: int, pool: ThreadPoolExecutor | None
+    ) -> tuple[Rows, Found]:
+        """Have shards search for written rows, and one of them remember these."""
+        outputs = outputs_at(self._history, np.arange(first, first + size))
+        return self._judged(first, size, outputs, remember=True)
+
+    def _judged(
+        self, first: int, size: int, outputs: Floats, *, remember: bool
+    ) -> tuple[Rows, Found]:
+        """Witnesses of written rows, which are in one segment."""
+        fleet, inputs = self._fleet, self._history.rows
+        owner = fleet.placement.owner(first) if remember else -1
+
+        def asks() -> Iterator[Ask]:
+            for start in range(first, first + size, self._batch_rows):
+                stop = min(start + self._batch_rows, first + size)
+                points = inputs[start:stop], outputs[start - first : stop - first]
+                calls: dict[int, Call] = {}
+                if remember:  # first, as it has most to do
+                    calls[owner] = ("judge", *points)
+                for shard in fleet.with_rows(start):
+                    calls.setdefault(shard, ("search", *points))
+                yield Ask(start, stop if remember else start, calls)
+
+        counts, parts = [], []
+        self.lacking = np.zeros(size, np.int64)
+        done = 0
+        with self._asking():
+            for ask, answers in fleet.exchange(asks()):
+                some = min(self._batch_rows, size - done)
+                counted, found = self._merged(answers, some)
+                if ask.absent:
+                    self.lacking[done : done + some] = fleet.lacking(ask)
+                    if remember:
+                        fleet.owe(ask)
+                counts.append(counted)
+                parts.append((*found[:3], found[3] + done))
+                done += some
+        self._reached = first + size if remember else first
+        rows, near, far, owners = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return np.concatenate(counts), (rows, near, far, owners)
+
+    def _merged(self, answers: dict[int, Answers], size: int) -> tuple[Rows, Found]:
+        """What several shards name, in order of decisions and rows."""
+        placement = self._fleet.placement
+        told = [(shard, whole(found)) for shard, found in answers.items() if len(found[1])]
+        if not told:
+            nothing, none = np.empty(0, np.int64), np.empty(0)
+            return np.zeros(size, np.int64), (nothing, none, none, nothing)
+        counts = np.sum([found[0] for _, found in told], axis=0)
+        rows = np.concatenate([placement.rows(shard, found[1]) for shard, found in told])
+        near, far = (np.concatenate([found[i] for _, found in told]) for i in (2, 3))
+        owners = np.repeat(np.arange(size), counts)
+        if len(told) == 1:
+            return counts, (rows, near, far, owners)
+        # What each shard names is in order, and a stable sort merges what is in order.
+        beyond = 1 + rows.max()
+        keys = [np.repeat(np.arange(size) * beyond, found[0]) for _, found in told]
+        order = np.argsort(np.concatenate(keys) + rows, kind="stable")
+        return counts, (rows[order], near[order], far[order], owners)
+
+    def late(self, first: int, stop: int, shard: int) -> Verdicts | None:
+        """What a shard names of remembered rows that were judged without it; None: it is down."""
+        fleet, held, history = self._fleet, self._fleet.placement.held, self._history
+        rows = np.arange(first, stop)
+        rows = rows[history.alive()[rows] != 0]
+        before = fleet.placement.local(shard, rows)
+        points = history.rows[rows], outputs_at(history, rows)
+        ask = Ask(history.total, history.total, {shard: ("search", *points, before)})
+        counts = np.zeros(stop - first, np.int64)
+        found = NO_WITNESSES
+        if len(rows) and held(shard, first):
+            with self._asking():
+                answers = fleet.ask(ask)
+            if ask.absent:
+                return None
+            counted, local, near, far = whole(answers[shard])
+            counts[rows - first] = counted
+            found = Witnesses(fleet.placement.rows(shard, local), near, far)
+        return Verdicts(first, np.concatenate([[0], np.cumsum(counts)]), found)
+
+    def likes(
+        self,
+        first: int,
+        likes: Rows,
+        sinces: Rows,
+        threads: int,
+        pool: ThreadPoolExecutor | None,
+    ) -> None:
+        """A like case of each row that was judged last, where there is none in `likes` yet."""
+        if (likes >= 0).all():
+            return
+        fleet, placement, size = self._fleet, self._fleet.placement, len(likes)
+        inputs, outputs = self._points(first, size)
+        stop = self._reached
+        owner = placement.owner(first) if stop > first else -1
+        there = {*fleet.with_rows(first), *([owner] if stop > first else [])}
+
+        def asks() -> Iterator[Ask]:
+            for start in range(0, size, self._batch_rows):
+                part = slice(start, start + self._batch_rows)
+                calls: dict[int, Call] = {}
+                for shard in sorted(there):
+                    own = placement.held(shard, first) + start if shard == owner else None
+                    known = np.where(likes[part] >= 0, 0, -1)
+                    since = placement.local(shard, sinces[part])
+                    points = inputs[part], outputs[part]
+                    calls[shard] = ("like_cases", *points, known, since, own)
+                yield Ask(stop, stop, calls)
+
+        done = 0
+        with self._asking():
+            for _, answers in fleet.exchange(asks()):
+                part = likes[done : done + self._batch_rows]
+                for shard, local in answers.items():
+                    some = (part < 0) & (local >= 0)
+                    part[some] = placement.rows(shard, local[some])
+                done += self._batch_rows
+
+    def insert(self, first: int, size: int, threads: int, pool: Any) -> None:
+        """Have shards remember written rows without judging them."""
+        history, placement = self._history, self._fleet.placement
+
+        def asks() -> Iterator[Ask]:
+            start = first
+            while start < first + size:
+                stop = start + min(self._batch_rows, placement.run(start), first + size - start)
+                points = history.rows[start:stop], outputs_at(history, np.arange(start, stop))
+                yield Ask(start, stop, {placement.owner(start): ("add", *points)})
+                start = stop
+
+        end, held = first + size, placement.held
+        build: dict[int, Call] = {
+            shard: ("build",)
+            for shard in range(placement.shards)
+            if held(shard, end) > held(shard, first)
+        }
+        with self._asking():
+            for ask, _ in self._fleet.exchange(asks()):
+                history.touched(ask.stop - ask.first)
+            self._fleet.ask(Ask(end, end, build, builds=True))
+
+    def remove(self, rows: Rows) -> None:
+        """Have shards forget remembered rows."""
+        placement, total = self._fleet.placement, self._history.total
+        owners = placement.shards_of(rows)
+        calls: dict[int, Call] = {
+            shard: ("forget", placement.local(shard, rows[owners == shard]))
+            for shard in np.unique(owners).tolist()
+        }
+        with self._asking():
+            self._fleet.ask(Ask(total, total, calls))
+
+    # After a call that was cut off
+
+    def settle(self) -> None:
+        """Shards may have rows that do not count: make sure before the next answer."""
+        self.state.settle()
+        self._fleet.doubt(self._history.total)
+
+    def renew(self) -> None:
+        self.settle()
+        self.sound = True
+
+    # Looking at it
+
+    def depth(self) -> int:
+        return 1
+
+    def leaves(self) -> int:
+        return self._fleet.placement.shards
+
+    def form(self) -> str:
+        fleet, total = self._fleet, self._history.total
+        held = [fleet.placement.held(shard, total) for shard in range(fleet.placement.shards)]
+        rows = ", ".join(f"{count:,}" for count in held)
+        return f"{fleet.backend.describe()}; rows of each so far: {rows}"
+
+
+class Sharded:
+    """Makes the index of an engine whose rows are searched by shards.
+
+    index       of each shard: "auto", "live" or "flat"
+    keep        whether shards go on when this is closed
+    """
+
+    def __init__(self, fleet: Fleet, *, index: str, batch_rows: int, keep: bool) -> None:
+        self.fleet = fleet
+        self.standing: ShardedIndex | None = None
+        """The index over the history that there is."""
+        self._index = index
+        self._batch_rows = batch_rows
+        self._keep = keep
+
+    def over(self, history: History) -> ShardedIndex:
+        shape, storage, width = history.shape, history.storage, history.out_width
+        spec = Spec(history.rule, self._index, shape, storage, width)
+        self.fleet.stand_over(history, spec)
+        self.standing = ShardedIndex(history, self.fleet, self._batch_rows)
+        return self.standing
+
+    def close(self) -> None:
+        self.fleet.close(keep=self._keep)

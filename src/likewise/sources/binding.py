@@ -1,0 +1,242 @@
+"""Binds a rule to the columns of a table: which are read, how, and what a monitor is given of them.
+
+Invariant: a table whose columns do not fit the rule is refused before its first row is read.
+BadRule says that the rule cannot be used for tables, BadDecision that these columns do not fit it.
+Not here: where a rule comes from.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadRule, BadTable, WrongShape
+from likewise.monitor.readers.table_reader import output_column
+from likewise.rule.feature import Feature
+from likewise.rule.rule import Rule
+from likewise.sources.chunk import Chunk, Table, Type
+from likewise.tables.frames import ColumnTable, columns_of, numbers_of
+from likewise.tables.known_names import did_you_mean
+
+
+def models_in(table: "Table | ColumnTable", column: str) -> list[str | None]:
+    """The models of rows; None for a row without one."""
+    if isinstance(table, ColumnTable):
+        values: Any = table.columns.get(column, [None] * len(table))
+    else:
+        values = [row.get(column) for row in table] if isinstance(table, list) else table[column]
+    return [None if value is None or value == "" else str(value) for value in values]
+
+
+_MOST = 12  # names of columns in a message
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A rule, and the columns of a table that it takes."""
+
+    rule: Rule
+    wanted: tuple[str, ...]
+    """Those that are read, outputs included."""
+    types: dict[str, Type]
+    inputs: tuple[str, ...] = ()
+    """For a rule without features: the columns that are the input, in their order."""
+    output_column: str | None = None
+    """For a rule without features."""
+    beside: tuple[str, ...] = ()
+    """Columns that are read although the rule does not know them."""
+
+    @property
+    def key(self) -> str | None:
+        """The column that names decisions."""
+        return self.rule.key_column
+
+    @property
+    def remembered(self) -> tuple[str, ...]:
+        """The columns that a monitor keeps: what is compared, protected, the key, outputs."""
+        if self.rule.features is None:
+            return tuple(name for name in self.wanted if name not in self.beside)
+        ignored = {name for name, one in self.rule.features.items() if _kind(one) == "ignore"}
+        return tuple(name for name in self.wanted if name not in ignored.union(self.beside))
+
+    def with_beside(self, columns: Iterable[str]) -> "Binding":
+        """The same, with these columns read as well, whether the rule knows them or not."""
+        more = [name for name in dict.fromkeys(columns) if name not in self.wanted]
+        unknown = [name for name in more if name not in (self.rule.features or {})]
+        return replace(
+            self,
+            wanted=(*self.wanted, *more),
+            types={name: one for name, one in self.types.items() if name not in more},
+            beside=(*self.beside, *unknown),
+        )
+
+    def arguments(self, table: "Table | ColumnTable") -> tuple[Any, ...]:
+        """What `observe_many` and `calibrate` take of a table: the table, or inputs and outputs."""
+        if self.output_column is None:
+            return (self._known(table),)
+        names = [*self.inputs, self.output_column]
+        columns = columns_of(self._known(table), names, self.remembered)
+        inputs = np.stack([numbers_of(name, columns[name]) for name in self.inputs], axis=1)
+        outputs = columns[self.output_column]
+        return inputs, output_column(self.output_column, outputs, self.rule.output)
+
+    def arguments_of_row(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        """What `observe` and `check` take of a row."""
+        return tuple(argument[0] for argument in self.arguments([row]))
+
+    def _known(self, table: "Table | ColumnTable") -> "Table | ColumnTable":
+        """The table without what the rule does not know."""
+        if not self.beside:
+            return table
+        if isinstance(table, list):
+            return [{name: row[name] for name in row if name not in self.beside} for row in table]
+        return table.drop(self.beside)
+
+
+def _no_settings(rows: Chunk) -> dict[str, Any]:
+    return {}
+
+
+def judge_with(
+    monitor: Any,
+    binding: Binding,
+    settings: Callable[[Chunk], dict[str, Any]] = _no_settings,
+) -> Callable[[Chunk], Any]:
+    """A function that has a monitor judge rows.
+
+    settings: further arguments of `observe_many` for some rows, such as their times
+    """
+
+    def judge(rows: Chunk) -> Any:
+        return monitor.observe_many(*binding.arguments(rows.table), **settings(rows))
+
+    return judge
+
+
+def bind_features(rule: Rule, columns: Sequence[str], *, source: str, rule_name: str) -> Binding:
+    """A rule that names its columns, bound to those of a table.
+
+    source, rule_name: what messages call the table and the rule
+    """
+    assert rule.features is not None and rule.output_column is not None
+    output = rule.output_column
+    outputs = [output] if isinstance(output, str) else list(output)
+    used = [name for name, feature in rule.features.items() if _kind(feature) != "ignore"]
+    check_columns(columns, [*used, *outputs], source=source, named_by=rule_name)
+    unknown = [name for name in columns if name not in rule.features and name not in outputs]
+    if unknown and rule.extra == "reject":
+        raise BadTable(
+            f"{source} has columns that {rule_name} does not know: {_listed(unknown)}. Say what"
+            f" each means; for one that says nothing: [features.{_toml_key(unknown[0])}] and"
+            ' kind = "ignore".',
+            path=source,
+            columns=unknown,
+        )
+    return Binding(rule, (*used, *outputs), types_of(rule))
+
+
+def bind_vectors(
+    rule: Rule,
+    columns: Sequence[str],
+    output_column: str,
+    *,
+    ignore: Sequence[str] = (),
+    source: str,
+    rule_name: str,
+    named_by: str,
+) -> Binding:
+    """A rule without features: all columns but the output and those ignored are the input.
+
+    source, rule_name, named_by: what messages call the table, the rule, and whoever says which
+    column is the output and which are ignored
+    """
+    if rule.embed is not None:
+        raise BadRule(
+            f"{rule_name} embeds an input, and a file has columns: say which one it is, with"
+            ' [features.NAME], kind = "text" or "image", embed and tolerance.'
+        )
+    if rule.output == "probabilities":
+        raise BadRule(
+            "the output is probabilities, which take several columns: use a rule with features, and"
+            " with output_column = [...] in it."
+        )
+    inputs = inputs_among(columns, output_column, ignore, source=source, named_by=named_by)
+    if rule.weights is not None and len(rule.weights) != len(inputs):
+        raise WrongShape(
+            f"{source} has {len(inputs)} columns beside the output, but the rule has"
+            f" {len(rule.weights)} weights: one for each column, in the order of the file."
+        )
+    types: dict[str, Type] = dict.fromkeys(inputs, "number")
+    types[output_column] = "number" if rule.output == "number" else "text"
+    return Binding(rule, (*inputs, output_column), types, tuple(inputs), output_column)
+
+
+def inputs_among(
+    columns: Sequence[str],
+    output_column: str,
+    ignore: Sequence[str] = (),
+    *,
+    source: str,
+    named_by: str,
+) -> list[str]:
+    """The columns that are neither the output nor ignored."""
+    check_columns(columns, [output_column, *ignore], source=source, named_by=named_by)
+    inputs = [name for name in columns if name != output_column and name not in ignore]
+    if not inputs:
+        raise BadTable(
+            f"{source} has no column but the output; nothing is left to compare.", path=source
+        )
+    return inputs
+
+
+def check_columns(
+    columns: Sequence[str], names: Iterable[str], *, source: str, named_by: str
+) -> None:
+    """Raise BadTable if one of the names is no column of the table."""
+    missing = [name for name in names if name not in columns]
+    if missing:
+        absent = "a column that is" if len(missing) == 1 else "columns that are"
+        raise BadTable(
+            f"{named_by} names {absent} not in {source}: {_listed(missing)}. The file has"
+            f" {_listed(columns)}{did_you_mean(missing[0], columns) or '.'}",
+            path=source,
+            columns=missing,
+        )
+
+
+def types_of(rule: Rule) -> dict[str, Type]:
+    """How text is read: what the rule calls a number, or lists as numbers, is one."""
+    types: dict[str, Type] = {}
+    for name, feature in (rule.features or {}).items():
+        assert isinstance(feature, Feature)
+        listed = _listed_type(feature.order or feature.values)
+        types[name] = "number" if feature.kind == "number" else listed
+    output = rule.output_column or ()
+    for name in [output] if isinstance(output, str) else output:
+        types[name] = "number"
+        if rule.output == "label":
+            types[name] = _listed_type(None if rule.favourable is None else [rule.favourable])
+    return types
+
+
+def _listed_type(values: Sequence[object] | None) -> Type:
+    if not values:
+        return "text"
+    if all(isinstance(value, bool) for value in values):
+        return "flag"
+    return "listed" if all(isinstance(value, int | float) for value in values) else "text"
+
+
+def _listed(names: Sequence[str]) -> str:
+    text = ", ".join(map(repr, names[:_MOST]))
+    return text if len(names) <= _MOST else f"{text} and {len(names) - _MOST:,} more"
+
+
+def _toml_key(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else repr(name)
+
+
+def _kind(feature: object) -> str:
+    return str(getattr(feature, "kind", ""))

@@ -1,0 +1,310 @@
+"""From the body of a message to decisions: JSON, Arrow, or a CloudEvent with one of them inside.
+
+A JSON body is one object, as `likewise watch` reads it from a line: a decision. An Arrow body is a
+stream of record batches: as many decisions as it has rows. A CloudEvent has either as its data, in
+structured mode (attributes beside `data`, in JSON) or in binary mode (attributes in headers).
+
+Unless the address says a format, the first bytes and the headers do.
+
+Invariant: what cannot be read is a `BadMessage` that says why, whatever the body holds.
+Bound: MOST_ROWS decisions in a message, and in the messages that are judged together.
+Cost: JSON objects with the names of the first one of their batch take a fifth of the time of others
+(decoding.py).
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+
+from likewise.sources.arrow_ipc import BadArrow, read_columns
+from likewise.sources.chunk import BadLine
+from likewise.sources.json_lines import parsed, plain_object
+from likewise.sources.protocol import Record
+from likewise.sources.record_cutting import LONGEST
+from likewise.sources.stream_messages import Message, Messages
+from likewise.tables.frames import ColumnTable
+from likewise.tables.normalize import list_of
+
+Row: TypeAlias = tuple[Any, ...]
+_NUMBER = int | float | None
+_PLAIN = str | int | float | bool | None
+_MOST_NAMES = 1000
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')  # which no name of a decoder may have
+_UNREADABLE = (msgspec.MsgspecError, ValueError)
+_body = attrgetter("body")
+_headers = attrgetter("headers")
+_flaw = attrgetter("flaw")
+_values = msgspec.structs.astuple
+
+
+class PlainObjects:
+    """Reads objects that have exactly these names.
+
+    numbers: those of columns that hold numbers; an object with anything else there is left alone
+    """
+
+    def __init__(self, names: Iterable[str], numbers: Collection[str]) -> None:
+        self.names = tuple(names)
+        self.numbers = tuple(numbers)
+        self._decode = None
+        if 0 < len(self.names) <= _MOST_NAMES and not any(map(_ESCAPED.search, self.names)):
+            fields = {f"_{j}": name for j, name in enumerate(self.names)}
+            kinds = [(field, _NUMBER if fields[field] in numbers else _PLAIN) for field in fields]
+            struct = msgspec.defstruct(
+                "PlainObject", kinds, rename=fields, forbid_unknown_fields=True, gc=False
+            )
+            self._decode = msgspec.json.Decoder(struct).decode
+
+    def rows(self, records: Sequence[Record]) -> list[Row | None]:
+        """Of each record its values, in the order of the names; None if it is to be read slowly."""
+        if self._decode is None:
+            return [None] * len(records)
+        try:
+            rows: list[Row | None] = list(map(_values, map(self._decode, map(_body, records))))
+        except _UNREADABLE:
+            rows = [None]
+        if None in rows or not self._surely(records):
+            return [self._row(record) for record in records]
+        return rows
+
+    def _row(self, record: Record) -> Row | None:
+        assert self._decode is not None
+        try:
+            row: Row = _values(self._decode(record.body))
+        except _UNREADABLE:
+            return None
+        return row if self._surely([record]) else None
+
+    def _surely(self, records: Sequence[Record]) -> bool:
+        """Whether any other reader would read the same values of bodies that were decoded.
+
+        Each has every name. A name is followed by a colon: with as many colons as names in all of
+        them, none is there twice. Half a character can only be written as an escape.
+        """
+        bodies = list(map(_body, records))
+        joined = b"".join(bodies)
+        return (
+            joined.count(b":") == len(bodies) * len(self.names)
+            and b"\\ud" not in joined
+            and b"\\uD" not in joined
+            and not any(map(_headers, records))
+            and not any(map(_flaw, records))
+            and max(map(len, bodies), default=0) <= LONGEST
+        )
+
+
+MOST_ROWS = 1 << 15
+"""Decisions of one message: no more than a ledger writes as one transaction."""
+_ARROW = b"\xff\xff\xff\xff"
+_ARROW_TYPE = "application/vnd.apache.arrow.stream"
+_EVENT_TYPE = "application/cloudevents+json"
+_ATTRIBUTES = ("specversion", "id", "source", "type")
+
+
+class BadMessage(ValueError):
+    """A message of which no decisions can be made, and why."""
+
+    def __init__(self, why: str, code: str = "bad-message") -> None:
+        super().__init__(why)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Undecoded:
+    """A record of which no decisions can be made, and why."""
+
+    record: Record
+    why: str
+    code: str
+
+
+class Decoder:
+    """Decodes the records of a source, poll by poll.
+
+    format    json, arrow, cloudevents, or auto
+    in_order  whether what cannot be decoded comes in its place; else it comes first, so that it
+              does not part what can be judged together
+    """
+
+    def __init__(self, format: str, *, in_order: bool = False) -> None:
+        self._format = format
+        self._in_order = in_order
+        self._objects = PlainObjects((), ())
+
+    def decoded(
+        self, records: Sequence[Record], numbers: Collection[str]
+    ) -> Iterator[Messages | Undecoded]:
+        """The messages of records, MOST_ROWS decisions at a time, and records that are none.
+
+        numbers: names of columns that hold numbers, in which true is none
+        """
+        self._choose_names(records, numbers)
+        objects = self._objects
+        rows = objects.rows(records)
+        read = [row for row in rows if row is not None]
+        if len(read) == len(records) and 0 < len(read) <= MOST_ROWS:
+            yield Messages(records, _table(objects.names, read))
+            return
+        gathered = _Gathered(objects)
+        for record, row in zip(records, rows, strict=True):
+            if row is not None:
+                gathered.add(record, [row])
+                continue
+            try:
+                message = message_of(record, self._format, numbers)
+            except BadMessage as error:
+                if self._in_order and gathered.rows:
+                    yield gathered.messages()
+                    gathered = _Gathered(objects)
+                yield Undecoded(record, str(error), error.code)
+                continue
+            if len(gathered.rows) + len(message.rows) > MOST_ROWS:
+                yield gathered.messages()
+                gathered = _Gathered(objects)
+            if message.rows:
+                gathered.add(record, message.rows)
+        if gathered.rows:
+            yield gathered.messages()
+
+    def _choose_names(self, records: Sequence[Record], numbers: Collection[str]) -> None:
+        """Have `_objects` read what has the names of the first record, if that is an object."""
+        if not records or self._format not in ("auto", "json"):
+            return
+        if self._objects.numbers != tuple(numbers):
+            self._objects = PlainObjects(self._objects.names, numbers)
+        if self._objects.rows(records[:1]) != [None]:
+            return
+        try:
+            (first,) = message_of(records[0], self._format, numbers).rows
+        except ValueError:  # BadMessage, or several rows
+            return
+        event = self._format == "auto" and "specversion" in first
+        if first.keys() != set(self._objects.names):
+            self._objects = PlainObjects(() if event else first, numbers)
+
+
+class _Gathered:
+    """Messages that are to be judged together."""
+
+    def __init__(self, objects: PlainObjects) -> None:
+        self._names = objects.names
+        self._set = set(objects.names)
+        self._records: list[Record] = []
+        self._counts: list[int] = []
+        # Whether every message is one row with the names of `objects`.
+        self._alike = bool(objects.names)
+        self.rows: list[Row | dict[str, Any]] = []
+
+    def add(self, record: Record, rows: Sequence[Row | dict[str, Any]]) -> None:
+        self._records.append(record)
+        self._counts.append(len(rows))
+        self.rows += rows
+        if type(rows[0]) is dict:
+            self._alike = self._alike and len(rows) == 1 and rows[0].keys() == self._set
+
+    def messages(self) -> Messages:
+        names = self._names
+        if not self._alike:
+            table = [
+                row if isinstance(row, dict) else dict(zip(names, row, strict=True))
+                for row in self.rows
+            ]
+            single = len(table) == len(self._records)
+            return Messages(self._records, table, None if single else self._counts)
+        rows = [tuple(map(row.get, names)) if isinstance(row, dict) else row for row in self.rows]
+        return Messages(self._records, _table(names, rows))
+
+
+def _table(names: Sequence[str], rows: Iterable[Row]) -> ColumnTable:
+    columns = map(list, zip(*rows, strict=True))
+    return ColumnTable(dict(zip(names, columns, strict=True)))
+
+
+def message_of(record: Record, format: str, numbers: Collection[str] = ()) -> Message:
+    """The decisions of a record.
+
+    format   json, arrow, cloudevents, or auto
+    numbers  names of columns that hold numbers, in which true is none
+    """
+    if record.flaw is not None:
+        raise BadMessage(record.flaw, record.flaw_code)
+    if len(record.body) > LONGEST:
+        raise BadMessage(
+            f"the body is longer than {LONGEST >> 20} MB, which no decision is", "too-long"
+        )
+    try:
+        return Message(record, _rows(record.body, record.headers, format, numbers))
+    except BadMessage:
+        raise
+    except (BadLine, BadArrow) as error:
+        raise BadMessage(str(error), error.code) from None
+    except ValueError as error:
+        raise BadMessage(str(error)) from None
+
+
+def _rows(
+    body: bytes, headers: Mapping[str, str], format: str, numbers: Collection[str]
+) -> list[dict[str, Any]]:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower() if headers else ""
+    events = format in ("auto", "cloudevents")
+    attributes = headers and any(name[:3] in ("ce_", "ce-") for name in headers)
+    if events and attributes and kind != _EVENT_TYPE:
+        _check_version(headers.get("ce_specversion", headers.get("ce-specversion")))
+        return _of_data(body, kind, numbers)
+    if format == "arrow" or (format == "auto" and body.startswith(_ARROW)):
+        return _of_arrow(body)
+    value = parsed(body)
+    seems = isinstance(value, dict) and "specversion" in value and _is_event(value)
+    if format == "cloudevents" or (events and (seems or kind == _EVENT_TYPE)):
+        return _of_event(value, body, numbers)
+    return [plain_object(value, body, numbers)]
+
+
+def _is_event(value: dict[str, Any]) -> bool:
+    return all(isinstance(value.get(name), str) for name in _ATTRIBUTES)
+
+
+def _of_event(value: Any, body: bytes, numbers: Collection[str]) -> list[dict[str, Any]]:
+    """The data of an event in structured mode."""
+    if not isinstance(value, dict) or not _is_event(value):
+        raise BadMessage(f"no CloudEvent: expected an object with {', '.join(_ATTRIBUTES)}")
+    _check_version(value["specversion"])
+    kind = str(value.get("datacontenttype") or "").partition(";")[0].strip().lower()
+    if "data_base64" in value:
+        try:
+            data = base64.b64decode(str(value["data_base64"]), validate=True)
+        except (binascii.Error, ValueError):
+            raise BadMessage("data_base64 of the event is no base64") from None
+        return _of_data(data, kind, numbers)
+    if "data" not in value:
+        raise BadMessage("the event has no data")
+    return [plain_object(value["data"], body, numbers)]
+
+
+def _of_data(data: bytes, kind: str, numbers: Collection[str]) -> list[dict[str, Any]]:
+    if kind == _ARROW_TYPE or data.startswith(_ARROW):
+        return _of_arrow(data)
+    return [plain_object(parsed(data), data, numbers)]
+
+
+def _check_version(version: str | None) -> None:
+    if version != "1.0":
+        raise BadMessage("the event's specversion is not 1.0")
+
+
+def _of_arrow(body: bytes) -> list[dict[str, Any]]:
+    columns = read_columns(body, MOST_ROWS)
+    for name, column in columns.items():
+        if isinstance(column, np.ndarray) and column.ndim > 1:
+            raise BadMessage(f"the column {name!r} is of lists; expected plain values")
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*map(list_of, columns.values()), strict=True)
+    ]

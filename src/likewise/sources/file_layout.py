@@ -1,0 +1,318 @@
+"""How a file of records is laid out: what separates its fields, whether it has a header, and which
+of its fields are no column.
+
+All of it is known from the first records (LOOKED_AT), and what was found out rather than told is
+remarked. The preferred delimiter stays unless another one makes a table, and it makes none or, as a
+decimal comma does, one of fewer columns.
+
+Invariant: `names` has one entry for each field of a record; a field that is left out has None. A
+file that seems to have no header, or whose columns cannot be told apart, is refused with its line.
+Not here: ragged records, which are refused one by one (delimited.py).
+"""
+
+import csv
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from likewise.errors import BadFile
+from likewise.sources.missing_words import is_missing_word
+from likewise.sources.number_text import looks_like_number
+from likewise.sources.record_cutting import Block
+from likewise.sources.remarks import Remark, shortened
+
+LOOKED_AT = 1_000
+"""Records from which the layout is known."""
+DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
+_SEPARATOR = re.compile(rb"\"?sep=(.)\"?")  # Excel's way of telling
+_UNNAMED = re.compile(r"Unnamed: \d+")  # pandas' way of naming an index
+_SPACE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the records of a file are."""
+
+    delimiter: str
+    names: tuple[str | None, ...]
+    """Of each field of a record; None where it is left out."""
+    first: int
+    """The record with which the decisions begin."""
+    spaced: bool = False
+    """Whether a space behind each delimiter is no part of the fields."""
+    empty: tuple[int, ...] = ()
+    """Fields that are left out because nothing stands in them."""
+    left_out: tuple[str, ...] = ()
+    """Names of columns that count only if a rule names them."""
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        return [name for name in self.names if name is not None and name not in self.left_out]
+
+    def place(self, column: str) -> int:
+        """Which field of a record a column is."""
+        return self.names.index(column)
+
+
+def layout_of(
+    block: Block,
+    *,
+    source: str,
+    preferred: str,
+    delimiter: str | None = None,
+    header: bool | None = None,
+) -> Layout:
+    """The layout of a file that begins with this block; raise BadFile.
+
+    preferred  what separates fields unless they show something else
+    delimiter  what the caller insists on
+    header     whether the caller says that there is one; None: find out
+    """
+    remarks: list[Remark] = []
+    told = _SEPARATOR.fullmatch(block.record(0))
+    start = 1 if told and len(block) > 1 else 0
+    few = block.part(start, start + LOOKED_AT)
+    if delimiter is None and told and start:
+        delimiter = told[1].decode("latin-1")
+    if delimiter is None:
+        delimiter = _delimiter(few, preferred)
+        if delimiter != preferred:
+            what = DELIMITERS[delimiter]
+            remarks.append(Remark(f"fields are separated by {what}", do="If not, say --delimiter"))
+    spaced = is_spaced(few, delimiter)
+    if spaced:
+        few = without_spaces(few, delimiter)
+        remarks.append(Remark("the space behind each delimiter is left out"))
+    records = _fields(few, delimiter)
+    layout = layout_of_records(
+        records, source=source, where=f"line {int(few.lines[0])}", header=header, split_at=delimiter
+    )
+    return replace(
+        layout,
+        delimiter=delimiter,
+        first=start + layout.first,
+        spaced=spaced,
+        remarks=(*remarks, *layout.remarks),
+    )
+
+
+def layout_of_records(
+    records: Sequence[Sequence[str]],
+    *,
+    source: str,
+    where: str,
+    header: bool | None = None,
+    split_at: str = "",
+) -> Layout:
+    """The layout of a table of which these are the first records; raise BadFile.
+
+    where  what messages call the place of the first record
+    """
+    if header is None and len(records) > 1:
+        _check_header(records[0], records[1:], f"{source}, {where}")
+    if header is False:
+        count = len(records[0])
+        names = tuple(f"column_{i + 1}" for i in range(count))
+        remark = Remark(f"the columns are called column_1 to column_{count}, as there is no header")
+        return Layout(split_at, names, 0, remarks=(remark,))
+    return _named(records[0], records[1:], f"{source}, {where}", split_at)
+
+
+def _fields(block: Block, delimiter: str) -> list[list[str]]:
+    """Split each record; one that cannot be split has no fields."""
+    records = []
+    for record in block.records():
+        text = record.decode(errors="replace")
+        try:
+            fields = next(csv.reader([text], delimiter=delimiter, strict=False), [])
+        except csv.Error:  # a stray carriage return, or a field of many kilobytes
+            fields = []
+        records.append(fields)
+    return records
+
+
+# What separates fields
+
+
+def _delimiter(few: Block, preferred: str) -> str:
+    """The preferred one, unless another makes a table and it makes none, or a narrower one."""
+    counts = {one: few.fields(one.encode()) for one in dict.fromkeys([preferred, *DELIMITERS])}
+    tables = {
+        one: int(fields[0]) for one, fields in counts.items() if fields[0] > 1 and _alike(fields)
+    }
+    most = max(tables, key=lambda one: tables[one], default=preferred)
+    if preferred in tables:
+        fields = counts[most]
+        return most if len(fields) > 1 and bool((fields == fields[0]).all()) else preferred
+    if tables:
+        return most
+    if counts[preferred][0] > 1:
+        return preferred
+    return max(counts, key=lambda one: int(counts[one][0]))
+
+
+def _alike(fields: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> bool:
+    """Whether nearly all records have as many fields as the header, or one more."""
+    if len(fields) == 1:
+        return True
+    rest = fields[1:]
+    return max(int((rest == fields[0] + more).sum()) for more in (0, 1)) > 0.8 * len(rest)
+
+
+def is_spaced(block: Block, delimiter: str) -> bool:
+    """Whether a space stands behind every delimiter."""
+    if delimiter == " ":
+        return False
+    at = block.delimiters(delimiter.encode())
+    data = np.frombuffer(block.data, np.uint8)
+    return len(at) > 0 and bool((data[np.minimum(at + 1, len(data) - 1)] == _SPACE).all())
+
+
+def without_spaces(block: Block, delimiter: str) -> Block:
+    """The same records without the space behind each delimiter."""
+    at = block.delimiters(delimiter.encode()) + 1
+    data = np.frombuffer(block.data, np.uint8)
+    at = at[data[np.minimum(at, len(data) - 1)] == _SPACE]
+    if len(at) == 0:
+        return block
+    stay = np.ones(len(data), dtype=np.bool_)
+    stay[at] = False
+    sizes = np.add.reduceat(stay, block.starts, dtype=np.int64)
+    return block.rewritten(data[stay].tobytes(), sizes)
+
+
+# The header
+
+
+def _check_header(header: Sequence[str], rest: Sequence[Sequence[str]], place: str) -> None:
+    """Raise BadFile if the first record seems to be a decision.
+
+    It does if a number stands wherever all values below are numbers (unless they count up, as the
+    names of columns may: 0, 1, 2 or 2019, 2020), or if half of its words stand again below.
+    """
+    if all(_has_letters(name) for name in header):
+        numbers_below = any(looks_like_number(value) for value in rest[0])
+        if numbers_below or not any(header[0] == one[0] for one in rest if one):
+            return  # the usual case, at little cost
+    whole = [one for one in rest if len(one) == len(header)]
+    columns = list(zip(*whole, strict=True))
+    numeric = [i for i, column in enumerate(columns) if _are_numbers(column)]
+    numbers = [header[i] for i in numeric if looks_like_number(header[i])]
+    words = [i for i in range(len(columns)) if i not in numeric]
+    repeated = [i for i in words if header[i].strip() and header[i] in columns[i]]
+    unique = all(len(set(columns[i])) == len(columns[i]) for i in words)
+    by_numbers = (
+        bool(numeric)
+        and len(numbers) == len(numeric)
+        and not _count_up(numbers)
+        and (bool(repeated) or unique)
+    )
+    by_words = not numeric and 2 * len(repeated) > len(words)
+    if not by_numbers and not by_words:
+        return
+    shown = ", ".join(shortened(one) for one in (numbers or [header[i] for i in repeated])[:3])
+    below = "numbers too" if numbers else "the same words"
+    raise BadFile(
+        f"{place}: the file seems to have no header: {shown}"
+        f" {'stand' if ',' in shown else 'stands'} where names of columns are expected, and the"
+        f" lines below have {below}. If so, say --no-header (the columns are then called column_1,"
+        f" column_2, …) or write names on a line above; if these are names, say --header."
+    )
+
+
+def _are_numbers(values: Sequence[str]) -> bool:
+    there = [value for value in values if value.strip() and not is_missing_word(value)]
+    return bool(there) and all(map(looks_like_number, there))
+
+
+def _has_letters(name: str) -> bool:
+    return any(letter.isalpha() for letter in name) and not looks_like_number(name)
+
+
+def _count_up(numbers: Sequence[str]) -> bool:
+    """Whether these are whole numbers that follow one another."""
+    if not all(one.strip().isdigit() for one in numbers):
+        return False
+    whole = [int(one) for one in numbers]
+    return len(whole) > 1 and all(b - a == 1 for a, b in itertools.pairwise(whole))
+
+
+def _named(
+    header: Sequence[str], rest: Sequence[Sequence[str]], place: str, split_at: str
+) -> Layout:
+    remarks: list[Remark] = []
+    names: list[str | None] = [*header]
+    left_out: list[str] = []
+    empty: list[int] = []
+    wider = bool(rest) and all(len(one) == len(header) + 1 for one in rest)
+    if wider and all(not one[-1].strip() for one in rest):
+        names.append("")
+    elif wider and _is_index([one[0] for one in rest]):
+        names.insert(0, "")
+    whole = [one for one in rest if len(one) == len(names)]
+    for at in reversed(range(1, len(names))):
+        if not whole or (names[at] or "").strip() or any(one[at].strip() for one in whole):
+            break
+        empty.append(at)
+        names[at] = None
+    if empty:
+        what = "a delimiter" if len(empty) == 1 else f"{len(empty)} delimiters"
+        remarks.append(Remark(f"{what} at the end of every line makes no column"))
+    index = names[0] is not None and (not names[0].strip() or _UNNAMED.fullmatch(names[0]))
+    if index and len(names) > 1 and _is_index([one[0] for one in whole]):
+        unnamed = not (names[0] or "").strip()
+        remarks.append(
+            Remark(
+                "the first column counts the lines: it is an index and is left out",
+                None if unnamed else names[0],
+                whole[0][0],
+                None,
+                "" if unnamed else "To have it read, name it in the rule",
+            )
+        )
+        if unnamed:
+            names[0] = None
+        else:
+            left_out.append(names[0] or "")
+    _check_names(names, place, split_at)
+    return Layout(
+        split_at,
+        tuple(names),
+        1,
+        empty=tuple(empty),
+        left_out=tuple(left_out),
+        remarks=tuple(remarks),
+    )
+
+
+def _is_index(values: Sequence[str]) -> bool:
+    """Whether these count up from 0 or 1."""
+    if not values or values[0] not in ("0", "1"):
+        return False
+    return list(values) == [str(i) for i in range(int(values[0]), int(values[0]) + len(values))]
+
+
+def _check_names(names: Sequence[str | None], place: str, split_at: str) -> None:
+    mine = DELIMITERS.get(split_at, repr(split_at))
+    only = names[0] if len(names) == 1 else None
+    for other, word in DELIMITERS.items():
+        if only is not None and split_at and other != split_at and other in only:
+            raise BadFile(
+                f"{place}: the header is one column, {shortened(only)}. It is"
+                f" split at {mine}, and it seems {word} is meant: say --delimiter"
+                f" {'tab' if other == chr(9) else repr(other)}."
+            )
+    for at, column in enumerate(names):
+        if column is None:
+            continue
+        if not column.strip():
+            raise BadFile(f"{place}: column {at + 1} of the header has no name; give it one.")
+        if column in names[:at]:
+            raise BadFile(
+                f"{place}: two columns are called {column!r}, columns"
+                f" {names.index(column) + 1} and {at + 1}; rename one of them."
+            )

@@ -1,0 +1,226 @@
+"""Which format a file has, and a source that reads it.
+
+The first bytes decide where they can (Parquet, Arrow, packed files), then the name, then what the
+text looks like: an object is JSON lines, a tab in the first line TSV, anything else CSV. So a pipe
+needs no name.
+
+    source = open_source("decisions.csv.gz")
+    source.columns                    # their names; of JSON lines, those of the first lines
+    for chunk in source.chunks(types, wanted):
+        chunk.table, chunk.places, chunk.refused
+
+Invariant: memory does not grow with the file.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Protocol
+
+from likewise.errors import BadFile
+from likewise.sources.byte_streams import Stream
+from likewise.sources.chunk import Chunk, Types
+from likewise.sources.digest import Digest
+from likewise.sources.number_text import Decimal
+from likewise.sources.remarks import Remark
+
+if TYPE_CHECKING:
+    from likewise.sources.text_columns import TextColumns
+
+ROWS = 65_536
+"""Rows in a chunk, at most: as many as a monitor works on together."""
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "excel")
+BY_NAME = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+    ".xlsb": "excel",
+    ".xls": "excel",
+    ".ods": "excel",
+}
+PACKED = (".gz", ".zst", ".gzip", ".zstd")
+_LOOK = 4096
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a zip archive; the older format of Excel
+
+
+class ChunkReader(Protocol):
+    """One format."""
+
+    unit: str
+    columns: list[str]
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]: ...
+
+    def chunks(self, types: Types, wanted: Sequence[str], rows: int) -> Iterator[Chunk]: ...
+
+
+class DecisionFile:
+    """A file of decisions, read once from beginning to end."""
+
+    def __init__(self, stream: Stream, reader: ChunkReader, format: str) -> None:
+        self._stream = stream
+        self._reader = reader
+        self.format = format
+        self.name = stream.name
+        self.unit = reader.unit
+        """What a place counts: "line" or "row"."""
+        self.columns = reader.columns
+        self.left_out: tuple[str, ...] = getattr(reader, "left_out", ())
+        """Columns such as an index, which count only if a rule names them."""
+        self._added: list[Remark] = []
+        self._row = 0
+
+    def chunks(self, types: Types, wanted: Sequence[str], rows: int = ROWS) -> Iterator[Chunk]:
+        """The wanted columns; text by the types given, columns without one as text."""
+        for chunk in self._reader.chunks(types, wanted, rows):
+            self._row += len(chunk)
+            yield chunk
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What was noticed so far; all of it once the last chunk was read."""
+        return (*self._stream.remarks, *self._reader.remarks, *self._added)
+
+    def add_remarks(self, remarks: Sequence[Remark]) -> None:
+        """What someone else noticed in this file, such as how its times are written."""
+        self._added += [one for one in remarks if one not in self._added]
+
+    @property
+    def text(self) -> "TextColumns | None":
+        """How the columns of text are written; None where the format has types of its own."""
+        return getattr(self._reader, "text", None)
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """How much is done, of how much if that is known."""
+        rows = getattr(self._reader, "rows", None)
+        return (self._row, rows) if rows else (self._stream.position, self._stream.size)
+
+    def place(self, number: int) -> str:
+        """Where a row stood, for people."""
+        return f"{self.name}, {self.unit} {number:,}"
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether it can be opened and read once more, and is then the same."""
+        return self._stream.rereadable
+
+    def digest(self) -> Digest:
+        """The checksum of what was read, once all is read."""
+        return self._stream.digest(by_name=getattr(self._reader, "by_name", False))
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def open_source(
+    path: str,
+    *,
+    format: str | None = None,
+    delimiter: str | None = None,
+    missing: Sequence[str] = (),
+    decimal: Decimal | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    sheet: str | None = None,
+) -> DecisionFile:
+    """A source for a path, or for standard input where that is "-"; raise BadFile.
+
+    format      one of FORMATS, where the file does not tell.
+    delimiter   of a CSV file; found out unless given, and a comma where nothing tells.
+    missing     text that stands for nothing known, in CSV, TSV and Excel.
+    decimal     the decimal sign of numbers, in CSV, TSV and Excel; found out unless given.
+    encoding    of text; UTF-8, or Windows-1252 where it is no UTF-8, unless given.
+    header      whether the first line has the names of columns; None: refuse where it seems not to.
+    sheet       of an Excel workbook; the first unless given.
+    """
+    stream = Stream(path, encoding)
+    try:
+        found = format if format in ("csv", "tsv", "jsonl") else _format(stream, format)
+        if found == "excel":
+            from likewise.sources.excel import Excel
+
+            return DecisionFile(
+                stream, Excel(stream, sheet, missing=missing, decimal=decimal, header=header), found
+            )
+        if found in ("csv", "tsv"):
+            from likewise.sources.delimited import Delimited
+
+            text = Delimited(
+                stream,
+                preferred="\t" if found == "tsv" else ",",
+                delimiter=delimiter,
+                missing=missing,
+                decimal=decimal,
+                header=header,
+            )
+            return DecisionFile(stream, text, found)
+        return DecisionFile(stream, _reader(stream, found), found)
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _format(stream: Stream, told: str | None) -> str:
+    start = stream.peek(_LOOK)
+    if not start:
+        raise BadFile(f"{stream.name} is empty; expected decisions.", path=stream.name)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    if start.startswith(_WORKBOOKS):
+        return "excel"
+    if told is not None:
+        raise BadFile(
+            f"{stream.name} is not {told}, which --format says; leave that out, or mend it.",
+            path=stream.name,
+        )
+    path = PurePath(stream.path)
+    suffix = path.suffix.lower()
+    if suffix in PACKED:
+        suffix = PurePath(path.stem).suffix.lower()
+    named = BY_NAME.get(suffix)
+    if named in ("parquet", "arrow", "excel"):
+        raise BadFile(
+            f"{stream.name} is not {named}, though it is called so: it begins with"
+            f" {start[:8]!r}. Copy or write it again, or give it the name of what it is.",
+            path=stream.name,
+        )
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if suffix == ".json" and text.startswith(b"["):
+        raise BadFile(
+            f"{stream.name} is one JSON array; expected an object on each line. Convert it:"
+            " jq -c '.[]'",
+            path=stream.name,
+        )
+    if named is not None:
+        return named
+    if text.startswith(b"{"):
+        return "jsonl"
+    return "tsv" if b"\t" in text.split(b"\n")[0] else "csv"
+
+
+def _reader(stream: Stream, format: str) -> ChunkReader:
+    if format == "jsonl":
+        from likewise.sources.json_lines import JsonLines
+
+        return JsonLines(stream)
+    if format == "arrow" and not stream.peek(6).startswith(b"ARROW1"):
+        from likewise.sources.columnar import ArrowStream
+
+        return ArrowStream(stream)
+    from likewise.sources.columnar import Columnar
+
+    return Columnar(stream, "Parquet" if format == "parquet" else "Arrow")

@@ -1,0 +1,253 @@
+"""Follows a source: polls, judges, tells; and goes on after whatever goes away and comes back.
+
+One round: a batch of records is decoded, judged and stored as one transaction, and the sink is told
+what became of them. Meanwhile the next batch is polled, and no further one: if the ledger or the
+sink is slow, records wait where they come from. This is the only such loop: over streams, files
+and standard input.
+
+What cannot be decoded or judged is told before any later record is stored: from then on a restart
+would not read it again. So a refusal may be told twice, and none is missing. The same holds for
+verdicts.
+
+Invariant: every record is judged and stored once, or refused; or it is told as lost, in the chain,
+in one transaction with the position behind it. What the source says of itself is never believed
+over the ledger.
+Bound: two batches of records.
+"""
+
+import time as clock
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadFile, Unreachable
+from likewise.monitor.bad_rows import Unfit, reason, sifted
+from likewise.sources.decoding import Decoder, Undecoded
+from likewise.sources.judge_messages import StreamJudge
+from likewise.sources.protocol import Gap, Polled, Record, Source, just_before
+from likewise.sources.sinks import Call, Ending, Retry, Sink, at_once
+from likewise.sources.stream_messages import Messages
+from likewise.tables.positions import Position, numbers_of
+from likewise.verdict.losses import reason_at_least
+from likewise.verdict.verdicts import Verdicts
+
+_BATCH = 4096  # records polled, and so judged, together
+_IDLE_SECONDS = 1.0  # a poll waits so long, and then looks whether to stop
+_PASSED_SECONDS = 30.0  # after which positions without decisions are chained
+
+
+class GapFound(BadFile):
+    """Records are gone, and the policy is to stop there."""
+
+    code = "gap-found"
+
+
+@dataclass
+class Counts:
+    """What came of the records so far."""
+
+    rows: int = 0
+    comparable: int = 0
+    flagged: int = 0
+    alarms: int = 0
+    known: int = 0
+    bad: int = 0
+    lost: int = 0
+    at_least: bool = False
+    """Whether more may be lost than `lost` says."""
+
+
+class Follower:
+    """Reads a source into a monitor.
+
+    sink     takes verdicts, and records that cannot be judged
+    gaps     "lost" or "stop": what becomes of records that are gone (address.py)
+    format   of the records, as Decoder has it
+    tell     told in a line each what a person should know
+    call     how the monitor is called
+    refused  told of each record that cannot be judged
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        judge: StreamJudge,
+        sink: Sink,
+        *,
+        tell: Callable[[str], None],
+        gaps: str = "lost",
+        format: str = "auto",
+        call: Call = at_once,
+        refused: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._source = source
+        self._judge = judge
+        self._sink = sink
+        self._gaps = gaps
+        self._decoder = Decoder(format, in_order=sink.in_order)
+        self._retry = Retry(tell)
+        self._call = call
+        self._refused = refused
+        self._at: dict[str, Position] = {}  # records up to here are judged, refused or lost
+        self._stored: dict[str, Position] = {}  # as the ledger has it
+        self._stored_since = clock.monotonic()
+        self.counts = Counts()
+        self.is_connected = False
+        self.is_behind = True
+        """Whether more may wait than was taken: the last poll gave as much as it may."""
+        self.at_end: float | None = None
+        """When nothing waited last, by the monotonic clock."""
+
+    def stop(self) -> None:
+        """End after what is in hand; may be called by a signal's handler, or another thread."""
+        self._retry.stopped = True
+
+    def run(self) -> None:
+        """Follow the source until it ends or `stop` is called."""
+        positions = self._call(self._judge.positions, 0)
+        self._at = {name: at for name, at in positions.items() if self._source.owns(name)}
+        self._stored = dict(self._at)
+        self._sink.begin(self._judge, self._retry, self._call)
+        with ThreadPoolExecutor(1, thread_name_prefix="likewise-poll") as polling:
+            self._follow(polling)
+        self._pass_on(0.0)
+
+    def _follow(self, polling: ThreadPoolExecutor) -> None:
+        self._seek()
+        ahead: Future[Polled] = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
+        while not self._retry.stopped:
+            try:
+                polled = ahead.result()
+            except Unreachable as error:
+                self._away(error)
+                ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
+                continue
+            if not polled.ended and not self._retry.stopped:
+                ahead = polling.submit(self._source.poll, _BATCH, _IDLE_SECONDS)
+            if polled.records:
+                self._retry.worked()
+            self.is_behind = len(polled.records) == _BATCH
+            self._take(polled)
+            if not self.is_behind:
+                self.at_end = clock.monotonic()
+            if polled.ended:
+                return
+
+    # The source goes away and comes back
+
+    def _seek(self) -> None:
+        try:
+            self._source.seek(self._at)
+            self.is_connected = True
+        except Unreachable as error:
+            self._away(error)
+
+    def _away(self, error: Unreachable) -> None:
+        """Try until the source is back, with growing pauses."""
+        self.is_connected = False
+        self.is_connected = self._retry.until_back(lambda: self._source.seek(self._at), error)
+
+    # One batch
+
+    def _take(self, polled: Polled) -> None:
+        try:
+            for gap in polled.gaps:
+                self._lose(gap)
+            for part in self._decoder.decoded(polled.records, self._judge.numbers):
+                if isinstance(part, Undecoded):
+                    self._refuse(part.record, part.why, part.code)
+                else:
+                    self._judge_all(part)
+            self._sink.flush()
+        except Ending:
+            return
+        begun = polled.positions.keys() - self._at.keys() - {one.source for one in polled.records}
+        self._at |= polled.positions
+        self._pass_on(0.0 if begun else _PASSED_SECONDS)
+
+    def _judge_all(self, messages: Messages) -> None:
+        for outcome in sifted(messages, self._judged):
+            if isinstance(outcome, Unfit):
+                error = outcome.error
+                self._refuse(outcome.rows.records[0], reason(error), error.code)
+            else:
+                self._told(outcome.rows, outcome.answer)
+
+    def _judged(self, messages: Messages) -> Verdicts:
+        rows = len(messages.table)
+        verdicts: Verdicts = self._call(lambda: self._judge.judge(messages), rows)
+        return verdicts
+
+    def _told(self, messages: Messages, verdicts: Verdicts) -> None:
+        """Count verdicts, and tell the sink."""
+        known = verdicts.known
+        repeated, fresh = int(known.sum()), ~known
+        counts = self.counts
+        counts.rows += len(verdicts) - repeated
+        counts.known += repeated
+        counts.flagged += int(verdicts.violations[fresh].sum())
+        counts.alarms += int(verdicts.alarms[fresh].sum())
+        if verdicts.comparable is not None:
+            counts.comparable += int(verdicts.comparable[fresh].sum())
+        if self._judge.stores_positions:
+            self._note_stored(messages, known)
+        self._sink.take(messages, verdicts)
+
+    def _note_stored(self, messages: Messages, known: Any) -> None:
+        """Positions are stored with the last row of a message, unless that was known before."""
+        records = messages.records
+        if known.any():
+            counts = [1] * len(messages) if messages.counts is None else messages.counts
+            last = np.cumsum(counts) - 1
+            records = [one for one, again in zip(records, known[last], strict=True) if not again]
+        if records:
+            self._stored |= {record.source: record.position for record in records}
+            self._stored_since = clock.monotonic()
+
+    def _refuse(self, record: Record, why: str, code: str) -> None:
+        self.counts.bad += 1
+        self._refused()
+        self._sink.refuse(record, why, code)
+
+    # What is gone, and what is behind
+
+    def _lose(self, gap: Gap) -> None:
+        """Records are gone: chain that, with the position behind them; or end with an error."""
+        if self._gaps == "stop":
+            raise GapFound(
+                f"{gap.why}. Nothing was stored behind that. To go on, and have them counted as"
+                ' lost, let gaps be "lost".'
+            )
+        count = 1 if gap.count is None else gap.count
+        self._retry.tell(f"{gap.why}: {'some' if gap.count is None else count} decisions are lost.")
+        monitor = self._judge.monitor
+        words = f"gone from {gap.source} before it was read"[:200]
+        if gap.count is None:
+            words = reason_at_least(f"gone from {gap.source}")
+            self.counts.at_least = True
+        before = just_before(gap.before)
+        where: dict[str, Any] = {}
+        if monitor.durable and numbers_of(before) > numbers_of(gap.after):
+            where = {"source": gap.source, "position": before}
+        self._call(lambda: monitor.lost(count, words, **where), 0)
+        self.counts.lost += count
+        if where:
+            self._at[gap.source] = self._stored[gap.source] = before
+
+    def _pass_on(self, seconds: float) -> None:
+        """Chain where the source was read to, if only bad messages have come for so long."""
+        waited = clock.monotonic() - self._stored_since
+        if not self._judge.stores_positions or waited < seconds:
+            return
+        self._stored_since = clock.monotonic()
+        ahead = {
+            name: position
+            for name, position in self._at.items()
+            if name not in self._stored or numbers_of(position) > numbers_of(self._stored[name])
+        }
+        if ahead:
+            self._call(lambda: self._judge.monitor.passed(ahead), 0)
+            self._stored |= ahead

@@ -1,0 +1,298 @@
+"""Kafka topics: a source of decisions, and a target for verdicts (confluent-kafka).
+
+A source is one partition, "topic/3"; its position is an offset. Partitions are assigned here, at
+offsets that the ledger says; the group is never joined and nothing is committed to it. Records of
+several partitions come as they arrive, and the ledger freezes that order.
+
+Invariant: no offset is skipped without a `Gap`, but for those that compaction and transactions take
+out of the middle. What expired is seen by the offset that a partition begins at.
+Bound: librdkafka reads ahead, at most _AHEAD_KILOBYTES.
+Not here: verdicts over several partitions. They go to the first one, in the order of rows.
+"""
+
+import logging
+import time as clock
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from likewise.errors import BadFile, BadRule, Unreachable
+from likewise.sources.address import Address, missing_extra
+from likewise.sources.protocol import Gap, Polled, Record, polled
+from likewise.tables.positions import Position
+
+_AHEAD_KILOBYTES = 16_384
+_ANSWER_SECONDS = 10.0
+_PARTITIONS_SECONDS = 60.0  # after which a topic is asked whether it has more partitions
+_FOR_GOOD = {
+    "_INVALID_ARG": "the client refuses its settings",
+    "_CONF_UNKNOWN": "the client refuses its settings",
+    "_CONF_INVALID": "the client refuses its settings",
+    "_AUTHENTICATION": "the client refuses its settings",
+    "TOPIC_EXCEPTION": "no topic can have this name",
+    "TOPIC_AUTHORIZATION_FAILED": "the server does not let us use this topic",
+    "GROUP_AUTHORIZATION_FAILED": "the server does not let us use the group likewise",
+    "CLUSTER_AUTHORIZATION_FAILED": "the server does not let us in",
+    "SASL_AUTHENTICATION_FAILED": "the server does not let us in",
+    "MSG_SIZE_TOO_LARGE": "the topic takes no messages of that size",
+}
+"""Errors that waiting does not mend, and what they mean."""
+_silent = logging.getLogger("likewise.kafka")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False  # librdkafka tells of every attempt to connect
+
+
+class KafkaSource:
+    """The records of all partitions of a topic."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.name = str(address)
+        self._topic = address.streams[0]
+        self._consumer: Any = None
+        self._at: dict[str, int] = {}
+        self._gaps: list[Gap] = []
+        self._begun: dict[str, int] = {}  # where partitions begin of which only new records count
+        self._away = False
+        self._looked = 0.0
+
+    def owns(self, source: str) -> bool:
+        topic, _, partition = source.rpartition("/")
+        return topic == self._topic and partition.isdigit()
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        kafka = _kafka()
+        self.close()
+        self._away = False
+        settings = {
+            "group.id": "likewise",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "queued.max.messages.kbytes": _AHEAD_KILOBYTES,
+            "error_cb": self._failed,
+            "logger": _silent,
+            **_settings(self._address),
+        }
+        with _told(self._address, kafka):
+            self._consumer = kafka.Consumer(settings)
+            places = []
+            self._at, self._gaps = {}, []
+            for partition in self._partitions():
+                offset = self._offset(kafka, partition, positions)
+                places.append(kafka.TopicPartition(self._topic, partition, offset))
+            self._consumer.assign(places)
+        self._looked = clock.monotonic()
+
+    def _failed(self, error: Any) -> None:
+        self._away = self._away or error.name() == "_ALL_BROKERS_DOWN"
+
+    def _partitions(self) -> list[int]:
+        partitions = _partitions(self._consumer, self._address)
+        if not partitions:
+            raise Unreachable(f"{self.name}: there is no such topic yet.")
+        return partitions
+
+    def _offset(self, kafka: Any, partition: int, positions: Mapping[str, Position]) -> int:
+        """Where to go on in a partition; notes what is gone."""
+        source = f"{self._topic}/{partition}"
+        place = kafka.TopicPartition(self._topic, partition)
+        low, high = self._consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
+        position = positions.get(source)
+        if position is None and self._address.start == "new" and high > 0:
+            position = self._begun[source] = high - 1
+        if position is None:
+            return int(low)
+        if not isinstance(position, int):
+            raise BadFile(f"the ledger's position in {source!r} is {position}, which is no offset.")
+        self._at[source] = position
+        if position + 1 > high:
+            raise BadFile(
+                f"{source} ends at offset {high - 1}, and the ledger at {position}: the topic was"
+                " deleted and created again. Begin another ledger, or name the topic differently.",
+                path=source,
+            )
+        if position + 1 < low:
+            why = f"offsets {position + 1} to {low - 1} of {source} expired before they were read"
+            self._gaps.append(Gap(source, position, low, low - position - 1, why))
+        return int(max(low, position + 1))
+
+    def poll(self, most: int, seconds: float) -> Polled:
+        kafka = _kafka()
+        with _told(self._address, kafka):
+            if clock.monotonic() - self._looked > _PARTITIONS_SECONDS:
+                self._looked = clock.monotonic()
+                if len(self._partitions()) != len(self._consumer.assignment()):
+                    self.seek(self._at)
+            first = self._consumer.poll(0.0 if self._begun else seconds)
+            messages = [] if first is None else [first]
+            if messages and most > 1:
+                messages += self._consumer.consume(most - 1, timeout=0.0)
+        records = []
+        for message in messages:
+            if message.error() is None:
+                records.append(self._record(message))
+            elif message.error().name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+                self._note(records)
+                self.seek(self._at)  # which finds out what is gone
+                break
+            else:
+                _insist(self._address, message.error().name())
+                if message.error().fatal():
+                    raise Unreachable(f"{self.name}: {message.error().name()}.")
+        if self._away and not records:
+            raise Unreachable(f"{self.name}: no broker answers.")
+        self._note(records)
+        return self._given(records)
+
+    def _note(self, records: Sequence[Record]) -> None:
+        self._at |= {record.source: int(record.position) for record in records}  # type: ignore[arg-type]
+
+    def _given(self, records: Sequence[Record]) -> Polled:
+        """Records, and the gaps that are right before them; other gaps wait for their records."""
+        sources = {record.source: record.position for record in reversed(records)}
+        told = [gap for gap in self._gaps if sources.get(gap.source, -1) >= gap.before]  # type: ignore[operator]
+        self._gaps = [gap for gap in self._gaps if gap not in told]
+        begun, self._begun = self._begun, {}
+        return polled(records, tuple(told), begun=begun)
+
+    def _record(self, message: Any) -> Record:
+        source = f"{self._topic}/{message.partition()}"
+        headers = {
+            str(name).lower(): (value or b"").decode(errors="replace")
+            for name, value in message.headers() or ()
+        }
+        body = message.value()
+        if body is None:
+            return Record(source, message.offset(), b"", headers, "the message has no body")
+        return Record(source, message.offset(), body, headers)
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+
+class KafkaTarget:
+    """Lines become messages of the first partition of a topic."""
+
+    remembers = True
+
+    def __init__(self, address: Address, field: str) -> None:
+        self.name = str(address)
+        self._address = address
+        self._field = field
+        self._topic = address.streams[0]
+        self._producer: Any = None
+        self._failures: list[str] = []
+
+    def send(self, lines: Sequence[bytes]) -> None:
+        kafka = _kafka()
+        with _told(self._address, kafka):
+            if self._producer is None:
+                idempotent = {"enable.idempotence": True, "logger": _silent, "linger.ms": 5}
+                self._producer = kafka.Producer({**idempotent, **_settings(self._address)})
+            self._failures = []
+            for line in lines:
+                self._produce(line)
+            left = self._producer.flush(_ANSWER_SECONDS)
+        if left or self._failures:
+            self.close()
+            for name in self._failures:
+                _insist(self._address, name)
+            why = self._failures[0] if self._failures else f"{left} messages wait"
+            raise Unreachable(f"{self.name} does not take messages ({why}).")
+
+    def _produce(self, line: bytes) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, line, partition=0, on_delivery=self._delivered)
+                return
+            except BufferError:  # its queue is full
+                self._producer.poll(0.1)
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._failures.append(error.name())
+
+    def last(self) -> bytes | None:
+        kafka = _kafka()
+        with _told(self._address, kafka):
+            consumer = kafka.Consumer(
+                {"group.id": "likewise", "logger": _silent, **_settings(self._address)}
+            )
+            try:
+                if not _partitions(consumer, self._address):
+                    return None
+                place = kafka.TopicPartition(self._topic, 0)
+                low, high = consumer.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
+                if high <= low:
+                    return None
+                consumer.assign([kafka.TopicPartition(self._topic, 0, high - 1)])
+                message = consumer.poll(_ANSWER_SECONDS)
+            finally:
+                consumer.close()
+        if message is None or message.error() is not None:
+            raise Unreachable(f"{self.name} does not say what it holds.")
+        body: bytes | None = message.value()
+        return body
+
+    def close(self) -> None:
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(0)
+            self._producer = None
+
+
+def _partitions(consumer: Any, address: Address) -> list[int]:
+    """The partitions of a topic; none if there is no such topic."""
+    name = address.streams[0]
+    topic = consumer.list_topics(name, timeout=_ANSWER_SECONDS).topics[name]
+    if topic.error is None:
+        return sorted(topic.partitions)
+    if topic.error.name() == "UNKNOWN_TOPIC_OR_PART":
+        return []
+    _insist(address, topic.error.name())
+    raise Unreachable(f"{address} cannot be read now ({topic.error.name()}).")
+
+
+def _kafka() -> Any:
+    try:
+        import confluent_kafka
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "kafka") from None
+    return confluent_kafka
+
+
+def _settings(address: Address) -> dict[str, str]:
+    """Of the client: the brokers, and lines `name = value` of the file that the address names."""
+    settings = {"bootstrap.servers": ",".join(f"{host}:{port}" for host, port in address.hosts)}
+    for line in (address.secret("config_file") or "").splitlines():
+        name, equals, value = line.partition("=")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not equals:
+            raise BadRule(f"{address}: config_file has a line without =; expected name = value.")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _for_good(address: Address, name: str) -> BadRule:
+    return BadRule(f"{address}: {_FOR_GOOD[name]} ({name}).")
+
+
+def _insist(address: Address, name: str) -> None:
+    """Raise BadRule if an error of that name is there to stay."""
+    if name in _FOR_GOOD:
+        raise _for_good(address, name)
+
+
+@contextmanager
+def _told(address: Address, kafka: Any) -> Iterator[None]:
+    """Errors of the client as ours: away for now, or wrong for good."""
+    try:
+        yield
+    except kafka.KafkaException as error:
+        name = error.args[0].name()
+        if name in _FOR_GOOD:
+            raise _for_good(address, name) from None
+        raise Unreachable(f"{address} does not answer ({name}).") from None

@@ -1,0 +1,404 @@
+"""NATS JetStream: a source of decisions, and a target for verdicts.
+
+A source is one stream, whatever subjects it has: the server numbers its messages without gaps, and
+that number is the position. A consumer that nobody has to acknowledge is made at the number behind
+the ledger's, and made again after every failure; it holds no state that matters. Batches are pulled
+with `no_wait`, and only if there is nothing does one request wait.
+
+Invariant: no message is skipped without a `Gap`. Where all subjects are read, numbers are to follow
+each other; where one subject is, the consumer's own numbers are, and what is gone is known at the
+beginning only, and not how many of them there were.
+Cost: the client is made for event loops, so one runs in a thread of its own.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import Any, TypeVar
+
+from likewise.errors import BadFile, BadRule, Unreachable
+from likewise.sources.address import Address, missing_extra
+from likewise.sources.protocol import Gap, Polled, Record, polled
+from likewise.sources.stream_messages import next_count
+from likewise.tables.positions import Position
+
+_ANSWER_SECONDS = 5.0
+_IDLE_SECONDS = 300.0  # after which the server forgets a consumer that nobody asks
+_NOTHING = ("404", "408")  # no messages now; none in time
+_FULL = (10002, 10026)  # of an account, or of a stream's consumers: some may go again
+_T = TypeVar("_T")
+
+
+class _Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True, name="likewise-nats")
+        self._thread.start()
+
+    def run(self, call: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class _Connection:
+    """A connection that ends with the first failure; whoever needs it makes another."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._loop = _Loop()
+        self.client: Any = None
+        self.lost = asyncio.Event()
+
+    def run(self, call: Coroutine[Any, Any, _T]) -> _T:
+        with _told(self.address):
+            return self._loop.run(call)
+
+    async def jetstream(self) -> Any:
+        """What can be asked of streams; connects if there is no connection."""
+        if self.client is None or not self.client.is_connected:
+            await self.end()
+            self.lost = asyncio.Event()
+            self.client = await _connected(self.address, self._ended)
+        return self.client.jetstream(timeout=_ANSWER_SECONDS)
+
+    async def _ended(self) -> None:
+        self.lost.set()
+
+    async def unless_lost(self, call: "asyncio.Future[_T]") -> _T:
+        """Wait for an answer, but not once the connection is gone."""
+        lost = asyncio.ensure_future(self.lost.wait())
+        waited: list[asyncio.Future[Any]] = [call, lost]
+        try:
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            lost.cancel()
+        if not call.done():
+            call.cancel()
+            raise Unreachable(f"{self.address}: the connection was lost.")
+        return call.result()
+
+    async def end(self) -> None:
+        client, self.client = self.client, None
+        if client is not None:
+            with suppress(Exception):
+                await asyncio.wait_for(client.close(), 1.0)
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._loop.run(self.end())
+        self._loop.close()
+
+
+class NatsSource:
+    """The messages of a stream, of all its subjects or of those that match one."""
+
+    def __init__(self, address: Address) -> None:
+        self.name = str(address)
+        self._stream = address.streams[0]
+        self._subject = address.parameters.get("subject")
+        self._start = address.start
+        self._connection = _Connection(address)
+        self._next = ""
+        self._at: int | None = None
+        self._delivered = 0
+        self._gap: Gap | None = None
+        self._begun: dict[str, int] = {}  # where the stream begins of which only new messages count
+        self._count = 64
+        self._messages: list[Any] = []
+        self._wanted = 0
+        self._done: asyncio.Future[str] | None = None
+
+    def owns(self, source: str) -> bool:
+        return source == self._stream
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        position = positions.get(self._stream)
+        if position is not None and not isinstance(position, int):
+            raise BadFile(
+                f"the ledger's position in {self._stream!r} is {position}, which is no number of a"
+                " message. It was read from something else of that name: begin another ledger."
+            )
+        self._connection.run(self._begin(position))
+
+    async def _begin(self, position: int | None) -> None:
+        from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+
+        await self._connection.end()
+        jetstream = await self._connection.jetstream()
+        info = await jetstream.stream_info(self._stream)
+        first, last = info.state.first_seq, info.state.last_seq
+        self._gap = None
+        if position is None and self._start == "new":
+            position = last
+            self._begun = {self._stream: last}
+        self._at = position
+        begin = max(first, 1) if position is None else position + 1
+        if begin > last + 1:
+            raise BadFile(
+                f"the stream {self._stream} ends at message {last}, and the ledger at {position}:"
+                " the stream was deleted and created again. Begin another ledger, or name the"
+                " stream differently."
+            )
+        if position is not None and begin < first and self._subject is not None:
+            why = (
+                f"messages {begin} to {first - 1} of the stream {self._stream} are gone; how many"
+                f" of them were of {self._subject} is not known"
+            )
+            self._gap = Gap(self._stream, position, first, None, why)
+        config = ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=begin,
+            ack_policy=AckPolicy.NONE,
+            filter_subject=self._subject,
+            inactive_threshold=_IDLE_SECONDS,
+            mem_storage=True,
+        )
+        consumer = await jetstream.add_consumer(self._stream, config=config)
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{consumer.name}"
+        self._delivered = 0
+        client = self._connection.client
+        self._inbox = client.new_inbox()
+        await client.subscribe(self._inbox, cb=self._came)
+
+    async def _came(self, message: Any) -> None:
+        """A message, or the word that no more will come for a request."""
+        status = (message.headers or {}).get("Status") if not message.data else None
+        done = self._done
+        if done is None or done.done():
+            return
+        if status is not None:
+            done.set_result(status)
+            return
+        self._messages.append(message)
+        if len(self._messages) >= self._wanted:
+            done.set_result("")
+
+    async def _ask(self, most: int, wait: float) -> list[Any]:
+        """Up to so many messages that are there; or, if it may wait, the next one."""
+        import json
+
+        request = {"batch": 1, "expires": round(1e9 * wait)} if wait else {"batch": most}
+        request |= {} if wait else {"no_wait": True}
+        self._messages, self._wanted = [], request["batch"]
+        self._done = asyncio.get_running_loop().create_future()
+        await self._connection.client.publish(
+            self._next, json.dumps(request).encode(), reply=self._inbox
+        )
+        try:
+            answered = self._connection.unless_lost(self._done)
+            status: str = await asyncio.wait_for(answered, wait + _ANSWER_SECONDS)
+        except TimeoutError:
+            raise Unreachable(f"{self.name} does not answer.") from None
+        finally:
+            messages, self._messages, self._done = self._messages, [], None
+        if status and status not in _NOTHING:
+            raise Unreachable(f"{self.name} has forgotten who asks ({status}).")
+        return messages
+
+    def poll(self, most: int, seconds: float) -> Polled:
+        return self._connection.run(self._poll(most, seconds))
+
+    async def _poll(self, most: int, seconds: float) -> Polled:
+        messages = await self._ask(min(most, self._count), 0.0)
+        begun, self._begun = self._begun, {}
+        if not messages and seconds > 0 and not begun:
+            messages = await self._ask(1, seconds)
+        records: list[Record] = []
+        gap = None
+        for message in messages:
+            number, delivered = _numbers(message.reply)
+            if delivered != self._delivered + 1:
+                raise Unreachable(f"{self.name}: a message did not arrive.")
+            if self._subject is None and self._at is not None and number > self._at + 1:
+                if records:  # told before the next batch, which begins right behind it
+                    self._delivered = -1
+                    break
+                gap = await self._missing(number)
+            self._delivered, self._at = delivered, number
+            records.append(self._record(message, number))
+        if self._delivered < 0:
+            await self._begin(self._at)
+        if records and self._gap is not None:
+            gap, self._gap = self._gap, None
+        self._count = next_count(self._count, records, most)
+        return polled(records, () if gap is None else (gap,), begun=begun)
+
+    async def _missing(self, number: int) -> Gap:
+        """The messages right before this one are gone, or Unreachable if they are not."""
+        from nats.js.errors import NotFoundError
+
+        at = self._at or 0
+        jetstream = await self._connection.jetstream()
+        with suppress(NotFoundError):
+            await jetstream.get_msg(self._stream, at + 1)
+            raise Unreachable(f"{self.name}: message {at + 1} did not arrive.")
+        why = f"messages {at + 1} to {number - 1} of the stream {self._stream} are gone"
+        return Gap(self._stream, at, number, number - at - 1, why)
+
+    def _record(self, message: Any, number: int) -> Record:
+        headers = {name.lower(): value for name, value in (message.headers or {}).items()}
+        return Record(self._stream, number, message.data, headers)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class NatsTarget:
+    """Lines become messages of a subject, each acknowledged by the stream that keeps them."""
+
+    remembers = True
+
+    def __init__(self, address: Address, field: str) -> None:
+        self.name = str(address)
+        self._field = field
+        self._stream = address.streams[0]
+        subject = address.parameters.get("subject")
+        if subject is None:
+            raise BadRule(f"{address}: to write, name a subject of the stream: &subject=verdicts")
+        self._subject = subject
+        self._connection = _Connection(address)
+
+    def send(self, lines: Sequence[bytes]) -> None:
+        self._connection.run(self._send(lines))
+
+    async def _send(self, lines: Sequence[bytes]) -> None:
+        try:
+            jetstream = await self._connection.jetstream()
+            for start in range(0, len(lines), 256):
+                some = lines[start : start + 256]
+                published = (
+                    jetstream.publish(self._subject, line, stream=self._stream) for line in some
+                )
+                await self._connection.unless_lost(asyncio.gather(*published))
+        except BaseException as error:
+            if type(error).__name__ == "NoStreamResponseError":
+                await self._insist_on_subject()
+            await self._connection.end()
+            raise
+
+    async def _insist_on_subject(self) -> None:
+        """Raise BadRule if the stream is there, and takes nothing under our subject."""
+        jetstream = await self._connection.jetstream()
+        subjects = (await jetstream.stream_info(self._stream)).config.subjects or []
+        if not any(_matches(one, self._subject) for one in subjects):
+            raise BadRule(
+                f"{self.name}: the stream {self._stream} takes {', '.join(subjects) or 'nothing'},"
+                f" and not the subject {self._subject!r}. Name one of its subjects, or add this."
+            )
+
+    def last(self) -> bytes | None:
+        return self._connection.run(self._last())
+
+    async def _last(self) -> bytes | None:
+        from nats.js.errors import NotFoundError
+
+        jetstream = await self._connection.jetstream()
+        await jetstream.stream_info(self._stream)  # NotFound: there is no such stream
+        try:
+            message = await jetstream.get_last_msg(self._stream, self._subject)
+        except NotFoundError:
+            return None
+        body: bytes | None = message.data
+        return body
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+async def _connected(address: Address, ended: Any) -> Any:
+    try:
+        import nats
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "nats") from None
+    settings: dict[str, Any] = {}
+    files = address.parameters
+    if address.tls:
+        context = ssl.create_default_context(cafile=files.get("ca_file"))
+        if "cert_file" in files:
+            context.load_cert_chain(files["cert_file"], files.get("key_file"))
+        settings["tls"] = context
+    if "user" in files:
+        settings |= {"user": files["user"], "password": address.password()}
+    if "token_file" in files:
+        settings["token"] = address.secret("token_file")
+    if "creds_file" in files:
+        settings["user_credentials"] = files["creds_file"]
+
+    async def ignore(error: Exception) -> None:
+        """Whoever asks is told."""
+
+    scheme = "tls" if address.tls else "nats"
+    client = nats.NATS()
+    try:
+        await client.connect(
+            [f"{scheme}://{host}:{port}" for host, port in address.hosts],
+            allow_reconnect=False,
+            connect_timeout=5,
+            reconnect_time_wait=0,  # whoever needs it tries again, with pauses
+            error_cb=ignore,
+            disconnected_cb=ended,
+            closed_cb=ended,
+            **settings,
+        )
+    except BaseException:
+        with suppress(Exception):  # which leaves its socket open if nobody closes it
+            await client.close()
+        raise
+    return client
+
+
+def _matches(pattern: str, subject: str) -> bool:
+    """Whether a subject is among those of a pattern: * is any one part, > all further ones."""
+    parts, wanted = pattern.split("."), subject.split(".")
+    if parts[-1] == ">":
+        parts = parts[:-1]
+        if len(wanted) <= len(parts):
+            return False
+        wanted = wanted[: len(parts)]
+    return len(parts) == len(wanted) and all(
+        part in ("*", one) for part, one in zip(parts, wanted, strict=True)
+    )
+
+
+def _numbers(reply: str) -> tuple[int, int]:
+    """Of a message, its number in the stream and in what the consumer was given."""
+    parts = reply.split(".")
+    at = 7 if len(parts) > 9 else 5
+    return int(parts[at]), int(parts[at + 1])
+
+
+@contextmanager
+def _told(address: Address) -> Iterator[None]:
+    """Errors of the client as ours: away for now, or wrong for good."""
+    try:
+        import nats.errors
+        import nats.js.errors
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "nats") from None
+    try:
+        yield
+    except (BadRule, Unreachable):
+        raise
+    except nats.js.errors.NotFoundError:
+        raise BadRule(f"{address}: there is no such stream. Make it first.") from None
+    except nats.js.errors.BadRequestError as error:
+        if error.err_code in _FULL:
+            raise Unreachable(f"{address} has no room now: {error.description}.") from None
+        raise BadRule(
+            f"{address} refuses what is asked of this stream: {str(error.description)[:200]}."
+            " Waiting does not mend that: see what kind of stream it is, or name another."
+        ) from None
+    except nats.errors.AuthorizationError:
+        raise BadRule(f"{address} does not let us in.") from None
+    except (nats.errors.Error, OSError, TimeoutError) as error:
+        if "authorization" in str(error).lower():
+            raise BadRule(f"{address} does not let us in.") from None
+        raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None

@@ -1,0 +1,51 @@
+"""From an address, or the name of a file, to a source; from an address to a target."""
+
+from pathlib import Path
+
+from likewise.errors import BadRule
+from likewise.sources.address import address_of, is_address
+from likewise.sources.line_source import LineFile
+from likewise.sources.protocol import Source
+from likewise.sources.sinks import LineTarget
+
+
+def source_of(text: str) -> tuple[Source, str]:
+    """The source of an address or of a file of JSON lines, and the format of its records.
+
+    Nothing is connected yet: `seek` does that.
+    """
+    if not is_address(text):
+        return LineFile(Path(text)), "json"
+    address = address_of(text)
+    if address.kind == "redis":
+        from likewise.sources.redis import RedisSource
+
+        return RedisSource(address), address.format
+    if address.kind == "nats":
+        from likewise.sources.nats import NatsSource
+
+        return NatsSource(address), address.format
+    from likewise.sources.kafka import KafkaSource
+
+    return KafkaSource(address), address.format
+
+
+def target_of(text: str, field: str) -> LineTarget:
+    """The target of an address.
+
+    field: what a line is called in an entry of a Redis stream
+    """
+    if not is_address(text):
+        raise BadRule(f"{text!r} is no address; expected redis://…, nats://… or kafka://…")
+    address = address_of(text)
+    if address.kind == "redis":
+        from likewise.sources.redis import RedisTarget
+
+        return RedisTarget(address, field)
+    if address.kind == "nats":
+        from likewise.sources.nats import NatsTarget
+
+        return NatsTarget(address, field)
+    from likewise.sources.kafka import KafkaTarget
+
+    return KafkaTarget(address, field)

@@ -1,0 +1,146 @@
+"""A stream of text cut into whole records, and where each begins.
+
+A record is a line, unless quotation marks say that it goes on: a line feed is inside a quoted field
+where the number of quotation marks before it is odd. Vectors do the counting, so that the structure
+of a file costs less than parsing its values.
+
+Invariant: every byte of the stream, but for a mark at its beginning, is in exactly one block; each
+block is whole records, and each record ends in a line feed.
+Cost: a block of some megabytes at a time, and the longest record, which is bounded.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from likewise.errors import BadFile
+from likewise.sources.byte_streams import Stream
+
+BLOCK = 1 << 23
+LONGEST = 1 << 25
+_MARK = b"\xef\xbb\xbf"  # what some programs put before UTF-8
+_FEED, _RETURN, _QUOTE = 10, 13, 34
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole records."""
+
+    data: bytes
+    starts: Positions
+    stops: Positions
+    """Behind the line feed of each."""
+    lines: Positions
+    """On which line of the file each begins, from 1."""
+    quotes: Positions
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def record(self, i: int) -> bytes:
+        return self.data[self.starts[i] : self.stops[i]].rstrip(b"\r\n")
+
+    def records(self) -> list[bytes]:
+        spans = zip(self.starts.tolist(), self.stops.tolist(), strict=True)
+        return [self.data[start:stop].rstrip(b"\r\n") for start, stop in spans]
+
+    def delimiters(self, delimiter: bytes) -> Positions:
+        """Where fields are separated: a delimiter outside quotation marks."""
+        at = np.flatnonzero(np.frombuffer(self.data, np.uint8) == delimiter[0])
+        if len(self.quotes):
+            at = at[np.searchsorted(self.quotes, at) & 1 == 0]
+        return at
+
+    def fields(self, delimiter: bytes) -> Positions:
+        """How many fields each record has."""
+        at = self.delimiters(delimiter)
+        return np.searchsorted(at, self.stops) - np.searchsorted(at, self.starts) + 1
+
+    def some(self, chosen: npt.NDArray[np.bool_]) -> "Block":
+        """Those records alone, close together."""
+        if chosen.all():
+            return self
+        sizes = self.stops - self.starts
+        begin = int(self.starts[0]) if len(self) else 0
+        data = np.frombuffer(self.data, np.uint8)[begin : begin + int(sizes.sum())]
+        return _block(data[np.repeat(chosen, sizes)].tobytes(), sizes[chosen], self.lines[chosen])
+
+    def rewritten(self, data: bytes, sizes: Positions) -> "Block":
+        """The same records written otherwise, each in so many bytes."""
+        return _block(data, sizes, self.lines)
+
+    def part(self, start: int, stop: int) -> "Block":
+        """Records from one to another."""
+        stop = min(stop, len(self))
+        if start >= stop:
+            return _block(b"", self.starts[:0], self.lines[:0])
+        begin, end = int(self.starts[start]), int(self.stops[stop - 1])
+        sizes = (self.stops - self.starts)[start:stop]
+        return _block(self.data[begin:end], sizes, self.lines[start:stop])
+
+
+def _block(data: bytes, sizes: Positions, lines: Positions) -> Block:
+    stops = np.cumsum(sizes)
+    return Block(data, stops - sizes, stops, lines, _where(data, _QUOTE))
+
+
+def _where(data: bytes, byte: int) -> Positions:
+    if bytes([byte]) not in data:
+        return np.empty(0, dtype=np.int64)
+    return np.flatnonzero(np.frombuffer(data, np.uint8) == byte)
+
+
+def blocks(stream: Stream, *, quoted: bool) -> Iterator[Block]:
+    """The records of a stream that are not blank."""
+    line, rest = 1, b""
+    while True:
+        more = stream.read(BLOCK)
+        last = len(more) < BLOCK
+        data = rest + more
+        if line == 1:
+            data = data.removeprefix(_MARK)
+        if last and data and not data.endswith(b"\n"):
+            data += b"\n"
+        feeds = _where(data, _FEED)
+        quotes = _where(data, _QUOTE) if quoted else np.empty(0, dtype=np.int64)
+        ends = feeds[np.searchsorted(quotes, feeds) & 1 == 0] if len(quotes) else feeds
+        stop = int(ends[-1]) + 1 if len(ends) else 0
+        if last and stop < len(data):
+            begun = line + int(np.searchsorted(feeds, stop))
+            raise BadFile(
+                f"{stream.name}, line {begun}: a quotation mark is opened and never closed. Close"
+                " it; a mark inside a quoted field is doubled.",
+                path=stream.name,
+            )
+        if len(data) - stop > LONGEST:
+            raise _too_long(stream, line + int(np.searchsorted(feeds, stop)), len(quotes) > 0)
+        if stop:
+            starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
+            lines = line + np.searchsorted(feeds, starts)
+            long = np.flatnonzero(ends - starts > LONGEST)
+            if len(long):
+                raise _too_long(stream, int(lines[long[0]]), len(quotes) > 0)
+            made = Block(data[:stop], starts, ends + 1, lines, quotes[quotes < stop])
+            yield made.some(~_blank(made))
+            line += int(np.searchsorted(feeds, stop))
+        rest = data[stop:]
+        if last:
+            return
+
+
+def _blank(block: Block) -> npt.NDArray[np.bool_]:
+    first = np.frombuffer(block.data, np.uint8)[block.starts]
+    sizes = block.stops - block.starts
+    return np.asarray((sizes == 1) | ((sizes == 2) & (first == _RETURN)))
+
+
+def _too_long(stream: Stream, line: int, quotes: bool) -> BadFile:
+    why = " Perhaps a quotation mark is opened there and never closed." if quotes else ""
+    return BadFile(
+        f"{stream.name}, line {line} is longer than {LONGEST >> 20} MB, which no decision is.{why}"
+        " Check that this is a text file with one decision on each line.",
+        path=stream.name,
+    )

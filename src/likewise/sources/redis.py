@@ -1,0 +1,344 @@
+"""Redis Streams: a source of decisions, and a target for verdicts.
+
+A source is one stream; its position is the id of an entry, a pair of milliseconds and a sequence
+number. Entries are read with XRANGE from the last one that was read, that one included: if it is
+still there, nothing behind it was trimmed, and one round trip tells both. Only if nothing came
+does XREAD wait. Entries of several streams are put in the order of their ids, poll by poll.
+
+Invariant: no entry is skipped without a `Gap`. Entries that XDEL took out of the middle are seen
+where the server counts deletions (Redis 7). Of trimmed ones nobody knows how many there were: Redis
+7 counts how many entries left a stream since it was created, but not which of them were read, and
+nothing of a stream that was deleted before.
+Bound: a poll asks for fewer entries where they are large, so that it holds some megabytes.
+Not here: consumer groups. Who has read what stands in the ledger alone.
+"""
+
+import re
+import time as clock
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from likewise.errors import BadFile, BadRule, Unreachable
+from likewise.sources.address import Address, missing_extra
+from likewise.sources.protocol import Gap, Polled, Record, just_before, polled
+from likewise.sources.stream_messages import next_count
+from likewise.tables.positions import Position, numbers_of
+
+FIELD = "decision"
+"""Of an entry, the field with the decision."""
+_FIELD = FIELD.encode()
+_Id = tuple[int, int]
+_BEGINNING: _Id = (0, 0)
+_FEW = 64  # entries of the first poll, whose size nobody knows yet
+_ANSWER_SECONDS = 30.0
+_LONGEST_WAIT = 5.0  # seconds of one XREAD, far less than an answer may take
+_SENT_TOGETHER = 4096  # lines of one script, which take the server some 10 milliseconds
+_PASSES = {
+    "BUSY",
+    "CLUSTERDOWN",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "NOREPLICAS",
+    "OOM",
+    "READONLY",
+    "TRYAGAIN",
+    "UNBLOCKED",
+}
+"""Words with which a server says that it cannot do something now, but may be able to later."""
+_WORDS_OF_CLASSES = {
+    "ClusterDownError": "CLUSTERDOWN",
+    "MasterDownError": "MASTERDOWN",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+    "TryAgainError": "TRYAGAIN",
+}
+"""Of classes of the client that say the word by their name only."""
+_ADD_ALL = """
+local before = {}
+for i = 2, ARGV[1] + 1 do before[i - 1] = ARGV[i] end
+for i = ARGV[1] + 2, #ARGV do
+  before[ARGV[1] + 1] = ARGV[i]
+  redis.call('XADD', KEYS[1], unpack(before))
+end
+"""
+"""Adds an entry for each line. As commands of their own, each would be answered, and the server
+would force them to disk a hundred at a time; as a script they are one write."""
+
+
+class RedisSource:
+    """The entries of one or more streams."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.name = str(address)
+        self._client: Any = None
+        self._at: dict[str, _Id] = {}
+        self._last_there: set[str] = set()  # streams emptied behind the last entry that was read
+        self._begun: dict[str, _Id] = {}  # where streams begin of which only new entries count
+        self._count = _FEW
+
+    def owns(self, source: str) -> bool:
+        return source in self._address.streams
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        if self._client is None:
+            self._client = _connect(self._address)
+            self._client.set_response_callback("XRANGE", _as_it_came)
+        self._last_there.clear()
+        with _told(self._address):
+            self._client.ping()
+            for stream in self._address.streams:
+                if stream in positions:
+                    self._at[stream] = _pair(stream, positions[stream])
+                elif self._address.start == "new":
+                    info = self._info(stream)
+                    self._at[stream] = _BEGINNING if not info else info["last-generated-id"]
+                    self._begun[stream] = self._at[stream]
+                else:
+                    self._at[stream] = _BEGINNING
+
+    def poll(self, most: int, seconds: float) -> Polled:
+        until = clock.monotonic() + seconds
+        while True:
+            with _told(self._address):
+                records, gaps = self._take(most)
+                left = until - clock.monotonic()
+                if records or left <= 0 or self._begun:
+                    begun, self._begun = self._begun, {}
+                    return polled(records, tuple(gaps), begun=begun)
+                waiting = {stream: _text(at) for stream, at in self._at.items()}
+                block = max(1, round(1000 * min(left, _LONGEST_WAIT)))
+                self._client.xread(waiting, count=1, block=block)
+
+    def _take(self, most: int) -> tuple[list[Record], list[Gap]]:
+        """What is there behind the last entries that were read."""
+        each = max(1, min(self._count, most) // len(self._at))
+        pipeline = self._client.pipeline(transaction=False)
+        for stream, at in self._at.items():
+            pipeline.xrange(stream, min=_text(at) if at > _BEGINNING else "-", count=each + 1)
+        records: list[Record] = []
+        gaps: list[Gap] = []
+        for stream, entries in zip(list(self._at), pipeline.execute(), strict=True):
+            fresh, gap = self._behind(stream, entries, each)
+            records += fresh
+            gaps += [] if gap is None else [gap]
+            if fresh:
+                self._at[stream] = numbers_of(fresh[-1].position)
+                self._last_there.discard(stream)
+        if len(self._at) > 1:
+            records.sort(key=lambda record: numbers_of(record.position))
+        self._count = next_count(self._count, records, most)
+        return records, gaps
+
+    def _behind(
+        self, stream: str, entries: Sequence[Any], each: int
+    ) -> tuple[list[Record], Gap | None]:
+        """The records behind the last one that was read, and whether some before them are gone."""
+        at = self._at[stream]
+        ids = [_id(number) for number, _ in entries[:1]]
+        if at == _BEGINNING:
+            return _records(stream, entries[:each]), None
+        if ids == [at]:
+            return _records(stream, entries[1:]), None
+        if ids and at == just_before(ids[0]):  # of a gap that was told
+            return _records(stream, entries[:each]), None
+        if not ids:
+            info = {} if stream in self._last_there else self._info(stream)
+            if info.get("last-generated-id") == at:
+                self._last_there.add(stream)  # emptied, but nothing was added since
+            return [], None
+        gap = None if stream in self._last_there else self._gap(stream, at, ids[0])
+        return _records(stream, entries[:each]), gap
+
+    def _gap(self, stream: str, at: _Id, first: _Id) -> Gap | None:
+        """The last entry that was read is not there any more: is more gone than that one?"""
+        info = self._info(stream)
+        oldest = info.get("first-entry")
+        deleted = info.get("max-deleted-entry-id", _BEGINNING)
+        if oldest is not None and oldest < at and deleted <= at:
+            return None  # it alone was deleted: older ones are still there
+        why = (
+            f"the stream {stream} was trimmed, or deleted and written again: the entry"
+            f" {_text(at)}, the last that was read, is gone, and {_text(first)} is the next"
+        )
+        if "entries-added" in info:  # since Redis 7
+            removed = info["entries-added"] - info["length"]
+            why += f" (of this stream the server has removed {removed:,} entries, read or not)"
+        return Gap(stream, at, first, None, why)
+
+    def _info(self, stream: str) -> dict[str, Any]:
+        """Ids and numbers that the server tells of a stream; nothing if there is no such stream."""
+        import redis
+
+        try:
+            info: dict[str, Any] = self._client.xinfo_stream(stream)
+        except redis.ResponseError as error:
+            if "no such key" in str(error):
+                return {}
+            raise
+        entry = info.pop("first-entry", None)
+        if entry:
+            info["first-entry"] = entry[0]
+        ids = {"first-entry", "last-generated-id", "max-deleted-entry-id"} & info.keys()
+        return info | {name: _id(info[name]) for name in ids}
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+
+class RedisTarget:
+    """Lines become entries of a stream, each in one field."""
+
+    remembers = True
+
+    def __init__(self, address: Address, field: str) -> None:
+        if len(address.streams) != 1:
+            raise BadRule(f"{address}: expected one stream to write to.")
+        self.name = str(address)
+        self._address = address
+        self._field = field
+        self._stream = address.streams[0]
+        maxlen = address.parameters.get("maxlen")
+        self._trim = () if maxlen is None else ("MAXLEN", "~", maxlen)
+        self._client: Any = None
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            self._client = _connect(self._address)
+        return self._client
+
+    def send(self, lines: Sequence[bytes]) -> None:
+        before = [*self._trim, "*", self._field]
+        with _told(self._address):
+            client = self._connected()
+            for start in range(0, len(lines), _SENT_TOGETHER):
+                some = lines[start : start + _SENT_TOGETHER]
+                client.eval(_ADD_ALL, 1, self._stream, len(before), *before, *some)
+
+    def last(self) -> bytes | None:
+        with _told(self._address):
+            entries = self._connected().xrevrange(self._stream, count=1)
+        if not entries:
+            return None
+        body: bytes | None = entries[0][1].get(self._field.encode())
+        return body
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+
+def _connect(address: Address) -> Any:
+    """A client that repeats nothing by itself: what was sent twice would be there twice."""
+    try:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "redis") from None
+    host, port = address.first_host
+    files = address.parameters
+    tls = {
+        "ssl": True,
+        "ssl_ca_certs": files.get("ca_file"),
+        "ssl_certfile": files.get("cert_file"),
+        "ssl_keyfile": files.get("key_file"),
+    }
+    return redis.Redis(
+        host,
+        port,
+        address.database,
+        username=files.get("user"),
+        password=address.password(),
+        socket_timeout=_ANSWER_SECONDS,
+        socket_connect_timeout=5.0,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+        **(tls if address.tls else {}),
+    )
+
+
+@contextmanager
+def _told(address: Address) -> Iterator[None]:
+    """Errors of the client as ours: away for now, or wrong for good."""
+    import redis
+
+    try:
+        yield
+    except (redis.AuthenticationError, redis.exceptions.AuthorizationError) as error:
+        raise BadRule(f"{address} does not let us in: {type(error).__name__}.") from None
+    except redis.exceptions.NoPermissionError as error:  # which says the command
+        raise BadRule(f"{address} does not let us do it: {str(error)[:200]}") from None
+    except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+        raise Unreachable(f"{address} does not answer ({type(error).__name__}).") from None
+    except redis.ResponseError as error:
+        words, why = _words(error)
+        if words & {"NOAUTH", "NOPERM", "WRONGPASS"}:
+            raise BadRule(f"{address} does not let us in: {why}.") from None
+        if "WRONGTYPE" in words:
+            raise BadRule(
+                f"{address} is no stream, but another kind of key; expected a stream, or a name"
+                " that is free. Name another one, or remove that key."
+            ) from None
+        if words & _PASSES:
+            raise Unreachable(f"{address} cannot do it now: {why}.") from None
+        raise BadRule(
+            f"{address} answers with an error that waiting does not mend: {why}. Nothing more was"
+            " read. See what the server says about it, and start again."
+        ) from None
+
+
+def _words(error: Exception) -> tuple[set[str], str]:
+    """The words in capitals of an error, by which servers tell them apart, and its text.
+
+    The client may put the command before the text, and takes the first word away where it has a
+    class for it; an old server puts the error of a script's command behind its own.
+    """
+    why = str(error).rpartition(" caused error: ")[2].rstrip(".")
+    why = re.sub(r"^.*running script .*@user_script: ?\d+: *-?", "", why)
+    first = getattr(error, "status_code", None) or _WORDS_OF_CLASSES.get(type(error).__name__, "")
+    first = "" if first == "ERR" else first  # which says nothing
+    return {first, *re.findall(r"\b[A-Z]{3,}\b", why)}, f"{first} {why}".strip()[:100]
+
+
+def _as_it_came(answer: Any, **_: Any) -> Any:
+    """Entries as the server sends them, [id, [field, value, …]]: the quickest to read."""
+    return answer
+
+
+def _records(stream: str, entries: Sequence[Any]) -> list[Record]:
+    numbers = map(int, b"-".join([number for number, _ in entries]).split(b"-") if entries else ())
+    ids = zip(numbers, numbers, strict=True)  # the first two numbers, the next two, …
+    return [
+        Record(stream, at, fields[1])
+        if len(fields) == 2 and fields[0] == _FIELD
+        else Record(stream, at, b"", flaw=_flaw(fields))
+        for at, (_, fields) in zip(ids, entries, strict=True)
+    ]
+
+
+def _flaw(fields: Sequence[bytes]) -> str:
+    names = ", ".join(name.decode(errors="replace") for name in fields[::2])
+    return f"the entry has the fields {names[:100]}; expected one, {FIELD}"
+
+
+def _id(text: bytes | str) -> _Id:
+    text = text if isinstance(text, str) else text.decode()
+    first, _, second = text.partition("-")
+    return int(first), int(second)
+
+
+def _text(number: _Id) -> str:
+    return f"{number[0]}-{number[1]}"
+
+
+def _pair(stream: str, position: Position) -> _Id:
+    if not isinstance(position, tuple):
+        raise BadFile(
+            f"the ledger's position in {stream!r} is {position}, which is no id of a Redis entry."
+            " It was read from something else of that name: begin another ledger."
+        )
+    return position

@@ -1,1 +1,0 @@
-"""Decisions from where they flow already: Redis Streams, NATS JetStream, Kafka."""

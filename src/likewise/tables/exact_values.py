@@ -1,0 +1,245 @@
+"""Values with all their types as MessagePack: the content type `application/vnd.likewise+msgpack`.
+
+Clients and services send it where JSON has no form for a value. Nothing, booleans, whole numbers,
+floats, text, bytes, lists and maps are MessagePack's own. Three extension types hold the rest:
+
+    1   a word: the JSON text that a ledger stores for a date, a Decimal, … (tables/codec.py)
+    2   a tuple: a MessagePack array
+    3   an array: a MessagePack array of type ("<f4"), shape, numbers as bytes, names of columns
+
+Invariant: what is read equals what was written and has its type, to the last bit of a number.
+Reading executes nothing, and allocates in proportion to the bytes that came: at most MOST_PARTS
+arrays, maps and extensions.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from likewise.errors import BadFile, LikewiseError, UnexpectedValue
+from likewise.tables.codec import form_of, value_of
+from likewise.tables.frames import is_missing
+from likewise.tables.named_array import names_of, with_names
+from likewise.tables.normalize import array_of_tensor, as_list, is_tensor, scalar
+from likewise.tables.strict_json import MOST_PARTS
+
+_WORD, _TUPLE, _ARRAY = 1, 2, 3
+_KINDS = "biufMm"  # of arrays whose numbers are sent as bytes
+_TYPE = re.compile(r"[<|][biuf][1248]|<[Mm]8(?:\[[1-9]?\d{0,5}[A-Za-z]{1,2}\])?")
+_MOST_AXES = 32
+_MOST_WORD = 1 << 16  # bytes
+_PLAIN = {str, float, bool, bytes, type(None)}
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1
+_encode = msgspec.msgpack.Encoder().encode
+_T = TypeVar("_T")
+
+
+class BadMessage(ValueError):
+    """The bytes are no MessagePack, or no values of likewise."""
+
+
+class TooManyMessageParts(BadMessage):
+    """The bytes have more arrays, maps and extensions than are read."""
+
+
+# Writing
+
+
+def pack(value: Any, what: str = "what was sent") -> bytes:
+    """Return a value as bytes; raise UnexpectedValue if it has no such form.
+
+    what: how an error calls it
+    """
+    try:
+        return _encode(_plain(value, what))
+    except UnicodeEncodeError:
+        raise _unsendable(what, value) from None
+
+
+def _plain(value: Any, what: str) -> Any:
+    """Return a value as MessagePack's own types and extensions."""
+    kind = type(value)
+    if kind in _PLAIN or (kind is int and _LEAST <= value <= _MOST):
+        return value
+    if kind is list:
+        return _listed(value, what)
+    if kind is tuple:
+        return msgspec.msgpack.Ext(_TUPLE, _encode(_listed(value, what)))
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                raise UnexpectedValue(
+                    f"{what} has a column {name!r} of type {type(name).__name__}; expected names"
+                    " of columns that are text."
+                )
+        return {str(name): _plain(one, what) for name, one in value.items()}
+    if isinstance(value, msgspec.Struct):  # a body that JSON can hold
+        return value
+    return _other(value, what)
+
+
+def _listed(values: Any, what: str) -> list[Any]:
+    kinds = set(map(type, values))
+    if kinds <= _PLAIN or (kinds == {int} and min(values) >= _LEAST and max(values) <= _MOST):
+        return list(values)
+    return [_plain(one, what) for one in values]
+
+
+def _other(value: Any, what: str) -> Any:
+    if is_tensor(value):
+        value = array_of_tensor(value)
+    if isinstance(value, np.ma.MaskedArray):
+        raise _unsendable(what, value)
+    if isinstance(value, np.ndarray):
+        return _array(value, what) if value.ndim else _plain(value[()], what)
+    value = scalar(value)
+    if is_missing(value) and not isinstance(value, float):  # pandas' own
+        return None
+    try:
+        return _word(value)
+    except (TypeError, ValueError):
+        pass
+    values = as_list(value)  # of a series, an Arrow array
+    if values is None:
+        raise _unsendable(what, value)
+    return _listed(values, what)
+
+
+def _word(value: Any) -> Any:
+    """Return a label or a single value; raise what Python raises if it is none."""
+    if isinstance(value, float | bytes):  # of a class of its own
+        return float(value) if isinstance(value, float) else bytes(value)
+    word = form_of(value)
+    if type(word) in _PLAIN or (type(word) is int and _LEAST <= word <= _MOST):
+        return word
+    return msgspec.msgpack.Ext(_WORD, json.dumps(word, ensure_ascii=False).encode())
+
+
+def _array(array: np.ndarray[Any, Any], what: str) -> Any:
+    if array.dtype.kind not in _KINDS or array.dtype.itemsize > 8:
+        return _plain(array.tolist(), what)
+    numbers = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    told = [numbers.dtype.str, list(array.shape), numbers.tobytes(), list(names_of(array))]
+    return msgspec.msgpack.Ext(_ARRAY, _encode(told))
+
+
+def _unsendable(what: str, value: Any) -> LikewiseError:
+    return UnexpectedValue(
+        f"{what} is {value!r:.200} of type {type(value).__name__}, which cannot be sent; expected"
+        " text, numbers, dates, bytes, arrays, or lists and dictionaries of such."
+    )
+
+
+# Reading
+
+
+def decoder_of(kind: Any) -> Callable[[bytes], Any]:
+    """Return a function that reads a value of a type, for `unpack`."""
+    return msgspec.msgpack.Decoder(kind, ext_hook=_extension).decode
+
+
+def unpack(body: bytes, decode: Callable[[bytes], _T] | None = None) -> _T:
+    """Read a value; raise BadMessage, or ValidationError where it is a value of another type."""
+    if len(body) > MOST_PARTS and _has_too_many_parts(body):
+        raise TooManyMessageParts(f"it has more than {MOST_PARTS:,} arrays and maps")
+    try:
+        value: _T = (decode or _decode_any)(body)
+    except msgspec.ValidationError:
+        raise
+    except RecursionError:
+        raise BadMessage("it is nested without end") from None
+    except (msgspec.MsgspecError, ValueError, TypeError, BadFile) as error:
+        raise BadMessage(str(error).rstrip(".")) from None
+    return value
+
+
+class _Numbers(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    type: str
+    shape: list[int]
+    numbers: bytes
+    names: list[str] = []
+
+
+def _extension(code: int, content: memoryview) -> Any:
+    """Read the value of an extension type."""
+    try:
+        if code == _ARRAY:
+            return _array_of(_decode_numbers(content))
+        if code == _TUPLE:
+            return tuple(_decode_list(content))
+    except msgspec.ValidationError as error:  # of the body it would say that its type is another
+        raise BadMessage(str(error)) from None
+    if code == _WORD:
+        if len(content) > _MOST_WORD:
+            raise BadMessage(f"it has a word of {len(content)} bytes; at most {_MOST_WORD}")
+        return value_of(json.loads(bytes(content)))
+    raise BadMessage(f"it has the extension type {code}; expected 1, 2 or 3")
+
+
+def _array_of(sent: _Numbers) -> Any:
+    if not _TYPE.fullmatch(sent.type) or len(sent.shape) > _MOST_AXES:
+        raise BadMessage("it has an array of a type or shape that is not known")
+    dtype = np.dtype(sent.type)
+    if min(sent.shape, default=0) < 0:
+        raise BadMessage("it has an array with a negative length")
+    if math.prod(sent.shape) * dtype.itemsize != len(sent.numbers):
+        raise BadMessage("it has an array with more or fewer numbers than its shape says")
+    array = np.frombuffer(sent.numbers, dtype).reshape(sent.shape)
+    return with_names(array, tuple(sent.names)) if sent.names else array
+
+
+_decode_any = decoder_of(Any)
+_decode_list: Callable[[Any], list[Any]] = decoder_of(list[Any])
+_decode_numbers: Callable[[Any], _Numbers] = msgspec.msgpack.Decoder(_Numbers).decode
+
+
+def _lengths() -> tuple[list[int], list[int], bytes]:
+    """Return, by first byte of an item: bytes to skip, bytes of its length, whether it is a part.
+
+    The content of an array, a map or a tuple is not skipped: its items follow.
+    """
+    skip, sized = [1] * 256, [0] * 256
+    for code in range(0xA0, 0xC0):
+        skip[code] = 1 + (code & 31)
+    for code, size in {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}.items():
+        sized[code] = size
+    for code, size in {0xC7: 1, 0xC8: 2, 0xC9: 4}.items():
+        sized[code] = size
+    numbers = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+    numbers |= {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8, 0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
+    numbers |= {0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17}
+    for code, size in numbers.items():
+        skip[code] = 1 + size
+    parts = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0), *range(0xC7, 0xCA), *range(0xD4, 0xD9)])
+    return skip, sized, parts
+
+
+_SKIP, _SIZED, _PARTS = _lengths()
+_EXTENSIONS = frozenset({0xC7, 0xC8, 0xC9, *range(0xD4, 0xD9)})
+
+
+def _has_too_many_parts(body: bytes) -> bool:
+    """Whether there are more than MOST_PARTS arrays, maps and extensions.
+
+    Most bodies are short, or have few such bytes at all; only the others are walked, item by item.
+    """
+    if len(body) - len(body.translate(None, _PARTS)) <= MOST_PARTS:
+        return False
+    at, parts, end = 0, 0, len(body)
+    while at < end and parts <= MOST_PARTS:
+        code = body[at]
+        parts += code in _PARTS
+        size = _SIZED[code]
+        head = at + 1 + size
+        if code in _EXTENSIONS and body[head : head + 1] == b"\x02":  # a tuple: its items follow
+            at = head + 1
+        elif size:
+            at = head + int.from_bytes(body[at + 1 : head], "big") + (code in _EXTENSIONS)
+        else:
+            at += _SKIP[code]
+    return parts > MOST_PARTS

@@ -1,0 +1,208 @@
+"""The caller's own names for decisions: each given once."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import BadDecision, BadRow, ErasedKey, RepeatedKey, UnexpectedValue, WrongShape
+from likewise.tables.normalize import label_of, scalar, short_repr
+from likewise.tables.rows import Rows
+
+Key = str | int | None
+"""As a ledger keeps it."""
+
+
+def list_keys(keys: Any) -> list[Any]:
+    """Return the keys of a batch as a list; raise BadDecision if they are none."""
+    if not isinstance(keys, str | bytes | Mapping):
+        with contextlib.suppress(TypeError):  # also of an array without a dimension
+            return list(keys)
+    raise UnexpectedValue(
+        f"the keys are {short_repr(keys)}; expected a list, with a key or None for each decision."
+    )
+
+
+def plain_key(key: Any, what: str = "the key") -> Any:
+    """As a ledger keeps it: a string or a whole number; raise BadDecision if it is neither."""
+    key = scalar(key)
+    if isinstance(key, float) and key.is_integer():
+        key = int(key)
+    if isinstance(key, int) and not isinstance(key, bool) and -(2**63) <= key < 2**63:
+        return int(key)
+    try:
+        if isinstance(key, str):
+            key.encode()
+            return str(key)
+    except UnicodeEncodeError:
+        pass
+    raise UnexpectedValue(
+        f"{what} is {short_repr(key)} of type {type(key).__name__}; expected a string or a whole"
+        " number."
+    )
+
+
+class Keys:
+    """Keys by row and back.
+
+    A key whose row has left the window is not found by it any more, but cannot be given again
+    either while its row is on disk, where keys are unique.
+
+    kept_as: a key as it is kept; raises BadDecision if it cannot be
+    """
+
+    def __init__(self, kept_as: Callable[[Any, str], Any] = label_of) -> None:
+        self._kept_as = kept_as
+        self.is_erased: Callable[[Any], bool] | None = None
+        """Whether a key that is not here was erased, where that can be told."""
+        self.reset()
+
+    def reset(self) -> None:
+        self._row_of: dict[Any, int] = {}
+        self._key_of: dict[int, Any] = {}
+        self._left: dict[Any, int] = {}  # rows that left the window and are still on disk
+        self._on_disk = 0  # the first row that is
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory that they take, roughly: the dictionaries, and texts as long as the first one."""
+        try:
+            key = next(iter(self._row_of), 0)
+        except RuntimeError:  # one was added by another thread, just now
+            key = 0
+        each = sys.getsizeof(key) + sys.getsizeof(1 << 30)
+        maps = (self._row_of, self._key_of, self._left)
+        return sum(map(sys.getsizeof, maps)) + each * (len(self._row_of) + len(self._left))
+
+    def check(
+        self, given: Sequence[Any] | None, count: int, first: int, *, column: bool = False
+    ) -> list[Any] | None:
+        """Keys for rows to come, None for a row without; raise BadDecision if one was given.
+
+        column: whether they come from a column, so that errors name the row of the table
+        """
+        if given is None:
+            return None
+        if len(given) != count:
+            raise WrongShape(
+                f"there are {count} decisions and {len(given)} keys; expected one for each."
+            )
+        keys = self.plain(given)
+        if self._are_new(keys):
+            return keys
+        seen: dict[Any, int] = {}
+        for i, key in enumerate(keys):
+            if key is None:
+                continue
+            self._refuse_left(key)
+            before = self._row_of.get(key, seen.get(key))
+            if before is not None:
+                raise RepeatedKey(
+                    f"the key {key!r} was given to row {before} already.",
+                    key=key,
+                    row=before,
+                    place=i if column else None,
+                    advice="Keys are unique.",
+                )
+            if self.is_erased is not None and self.is_erased(key):
+                raise ErasedKey(
+                    f"the decision with the key {key!r} was erased.",
+                    key=key,
+                    advice="Do not send it again, or send it under another key.",
+                )
+            seen[key] = first + i
+        return keys
+
+    def _are_new(self, keys: list[Any]) -> bool:
+        """Whether each is given once, and none was before; False also if that takes a closer look.
+
+        That is what mostly is the case, found without looking at each key in turn.
+        """
+        if self.is_erased is not None or type(None) in set(map(type, keys)):
+            return False
+        different = set(keys)
+        return (
+            len(different) == len(keys)
+            and self._row_of.keys().isdisjoint(different)
+            and self._left.keys().isdisjoint(different)
+        )
+
+    def plain(self, given: Sequence[Any]) -> list[Any]:
+        """Keys as they are kept; None for a decision without one."""
+        given = list(given)
+        if self._kept_as is plain_key and set(map(type, given)) == {str}:
+            with contextlib.suppress(UnicodeEncodeError):  # which of them, is found below
+                "".join(given).encode()
+                return given
+        return [None if key is None else self._kept_as(key, "the key") for key in given]
+
+    def _refuse_left(self, key: Any) -> None:
+        if key in self._left:
+            raise BadDecision(
+                f"the key {key!r} was given to row {self._left[key]} already, which has left the"
+                " window but is still on disk.",
+                advice="Keys are unique; give another, or erase that row.",
+            )
+
+    def add(self, first: int, keys: Sequence[Any]) -> None:
+        """Take the keys of rows from `first` on; None for a row without one."""
+        rows: Sequence[int] = range(first, first + len(keys))
+        # By type: a key of the caller's own type is not asked whether it equals None.
+        if type(None) in set(map(type, keys)):
+            rows = [row for row, key in zip(rows, keys, strict=True) if key is not None]
+            keys = [key for key in keys if key is not None]
+        self._row_of.update(zip(keys, rows, strict=True))
+        self._key_of.update(zip(rows, keys, strict=True))
+
+    def settle(self, rows: int, alive: Callable[[Rows], Any]) -> None:
+        """After a call that was cut off: have the keys of remembered rows, and no others."""
+        known = np.array([row for row in self._key_of if row < rows], np.int64)
+        there = known[alive(known)].tolist() if len(known) else []
+        self._key_of = {row: self._key_of[row] for row in there}
+        self._row_of = {key: row for row, key in self._key_of.items()}
+
+    def forget(self, rows: Rows) -> None:
+        if self._key_of:
+            for row in rows.tolist():
+                self._row_of.pop(self._key_of.pop(row, None), None)
+        if self._left:
+            gone = set(rows.tolist())
+            self._left = {key: row for key, row in self._left.items() if row not in gone}
+
+    def leave(self, rows: Rows, first: int) -> None:
+        """Rows leave the window, in their order; before `first` they are not on disk any more.
+
+        Rows leave the disk many at a time: only then are all keys gone through.
+        """
+        if self._key_of:
+            for row in rows.tolist():
+                key = self._key_of.pop(row, None)
+                if key is not None:
+                    self._row_of.pop(key, None)
+                    self._left[key] = row
+        if first > self._on_disk:
+            self._on_disk = first
+            self._left = {key: row for key, row in self._left.items() if row >= first}
+
+    def row_of(self, key: Any) -> int | None:
+        return self._row_of.get(self._kept_as(key, "the key"))
+
+    def row_on_disk(self, key: Any) -> int:
+        """The row of a key, though it may have left the window; raise BadRow if there is none."""
+        plain = self._kept_as(key, "the key")
+        row = self._row_of.get(plain, self._left.get(plain))
+        if row is None:
+            raise BadRow(f"no decision here has the key {key!r}. Nothing was changed.")
+        return row
+
+    def key_of(self, row: int) -> Any:
+        return self._key_of.get(row)
+
+    def keys_of(self, rows: Rows) -> tuple[Any, ...]:
+        """Return the keys of rows; None for a row without one."""
+        return tuple(map(self._key_of.get, rows.tolist()))
+
+    def __bool__(self) -> bool:
+        return bool(self._key_of)

@@ -1,0 +1,9 @@
+"""The two types of arrays that most of likewise passes around: row numbers and distances."""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = npt.NDArray[np.int64]

@@ -1,1 +1,0 @@
-"""What is answered, and the errors: frozen values."""

@@ -1,0 +1,153 @@
+"""The one Jinja environment: HTML is in *.html files beside the code that fills them.
+
+Every value in a template is escaped, and made readable first (html.py): what cannot be seen is
+written out, and what is longer than `LONGEST` characters is cut; `|upto(n)` and `|whole` cut later
+or never. A template named "pages/rule.html" is the file of that path in this package.
+
+Invariant: `Markup` is made here of what a template wrote or escaped, in reports/ of pictures, style
+sheets and scripts, and nowhere else (tests/reports/test_escaping.py).
+"""
+
+import html
+import re
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from likewise.tables.printing import figure, percent
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+
+LONGEST = 160  # characters of one value
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff"
+    "\ud800-\udfff]"
+)
+
+
+def readable(value: Any, longest: int | None = LONGEST) -> str:
+    """A value as text: what is long is cut, what cannot be seen is written out. Not yet escaped."""
+    text = str(value)
+    if longest is not None and len(text) > longest:
+        text = f"{text[: longest - 20]}… ({len(text):,} characters)"
+    return _UNSEEN.sub(_written_out, text)
+
+
+def safe(value: Any, longest: int | None = LONGEST) -> str:
+    """A value as HTML text, for pictures; templates escape by themselves (html.py).
+
+    >>> safe("<b>bold</b>")
+    '&lt;b&gt;bold&lt;/b&gt;'
+    """
+    return html.escape(readable(value, longest), quote=True)
+
+
+def shown(value: Any) -> str:
+    """A value as a person would read it, not yet safe."""
+    if value is None:
+        return "missing"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    text = f"{value:.7g}" if isinstance(value, float) else str(value)
+    return text if text.strip() else "(blank)"
+
+
+def both_shown(one: Any, other: Any) -> tuple[str, str]:
+    """Two values; with all their digits if they would look the same and are not."""
+    texts = shown(one), shown(other)
+    if texts[0] == texts[1] and one != other:
+        return repr(one), repr(other)
+    return texts
+
+
+def shortened(text: str, longest: int) -> str:
+    """Cut to fit a label, not yet safe."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("likewise", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {
+        "upto": _upto,
+        "whole": lambda value: _upto(value, None),
+        "lines": _lines,
+        "column": _column,
+        "shown": shown,
+        "percent": lambda share: "–" if share is None else percent(share),
+        "figure": figure,
+        "distance": lambda it: "–" if it is None else figure(float(f"{it:.3g}")),
+        "count": lambda it: "–" if it is None else f"{it:,}",
+        "many": many,
+    }
+    environment.globals["zip"] = zip
+    return environment
+
+
+def render(template: str, **data: Any) -> "Markup":
+    """Fill a template."""
+    return _markup(_environment().get_template(template).render(data))
+
+
+def render_block(template: str, block: str, **data: Any) -> str:
+    """Fill one block of a template, which imports for itself what it needs."""
+    filled = _environment().get_template(template)
+    return "".join(filled.blocks[block](filled.new_context(data)))
+
+
+def render_in_notebook(template: str, **data: Any) -> "Markup | None":
+    """Fill a template; None without Jinja2, and a notebook shows the text instead."""
+    return None if find_spec("jinja2") is None else render(template, **data)
+
+
+def many(count: int, what: str) -> str:
+    """How many there are, in words.
+
+    >>> many(1, "pair"), many(2_000, "pair")
+    ('1 pair', '2,000 pairs')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _finalize(value: Any) -> Any:
+    return value if hasattr(value, "__html__") else readable(value)
+
+
+def _upto(value: Any, longest: int | None) -> "Markup":
+    from markupsafe import escape
+
+    return escape(value if hasattr(value, "__html__") else readable(value, longest))
+
+
+def _lines(text: str) -> "Markup":
+    """A text of several lines, whole."""
+    return _markup("\n").join(readable(line, None) for line in text.split("\n"))
+
+
+def _column(name: Any) -> "Markup":
+    """The name of a column, which may break after an underscore."""
+    return _markup("<bdi>%s</bdi>") % _markup("_<wbr>").join(readable(name, 80).split("_"))
+
+
+def _markup(html: str) -> "Markup":
+    from markupsafe import Markup
+
+    return Markup(html)

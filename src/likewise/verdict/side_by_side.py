@@ -1,0 +1,141 @@
+"""Two decisions side by side: what was alike, what was not, in the columns' own units.
+
+Plain text, a dictionary, or HTML in a notebook. Every value from the data is escaped there: in
+text, whatever cannot be printed, so that no terminal obeys it.
+Not here: how a pair is made of two rows, and its card (explaining/).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from likewise.tables.codec import json_value
+from likewise.tables.printing import missing_in_words, text_of
+from likewise.verdict.html import render_in_notebook
+from likewise.verdict.witnesses import Witness
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A decision and one of its witnesses."""
+
+    row: int | None
+    witness: Witness
+    mine: dict[str, Any]
+    other: dict[str, Any]
+    gaps: dict[str, float]
+    outputs: tuple[str, ...]
+    draw: Callable[["Pair"], str] = field(repr=False, compare=False)
+    """Writes its card, under the rule by which they contradict each other."""
+    hidden: int = 0
+    """Coordinates of long vectors that are not shown: they differ less."""
+    models: tuple[str | None, str | None] = (None, None)
+    """The model that made the decision, and that of the witness, where these are known."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The outputs, then columns that differ, the farthest apart first, then the others."""
+        rest = [name for name in self.mine if name not in self.outputs]
+        rest.sort(key=lambda name: (not self.differs(name), -self.gaps.get(name, 0.0)))
+        return [*self.outputs, *rest]
+
+    def differs(self, name: str) -> bool:
+        return bool(self.mine[name] != self.other[name])
+
+    @property
+    def headings(self) -> tuple[str, str]:
+        mine = "this one" if self.row is None else f"row {self.row}"
+        return _heading(mine, self.models[0]), _heading(f"row {self.witness.row}", self.models[1])
+
+    def title(self) -> str:
+        mine, other = self.headings
+        return f"{mine} contradicts {other}, {self.witness.input_distance:.3g} away"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: what that cannot hold is text, an infinite gap None."""
+        return {
+            "row": self.row,
+            "witness": self.witness.row,
+            "input_distance": self.witness.input_distance,
+            "output_distance": self.witness.output_distance,
+            **self._model_fields(),
+            "columns": [
+                {
+                    "column": name,
+                    "this": json_value(self.mine[name]),
+                    "witness": json_value(self.other[name]),
+                    "differs": self.differs(name),
+                    "gap": json_value(self.gaps.get(name)),
+                }
+                for name in self.columns
+            ],
+        }
+
+    def _model_fields(self) -> dict[str, str | None]:
+        mine, other = self.models
+        return {} if mine is None and other is None else {"model": mine, "witness_model": other}
+
+    def __str__(self) -> str:
+        lines = [("", *self.headings, "")]
+        lines += [
+            (
+                text_of(name),
+                text_of(self.mine[name]),
+                text_of(self.other[name]),
+                "*" if self.differs(name) else "",
+            )
+            for name in self.columns
+        ]
+        widths = [max(len(line[j]) for line in lines) for j in range(3)]
+        return "\n".join(
+            [
+                self.title(),
+                *(
+                    "  ".join(
+                        [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[3]]
+                    ).rstrip()
+                    for line in lines
+                ),
+            ]
+        )
+
+    def _repr_html_(self) -> str | None:
+        return render_in_notebook("explaining/notebook.html", pairs=[self], more="")
+
+    def card(self) -> str:
+        """As HTML, the same in a notebook, a report and a page."""
+        return self.draw(self)
+
+
+def _heading(row: str, model: str | None) -> str:
+    return row if model is None else f"{row} ({text_of(model)})"
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """A decision beside its nearest witnesses."""
+
+    pairs: tuple[Pair, ...]
+    witnesses: int
+    missing: int = 0
+    """Decisions that were known to be missing when it was judged."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"witnesses": self.witnesses, "pairs": [pair.to_dict() for pair in self.pairs]}
+
+    def _more(self) -> str:
+        more = self.witnesses - len(self.pairs)
+        return f"and {more:,} more" if more > 0 else ""
+
+    def __str__(self) -> str:
+        if not self.pairs:
+            return f"nothing contradicts it{missing_in_words(self.missing)}"
+        return "\n\n".join([*map(str, self.pairs), *filter(None, [self._more()])])
+
+    def _repr_html_(self) -> str | None:
+        return render_in_notebook(
+            "explaining/notebook.html",
+            pairs=self.pairs,
+            missing=missing_in_words(self.missing),
+            more=self._more(),
+        )

@@ -1,0 +1,77 @@
+"""A torch module is watched by hooks: the module itself is used as before.
+
+One hook keeps the input before the module can change it, one tells the watcher what was answered.
+Only a module in eval mode is watched: what is answered while it is trained is no decision.
+
+Invariant: no gradient passes through here, and no tensor of the model is changed. A copy of the
+module, or a pickle of it, is not watched, and says so at its first call.
+Not here: torch itself, which is not imported; who has a module has imported it.
+"""
+
+import threading
+from typing import Any
+
+from likewise.errors import HintWarning
+from likewise.runtime.log import logger
+from likewise.watching.caller_warning import warn
+from likewise.watching.watcher import Watcher
+
+
+class Hooks:
+    """The two hooks of one module."""
+
+    def __init__(self, module: Any, watcher: Watcher) -> None:
+        self._watcher: Watcher | None = watcher
+        self._copy_of: str | None = None
+        self._latest = threading.local()
+        self._handles = (
+            module.register_forward_pre_hook(self.before, with_kwargs=True),
+            module.register_forward_hook(self.after, with_kwargs=True),
+        )
+
+    def _watching(self, module: Any) -> Watcher | None:
+        watcher = self._watcher
+        if self._copy_of is not None and not module.training:
+            name, self._copy_of = self._copy_of, None
+            _say_not_watched(name)
+        return None if watcher is None or watcher.closed or module.training else watcher
+
+    def before(self, module: Any, args: Any, kwargs: Any) -> None:
+        watcher = self._watching(module)
+        if watcher is not None:
+            # One place for each thread: if the module raises, the next call takes it.
+            self._latest.call = (args, watcher.given(args, kwargs))
+
+    def after(self, module: Any, args: Any, kwargs: Any, answer: Any) -> None:
+        watcher = self._watching(module)
+        if watcher is None:
+            return
+        known, given = getattr(self._latest, "call", (None, None))
+        self._latest.call = (None, None)
+        if given is None or known is not args:  # a module within itself, or another's hook
+            given = watcher.given(args, kwargs)
+        watcher.answered(given, answer)
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def __reduce__(self) -> Any:
+        return _of_a_copy, (self._copy_of if self._watcher is None else self._watcher.name,)
+
+
+def _of_a_copy(name: str | None = None) -> Hooks:
+    """What a copy of a watched module has: hooks that do nothing but say so, once."""
+    hooks = Hooks.__new__(Hooks)
+    hooks._watcher = None
+    hooks._copy_of = name
+    return hooks
+
+
+def _say_not_watched(name: str) -> None:
+    text = (
+        f"this {name} is a copy of a watched module, and is not watched. To have it watched, say"
+        " lw.watch(copy, rule)."
+    )
+    logger.warning("%s", text)
+    warn(HintWarning(text), {})

@@ -1,0 +1,179 @@
+"""What a watcher keeps and tells: frozen values.
+
+A `Flagged` is a decision that contradicts an earlier one or raises a burst's alarm, a `Failure` a
+call that could not be watched. A user's own callable gets the same records.
+"""
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from likewise.tables.printing import with_bounded_repr
+from likewise.verdict.verdicts import Verdict
+
+Handled: TypeAlias = tuple[BaseException | None, ...]
+"""What the caller was handling, if it called inside an `except`."""
+
+_SHOWN = 3  # decisions, and witnesses of each, that a message names
+
+
+@with_bounded_repr
+@dataclass(frozen=True, slots=True)
+class Flagged:
+    """A decision that contradicts an earlier one, or raises an alarm, and what the model answered.
+
+    `verdict.violation` and `verdict.alarm` say which of them, or both. Of a batch, the answer
+    is the output of that one row.
+    """
+
+    verdict: Verdict
+    answer: Any
+
+    @property
+    def key(self) -> Any:
+        """The caller's own key of the decision, if it has one."""
+        return self.verdict.key
+
+    @property
+    def witness_keys(self) -> tuple[Any, ...]:
+        """The keys of the decisions that it contradicts, in the order of their rows."""
+        return self.verdict.witness_keys
+
+    def __str__(self) -> str:
+        return told(self.verdict)
+
+
+@with_bounded_repr
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call, or a row of its batch, whose watching failed. The model had answered.
+
+    `call` counts from 1; `place` is the row's place in the batch, from 0, where a bad row was
+    skipped (`on_bad_row="skip"`), and None where the whole call, or the rest of it, failed. The
+    error is kept without its frames, which would keep what they hold, unless it was raised;
+    `traceback` is their text.
+    """
+
+    call: int
+    error: Exception
+    traceback: str = field(repr=False)
+    place: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The call, and the row of its batch."""
+        return f"call {self.call}" + (
+            "" if self.place is None else f", row {self.place} of its batch"
+        )
+
+    def __str__(self) -> str:
+        return f"{self.where}: {type(self.error).__name__}: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was watched so far."""
+
+    decisions: int
+    """Judged and remembered."""
+    violations: int
+    """Of these, decisions that contradict an earlier one."""
+    failures: int
+    """Calls, or rows that were skipped, that could not be watched, and callables that raised."""
+    alarms: int = 0
+    """Decisions that raised the alarm of a burst, whether they contradict others or not."""
+    repeated: int = 0
+    """Decisions whose key the monitor had already; they are not judged again."""
+    dropped: int = 0
+    """Decisions that found no room in the queue, or that a service never got. It is told how many
+    as soon as it can be."""
+    unknown: int = 0
+    """Decisions whose verdict did not come in time (`wait_seconds`), where "raise" was chosen."""
+
+    def _rare(self) -> dict[str, int]:
+        """Counts that are shown only if there is something to count."""
+        names = ("alarms", "repeated", "dropped", "unknown")
+        rare = {name: getattr(self, name) for name in names}
+        return {name: count for name, count in rare.items() if count}
+
+    def __repr__(self) -> str:
+        rare = "".join(f", {name}={count}" for name, count in self._rare().items())
+        return (
+            f"Counts(decisions={self.decisions}, violations={self.violations},"
+            f" failures={self.failures}{rare})"
+        )
+
+    def in_words(self) -> str:
+        """For a repr, and for the log."""
+        rare = "".join(f", {count:,} {name}" for name, count in self._rare().items())
+        return (
+            f"{self.decisions:,} decisions, {self.violations:,} violations,"
+            f" {self.failures:,} failures{rare}"
+        )
+
+
+def failure_of(call: int, error: Exception, place: int | None = None) -> Failure:
+    """A record of an error, with the text of its frames."""
+    return Failure(call, error, "".join(traceback.format_exception(error)), place)
+
+
+def let_go(error: Exception, handled: Handled) -> None:
+    """Have an error hold no frames, and none of the exceptions that the caller was handling.
+
+    Those are the caller's own: the chain is cut before them, and they stay as they are.
+    """
+    chain: list[BaseException] = [] if _among(error, handled) else [error]
+    for one in chain:
+        one.__traceback__ = None
+        hidden = one.__suppress_context__
+        if _among(one.__cause__, handled):
+            one.__cause__ = None
+        if _among(one.__context__, handled):
+            one.__context__ = None
+        one.__suppress_context__ = hidden  # which setting a cause changes
+        for other in (one.__cause__, one.__context__):
+            if other is not None and not _among(other, chain):
+                chain.append(other)
+
+
+def _among(one: BaseException | None, several: Sequence[BaseException | None]) -> bool:
+    return one is not None and any(one is other for other in several)
+
+
+def told(verdict: Verdict) -> str:
+    """A violating or alarming verdict in words: rows and distances, and how many neighbours."""
+    if verdict.slope is not None:
+        return f"row {verdict.row} has slope {verdict.slope:.6g} against {_named(verdict)}"
+    contradicted = [f"contradicts {_named(verdict)}"] if verdict.violation else []
+    crowded = [f"raises an alarm ({verdict.neighbours:,} neighbours)"] if verdict.alarm else []
+    return f"row {verdict.row} {' and '.join(contradicted + crowded)}"
+
+
+def _named(verdict: Verdict) -> str:
+    named = [
+        f"row {one.row} (inputs {one.input_distance:.6g} apart, outputs {one.output_distance:.6g})"
+        for one in verdict.witnesses.nearest(_SHOWN)
+    ]
+    more = len(verdict.witnesses) - len(named)
+    return ", ".join(named) + f" and {more:,} more" * (more > 0)
+
+
+def all_told(name: str, flagged: Sequence[Flagged], count: int) -> str:
+    """The violations and alarms of one call in words."""
+    text = f"{name}: {'; '.join(map(str, flagged[:_SHOWN]))}"
+    more = count - len(flagged[:_SHOWN])
+    return text + f"; and {more:,} more decisions of this batch" * (more > 0)
+
+
+def rows_told(flagged: Sequence[Flagged], count: int) -> str:
+    """The violations and alarms of one call for the log: rows, and no values."""
+    verdict = flagged[0].verdict
+    many = len(verdict.witnesses)
+    violation = f"contradicts {many:,} earlier decision{'s' * (many != 1)}"
+    if verdict.slope is not None:
+        violation = "is too steep"
+    alarm = "raises an alarm"
+    told = [violation] * bool(verdict.violation) + [alarm] * verdict.alarm
+    more = f", and {count - 1:,} more of its batch" * (count > 1)
+    return f"row {verdict.row} {' and '.join(told)}{more}"
