@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import likewise as lw
-from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import write_body
 from tests.pages.asking import Asker, paging
 
 
@@ -22,7 +22,7 @@ def test_pages_count_accepted_decisions_as_pending_and_call_none_of_them_clean(t
                     assert ledger.pending == 1 and entry.count is None
                     verdict = ledger.verdict_of(entry)
                     assert not verdict.clean
-                    assert VerdictBody.of(verdict).to_dict()["incomplete"] == entry.row
+                    assert write_body(verdict)["incomplete"] == entry.row
                 return (await asker.get(f"/m/default/{path}")).body.decode()
 
             told = json.loads(await ask("health.json", "a"))

@@ -10,7 +10,7 @@ from likewise.service.body_types import encode
 from likewise.service.recent_verdicts import trimmed, trimmed_batch
 from likewise.service.settings import Token
 from likewise.service.tokens import Tokens, new_token
-from likewise.verdict.verdict_body import VerdictBody, write_bodies
+from likewise.verdict.verdict_body import write_bodies, write_body
 from likewise.verdict.verdicts import Verdicts
 
 COUNT = 80
@@ -55,8 +55,8 @@ def test_verdicts_of_a_batch_are_written_as_one_by_one(tmp_path, most):
         for places in (told, np.arange(len(verdicts)), told[::2]):
             for keys in (True, False):
                 some = [verdicts[i] for i in places.tolist()]
-                bodies = [VerdictBody.of(one, most, keys=keys, over=False) for one in some]
-                expected = encode([body.to_dict() for body in bodies])
+                bodies = [write_body(one, most, keys=keys, over=False) for one in some]
+                expected = encode(bodies)
                 assert encode(write_bodies(verdicts, most, places, keys=keys)) == expected
         flagged += len(told)
     assert flagged > COUNT

@@ -13,7 +13,7 @@ from likewise.sources.follower import Follower
 from likewise.sources.judge_messages import StreamJudge, binding_of
 from likewise.sources.protocol import Record, polled
 from likewise.sources.sinks import StreamSink
-from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import write_body
 from tests.served_monitors import Serving
 
 KEPT, COUNT = 3, 60
@@ -83,7 +83,7 @@ def test_body_is_the_same_live_again_in_events_in_pages_and_from_the_ledger(serv
         assert again.pop("known") is True and again == live[i]
     with closing(lw.Ledger(tmp_path / "ledger")) as ledger:
         stored = [ledger.verdict_of(entry) for entry in ledger.entries()]
-    assert [VerdictBody.of(one, over=False).to_dict() for one in stored] == live
+    assert [write_body(one, over=False) for one in stored] == live
     server.service.monitors[name].close()
     del server.service.monitors[name]
 
@@ -101,7 +101,7 @@ def test_body_in_python_is_the_same_from_a_single_call_a_batch_and_the_ledger(tm
     for name in ("one", "many"):
         with closing(lw.Ledger(tmp_path / name)) as ledger:
             stored = [ledger.verdict_of(entry) for entry in ledger.entries()]
-        assert [VerdictBody.of(one) for one in stored] == [VerdictBody.of(v, KEPT) for v in batch]
+        assert [write_body(one) for one in stored] == [write_body(v, KEPT) for v in batch]
 
 
 class Lines(list):

@@ -162,12 +162,12 @@ def test_ring_says_of_erased_decisions_what_their_ledger_says(tmp_path):
             served.took(monitor.observe(x[i], z[i], key=keys[i]))
         served.took_many(monitor.observe_many(x[3:], z[3:], keys=keys[3:]))
         assert monitor.erase(rows=[2, 5]).complete
-        told.append([served.body_of(one).to_dict() for one in served.recent.after(-1)])
+        told.append([served.body_of(one) for one in served.recent.after(-1)])
         if ledger:
             with lw.Ledger(tmp_path / "ledger") as stored:
                 entries = stored.violations()
                 each = [stored.verdict_of(one) for one in entries]
-                told.append([served.body_of(one).to_dict() for one in each])
+                told.append([served.body_of(one) for one in each])
         served.close()
     assert told[0] == told[1] == told[2]
     assert [one["row"] for one in told[0]] == [1, 2, 3, 4, 5, 7]
@@ -181,10 +181,10 @@ def test_slope_of_an_erased_decision_is_forgotten():
     served = Hosted("default", monitor, Served(rule="-", kind="slopes"), Limits())
     for i, z in enumerate((0.0, 1.0, 7.0)):
         served.took(monitor.observe([i / 8], z, key=f"k{i}"))
-    before = [served.body_of(one).to_dict() for one in served.recent.after(-1)]
+    before = [served.body_of(one) for one in served.recent.after(-1)]
     assert [one["slope"] for one in before] == [8.0, 48.0]
     monitor.erase(key="k2")
-    after = [served.body_of(one).to_dict() for one in served.recent.after(-1)]
+    after = [served.body_of(one) for one in served.recent.after(-1)]
     assert after[0] == before[0]
     assert ("key" in after[1], after[1]["slope"]) == (False, None)
     assert after[1]["witnesses"] == [

@@ -10,7 +10,7 @@ from likewise.sources.binding import bind_features, bind_vectors
 from likewise.sources.judge_messages import LineNumbers, PassedLine, StreamJudge
 from likewise.sources.protocol import Record
 from likewise.sources.stream_messages import Messages
-from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import write_body
 
 KEYED = lw.Rule(
     features={"id": Feature("key"), "a": Feature("number", tolerance=1)}, output_column="z"
@@ -48,7 +48,7 @@ def send(judge, rows, first=1):
     """Answers to rows, each judged once."""
     records = [Record("standard input", i, b"") for i, _ in enumerate(rows, first)]
     verdicts = judge.judge(Messages(records, rows))
-    return [VerdictBody.of(one, keys=judge.keyed, over=False).to_dict() for one in verdicts]
+    return [write_body(one, keys=judge.keyed, over=False) for one in verdicts]
 
 
 @RULES

@@ -29,7 +29,7 @@ from likewise.service.routes.query_values import moment, number, whole
 from likewise.service.served_monitor import Hosted
 from likewise.tables.codec import as_text, json_value
 from likewise.tables.csv_escape import cell_of
-from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import write_body
 from likewise.verdict.verdicts import Verdict
 
 ORDERS = ("newest", "nearest")
@@ -143,23 +143,23 @@ def _line(
     decided, before  time and output of the decision, and of the nearest that it contradicts; None
                      if that has left the window
     """
-    body = VerdictBody.of(verdict, 1)
-    nearest = body.witnesses[0] if body.witnesses else None
+    body = write_body(verdict, 1)
+    nearest = body["witnesses"][0] if body["witnesses"] else {}
     time, output = before or (None, None)
     return {
-        "row": body.row,
-        "witness": None if nearest is None else nearest.row,
-        "distance": None if nearest is None else nearest.input_distance,
-        "output_distance": None if nearest is None else nearest.output_distance,
-        "count": body.count,
+        "row": body["row"],
+        "witness": nearest.get("row"),
+        "distance": nearest.get("input_distance"),
+        "output_distance": nearest.get("output_distance"),
+        "count": body["count"],
         "time": decided[0],
-        "key": body.key,
+        "key": body.get("key"),
         "output": json_value(decided[1]),
-        "model": body.model,
+        "model": body.get("model"),
         "witness_time": time,
-        "witness_key": None if nearest is None else nearest.key,
+        "witness_key": nearest.get("key"),
         "witness_output": json_value(output),
-        "witness_model": None if nearest is None else nearest.model,
+        "witness_model": nearest.get("model"),
         "review": review,
     }
 

@@ -28,7 +28,7 @@ from likewise.service.served_monitor import Hosted
 from likewise.tables.codec import json_value
 from likewise.tables.positions import Position
 from likewise.tables.times import iso_text
-from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import write_body
 from likewise.verdict.witnesses import Witness
 
 
@@ -256,7 +256,7 @@ def _page_from_ledger(
     reviews = ledger.dispositions(rows)
     page = [
         {
-            **VerdictBody.of(ledger.verdict_of(entry), witnesses, over=False).to_dict(),
+            **write_body(ledger.verdict_of(entry), witnesses, over=False),
             "time": entry.time,
             "output": json_value(entry.output),
             "review": reviews.get(entry.row, "open"),
@@ -283,5 +283,5 @@ def _page_from_memory(hosted: Hosted, query: ViolationQuery, after: int, limit: 
         if len(page) == limit:
             following = page[-1]["row"]
             break
-        page.append(hosted.body_of(verdict).to_dict())
+        page.append(hosted.body_of(verdict))
     return PageBody(page, following, "memory", recent.dropped > after)

@@ -35,7 +35,7 @@ from likewise.service.monitor_counts import ServiceCounts
 from likewise.service.recent_verdicts import Recent, trimmed, trimmed_batch
 from likewise.service.settings import Limits, Served
 from likewise.tables.rows import Rows
-from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import write_body
 from likewise.verdict.verdicts import Verdict, Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES
 
@@ -474,15 +474,15 @@ class Hosted:
         self.recent.add(trimmed(verdict, self.limits.witnesses) if kept is None else kept)
         self._announce(verdict)
 
-    def body_of(self, verdict: Verdict, witnesses: int | None = None) -> VerdictBody:
+    def body_of(self, verdict: Verdict, witnesses: int | None = None) -> dict[str, Any]:
         """The body of a verdict, with as many witnesses as are told, or fewer if that is wanted."""
         limits = self.limits
         most = limits.witnesses if witnesses is None else limits.named(witnesses)
-        return VerdictBody.of(verdict, most, over=False)
+        return write_body(verdict, most, over=False)
 
     def told_bytes(self, verdict: Verdict, witnesses: int | None = None) -> bytes:
         """A verdict as JSON."""
-        return encode(self.body_of(verdict, witnesses).to_dict())
+        return encode(self.body_of(verdict, witnesses))
 
     def _announce(self, verdict: Verdict) -> None:
         for listener in self.listeners:

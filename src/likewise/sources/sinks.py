@@ -25,7 +25,7 @@ from likewise.sources.protocol import Record
 from likewise.sources.stream_messages import Messages
 from likewise.tables.positions import Position
 from likewise.tables.rows import Rows
-from likewise.verdict.verdict_body import VerdictBody, write_bodies
+from likewise.verdict.verdict_body import write_bodies, write_body
 from likewise.verdict.verdicts import Verdicts
 
 _BATCH = 4096  # lines sent together
@@ -234,8 +234,8 @@ class StreamSink:
             lines: list[bytes] = []
             for entry in ledger.entries(max(first, ledger.first), stop):
                 verdict = ledger.verdict_of(entry)
-                body = VerdictBody.of(verdict, self._witnesses, keys=self._judge.keyed, over=False)
-                lines.append(_line(entry.source, entry.position, body.to_dict()))
+                body = write_body(verdict, self._witnesses, keys=self._judge.keyed, over=False)
+                lines.append(_line(entry.source, entry.position, body))
                 if len(lines) == _BATCH:
                     yield entry.row + 1 - len(lines), lines
                     lines = []

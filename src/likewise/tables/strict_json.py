@@ -42,7 +42,8 @@ def decode_strictly(decode: Callable[[bytes], _T], text: bytes) -> _T:
         raise TooManyParts(f"it has more than {MOST_PARTS:,} arrays and objects")
     try:
         value = decode(text)
-        if text.count(b":") != _count_plainly(value):
+        colons = text.count(b":")
+        if colons != _count_plainly(value, colons):
             _check_names(text)
     except msgspec.ValidationError:
         raise
@@ -55,15 +56,18 @@ def decode_strictly(decode: Callable[[bytes], _T], text: bytes) -> _T:
     return value
 
 
-def _count_plainly(value: Any) -> int:
-    """Count names of a decoded value that are there for sure; those with null may be left out."""
+def _count_plainly(value: Any, most: int = -1) -> int:
+    """Count names of a decoded value that are there for sure; those with null may be left out.
+
+    most: there are no more than so many, so nothing inside is looked at once they are found
+    """
     if type(value) is dict:
         return len(value)
     if not isinstance(value, msgspec.Struct):
         return 0
     fields = _fields_of(value)
     names = len(fields) - fields.count(None)
-    for one in fields:
+    for one in () if names == most else fields:
         if type(one) is dict:
             names += len(one)
         elif type(one) is list and one and isinstance(one[0], msgspec.Struct):

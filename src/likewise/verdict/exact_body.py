@@ -16,7 +16,7 @@ import numpy as np
 
 from likewise.verdict.context import Beside, Compared, VerdictPast
 from likewise.verdict.slope import Steepest
-from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import write_body
 from likewise.verdict.verdicts import Verdict, Verdicts
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
@@ -40,7 +40,7 @@ def exact_body(verdict: Verdict, most: int | None = None) -> dict[str, Any]:
         found = found.some(np.array(places, np.int64))
         keys = None if keys is None else tuple(keys[i] for i in places)
         models = None if models is None else tuple(models[i] for i in places)
-    body = VerdictBody.of(verdict, 0).to_dict()
+    body = write_body(verdict, 0)
     named: dict[str, Any] = {} if not len(found) else _columns(found)
     exact = {"key": beside.key, "values": beside.values, "slope": verdict.slope}
     named |= _known({"keys": keys, "models": models})

@@ -1,8 +1,8 @@
 """The body of a verdict: the one shape that Python, the command line, HTTP and streams send.
 
-`VerdictBody.of` makes it from a `Verdict`, whether that is fresh, answered again or read from a
-ledger (`Ledger.verdict_of`). `write_bodies` writes those of a batch in one pass over its
-arrays.
+`write_body` writes it from a `Verdict`, whether that is fresh, answered again or read from a ledger
+(`Ledger.verdict_of`). `write_bodies` writes those of a batch in one pass over its arrays.
+`VerdictBody` describes the fields, for readers and for /openapi.json.
 
 Invariant: a body depends on the decision and what was found about it, not on the batch it came in:
 a field of which nothing is known is left out. JSON can hold every value.
@@ -18,7 +18,7 @@ import numpy as np
 
 from likewise.tables.codec import json_value
 from likewise.tables.rows import Rows
-from likewise.verdict.context import AnyVerdict, Beside, Compared
+from likewise.verdict.context import AnyVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,121 +76,59 @@ class VerdictBody:
     slope: float | None = None
     """Of a monitor of slopes: against its witness; infinite, or NaN if it was destroyed."""
 
-    @classmethod
-    def of(
-        cls,
-        verdict: AnyVerdict,
-        witnesses: int | None = None,
-        *,
-        keys: bool = True,
-        over: bool = True,
-    ) -> "VerdictBody":
-        """Make it from a verdict.
 
-        witnesses   how many are named; all of them if it is None
-        keys        whether keys are told
-        over        whether it is told what it was compared with
-        """
-        beside = verdict.beside
-        rows, near, far = verdict.witnesses.columns()
-        nearest = near.argsort(kind="stable")[:witnesses]
-        named = _witnesses_at(nearest, rows, near, far, beside, keys) if len(rows) else []
-        count = len(rows) + beside.omitted
-        return cls(
-            row=verdict.row,
-            known=beside.known,
-            key=json_value(beside.key) if keys else None,
-            model=beside.model,
-            violation=count > 0 if beside.question is None else verdict.violation,
-            comparable=beside.comparable,
-            count=count,
-            omitted=count - len(named),
-            witnesses=named,
-            neighbours=beside.neighbours,
-            alarm=None if beside.neighbours is None else beside.alarm,
-            over=_compared(beside.over) if over else None,
-            missing=beside.missing,
-            incomplete=beside.incomplete,
-            slope=None if beside.question is None else verdict.slope,
-        )
+def write_body(
+    verdict: AnyVerdict,
+    witnesses: int | None = None,
+    *,
+    keys: bool = True,
+    over: bool = True,
+) -> dict[str, Any]:
+    """Write the body of a verdict: the fields of `VerdictBody`, without those that are unknown.
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON, in order, without those of which nothing is known."""
-        fields: dict[str, Any] = {"row": self.row}
-        if self.known:
-            fields["known"] = True
-        if self.key is not None:
-            fields["key"] = self.key
-        if self.model is not None:
-            fields["model"] = self.model
-        fields["violation"] = self.violation
-        if self.comparable is not None:
-            fields["comparable"] = self.comparable
-        fields["count"] = self.count
-        if self.omitted:
-            fields["omitted"] = self.omitted
-        fields["witnesses"] = _fields_of(self.witnesses)
-        if self.neighbours is not None:
-            fields["neighbours"] = self.neighbours
-            fields["alarm"] = self.alarm
-        if self.over is not None:
-            over = self.over
-            fields["over"] = {"first": over.first, "stop": over.stop, "absent": over.absent}
-        if self.missing:
-            fields["missing"] = self.missing
-        if self.incomplete:
-            fields["incomplete"] = self.incomplete
-        if self.slope is not None:
-            fields["slope"] = _if_finite(self.slope)
-        return fields
+    witnesses   how many are named; all of them if it is None
+    keys        whether keys are named
+    over        whether the rows that it was compared with are named
+    """
+    context = verdict.beside
+    near = len(verdict.witnesses)
+    count = near + context.omitted
+    body: dict[str, Any] = {"row": verdict.row}
+    if context.known:
+        body["known"] = True
+    if keys and context.key is not None:
+        body["key"] = json_value(context.key)
+    if context.model is not None:
+        body["model"] = context.model
+    body["violation"] = count > 0 if context.question is None else verdict.violation
+    if context.comparable is not None:
+        body["comparable"] = context.comparable
+    body["count"] = count
+    named = _nearest_fields(verdict, witnesses, keys) if near else []
+    if count > len(named):
+        body["omitted"] = count - len(named)
+    body["witnesses"] = named
+    if context.neighbours is not None:
+        body["neighbours"], body["alarm"] = context.neighbours, context.alarm
+    if over and context.over is not None:
+        rows = context.over
+        body["over"] = {"first": rows.first, "stop": rows.stop, "absent": rows.absent}
+    if context.missing:
+        body["missing"] = context.missing
+    if context.incomplete:
+        body["incomplete"] = context.incomplete
+    if context.question is not None and verdict.slope is not None:
+        body["slope"] = _if_finite(verdict.slope)
+    return body
 
 
-def _fields_of(witnesses: Sequence[WitnessBody]) -> list[dict[str, Any]]:
-    """Return the fields of witnesses for JSON."""
-    named = []
-    for one in witnesses:
-        fields: dict[str, Any] = {"row": one.row}
-        if one.key is not None:
-            fields["key"] = one.key
-        if one.model is not None:
-            fields["model"] = one.model
-        fields["input_distance"] = one.input_distance
-        fields["output_distance"] = one.output_distance
-        named.append(fields)
-    return named
-
-
-def _witnesses_at(
-    nearest: Rows, rows: Rows, near: Any, far: Any, beside: Beside, keys: bool
-) -> list[WitnessBody]:
-    """Make the bodies of the witnesses at these places of their columns."""
-    named = beside.witness_keys if keys else None
-    models = beside.witness_models
-    bodies = []
-    for place, row, one, other in zip(
-        nearest.tolist(),
-        rows[nearest].tolist(),
-        _finite(near[nearest]),
-        _finite(far[nearest]),
-        strict=True,
-    ):
-        key = None if named is None else named[place]
-        bodies.append(
-            WitnessBody(
-                row=row,
-                key=key if type(key) is str else json_value(key),
-                model=None if models is None else models[place],
-                input_distance=one,
-                output_distance=other,
-            )
-        )
-    return bodies
-
-
-def _compared(over: Compared | None) -> ComparedBody | None:
-    if over is None:
-        return None
-    return ComparedBody(first=over.first, stop=over.stop, absent=over.absent)
+def _nearest_fields(verdict: AnyVerdict, most: int | None, keys: bool) -> list[dict[str, Any]]:
+    """Write the nearest witnesses of a verdict."""
+    rows, near, far = verdict.witnesses.columns()
+    nearest = near.argsort(kind="stable")[:most]
+    context = verdict.beside
+    named = context.witness_keys if keys else None
+    return _witness_fields(nearest, (rows, near, far), named, context.witness_models)
 
 
 def _if_finite(number: float) -> float | None:
@@ -207,16 +145,22 @@ def _finite(column: Any) -> list[float | None]:
 def write_bodies(
     verdicts: Any, witnesses: int, places: Rows, *, keys: bool = True
 ) -> list[dict[str, Any]]:
-    """Write `VerdictBody.to_dict` of the verdicts at some places of a batch, without `over`.
+    """Write the bodies of the verdicts at some places of a batch, without `over`.
 
-    It makes no `Verdict` and no `VerdictBody`: a batch is written in a tenth of the time.
+    It makes no `Verdict`: a batch is written in a tenth of the time.
 
     verdicts: a `Verdicts`, which is above this module
     """
     if len(places) == 0:
         return []
     owners, nearest = verdicts.nearest_witnesses(witnesses)
-    named = _witness_fields(verdicts, nearest, keys)
+    found = verdicts.witnesses
+    named = _witness_fields(
+        nearest,
+        (found.rows, found.input_distances, found.output_distances),
+        verdicts.witness_keys if keys else None,
+        verdicts.witness_models,
+    )
     told = np.bincount(owners, minlength=len(verdicts))
     stops = told.cumsum()
     own_keys = (verdicts.keys if keys else None) or (None,) * len(verdicts)
@@ -239,7 +183,7 @@ def write_bodies(
     ):
         before = None if repeats is None else repeats[place]
         if before is not None:
-            bodies.append(VerdictBody.of(before, witnesses, keys=keys, over=False).to_dict())
+            bodies.append(write_body(before, witnesses, keys=keys, over=False))
             continue
         body: dict[str, Any] = {"row": row}
         if own_keys[place] is not None:
@@ -266,15 +210,16 @@ def write_bodies(
     return bodies
 
 
-def _witness_fields(verdicts: Any, places: Rows, keys: bool) -> list[dict[str, Any]]:
-    """The fields of those at some places among the witnesses of a batch."""
-    found, models = verdicts.witnesses, verdicts.witness_models
-    named = verdicts.witness_keys if keys else None
-    rows = found.rows[places].tolist()
-    near, far = (
-        _finite(column[places]) for column in (found.input_distances, found.output_distances)
-    )
-    if named is None and models is None:
+def _witness_fields(
+    places: Rows,
+    columns: tuple[Rows, Any, Any],
+    keys: Sequence[Any] | None,
+    models: Sequence[str | None] | None,
+) -> list[dict[str, Any]]:
+    """Write the witnesses at some places of their columns: rows, input and output distances."""
+    rows = columns[0][places].tolist()
+    near, far = (_finite(column[places]) for column in columns[1:])
+    if keys is None and models is None:
         return [
             {"row": row, "input_distance": one, "output_distance": other}
             for row, one, other in zip(rows, near, far, strict=True)
@@ -282,8 +227,8 @@ def _witness_fields(verdicts: Any, places: Rows, keys: bool) -> list[dict[str, A
     fields: list[dict[str, Any]] = []
     for place, row, one, other in zip(places.tolist(), rows, near, far, strict=True):
         body: dict[str, Any] = {"row": row}
-        if named is not None and named[place] is not None:
-            body["key"] = json_value(named[place])
+        if keys is not None and keys[place] is not None:
+            body["key"] = json_value(keys[place])
         if models is not None and models[place] is not None:
             body["model"] = models[place]
         body["input_distance"], body["output_distance"] = one, other

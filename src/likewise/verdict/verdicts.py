@@ -21,7 +21,7 @@ from likewise.verdict.model_counts import ModelCounts
 from likewise.verdict.notebook_views import html_of_verdict, html_of_verdicts
 from likewise.verdict.side_by_side import SideBySide
 from likewise.verdict.slope import Steepest
-from likewise.verdict.verdict_body import VerdictBody
+from likewise.verdict.verdict_body import write_body
 from likewise.verdict.witnesses import NO_WITNESSES, Witnesses
 
 _FEW_RUNS = 16  # runs of distances that are sorted one by one
@@ -207,7 +207,7 @@ class Verdict:
         >>> Verdict(1, NO_WITNESSES).to_dict()
         {'row': 1, 'violation': False, 'count': 0, 'witnesses': []}
         """
-        return VerdictBody.of(self, witnesses).to_dict()
+        return write_body(self, witnesses)
 
     def _repr_html_(self) -> str | None:
         return html_of_verdict(self) if self._beside.question is None else None

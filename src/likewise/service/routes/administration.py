@@ -104,7 +104,7 @@ async def supersede(asked: AdmittedRequest) -> dict[str, Any]:
     verdict = await hosted.supersede(superseded)
     if asked.exact:
         return exact_fields(limits, witnesses, verdict)
-    return hosted.body_of(verdict, witnesses).to_dict()
+    return hosted.body_of(verdict, witnesses)
 
 
 @OPERATIONS.post(f"{MONITOR}/reviews", "review", ReviewBody, **_CHANGES)

@@ -151,7 +151,7 @@ async def _of_ledger(hosted: Hosted, row: int) -> AsyncIterator[tuple[int, bytes
 
 
 def _verdict_event(hosted: Hosted, verdict: Any) -> bytes:
-    return _event("verdict", hosted.body_of(verdict).to_dict(), verdict.row)
+    return _event("verdict", hosted.body_of(verdict), verdict.row)
 
 
 def _event(kind: str, data: dict[str, Any], row: int | None) -> bytes:
